@@ -90,7 +90,7 @@ async def test_a_response_that_is_closed_unread_closes_its_connection() -> None:
 async def test_nothing_holds_a_watch_whose_wait_was_ended() -> None:
     deadlines = effective(Patience(connect_s=LONG_S), RequestFacts(local=True, input_tokens=0))
     watch = DeadlineWatch(deadlines, before_kill=lambda _: None)
-    waiting = asyncio.create_task(watch.over(asyncio.get_running_loop().create_future()))
+    waiting = asyncio.create_task(watch.wait(asyncio.get_running_loop().create_future()))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])

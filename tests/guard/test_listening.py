@@ -16,7 +16,7 @@ DATA = "data: {}\n\n"
 
 def _heard(wire: Wire | None, *data: str) -> list[Sign]:
     listener = EventsListener(wire)
-    return [sign for each in data for sign in listener.hear(f"data: {each}\n\n".encode())]
+    return [sign for each in data for sign in listener.feed(f"data: {each}\n\n".encode())]
 
 
 def _listener(path: str, headers: dict[str, str], *, status: int = 200) -> Listener:
@@ -58,19 +58,19 @@ def test_an_event_that_holdfast_itself_does_not_use_has_a_meaning(
 
 def test_comments_mean_nothing_on_any_wire() -> None:
     for wire in ("responses", "chat", "anthropic", None):
-        assert EventsListener(wire).hear(b": keep-alive\n\n") == []
+        assert EventsListener(wire).feed(b": keep-alive\n\n") == []
 
 
 def test_a_ping_is_known_on_an_unknown_wire() -> None:
-    assert EventsListener(None).hear(b"event: ping\ndata: {}\n\n") == [Sign.ALIVE]
+    assert EventsListener(None).feed(b"event: ping\ndata: {}\n\n") == [Sign.ALIVE]
 
 
 def test_after_a_frame_that_is_not_the_protocol_data_is_progress_and_no_marker_is_expected() -> None:
     listener = EventsListener("chat")
     assert listener.expects_marker
-    assert listener.hear(b"data: {not json\n\n: still here\n\n") == [Sign.PROGRESS]
-    assert listener.hear(DATA.encode()) == [Sign.PROGRESS]
-    assert listener.hear(b": still here\n\n") == []
+    assert listener.feed(b"data: {not json\n\n: still here\n\n") == [Sign.PROGRESS]
+    assert listener.feed(DATA.encode()) == [Sign.PROGRESS]
+    assert listener.feed(b": still here\n\n") == []
     assert not listener.expects_marker
     assert listener.end() == []
 
@@ -79,7 +79,7 @@ def test_after_a_frame_that_is_not_the_protocol_data_is_progress_and_no_marker_i
 def test_a_compressed_stream_is_read_along(pack: Callable[[bytes], bytes]) -> None:
     packed = pack(b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
     listener = EventsListener("chat", compressed=True)
-    signs = [sign for start in range(len(packed)) for sign in listener.hear(packed[start : start + 1])]
+    signs = [sign for start in range(len(packed)) for sign in listener.feed(packed[start : start + 1])]
     assert Sign.PROGRESS in signs
     assert signs[-1] is Sign.MARKER
     assert listener.complete
@@ -87,29 +87,29 @@ def test_a_compressed_stream_is_read_along(pack: Callable[[bytes], bytes]) -> No
 
 def test_a_stream_that_is_not_what_it_says_is_let_live() -> None:
     listener = EventsListener("chat", compressed=True)
-    assert listener.hear(b"plain text") == [Sign.PROGRESS]
-    assert listener.hear(b"more") == [Sign.PROGRESS]
+    assert listener.feed(b"plain text") == [Sign.PROGRESS]
+    assert listener.feed(b"more") == [Sign.PROGRESS]
     assert not listener.expects_marker
     assert listener.end() == []
 
 
 def test_a_last_frame_without_its_blank_line_counts() -> None:
     listener = EventsListener("anthropic")
-    listener.hear(b'data: {"type":"message_stop"}\n')
+    listener.feed(b'data: {"type":"message_stop"}\n')
     listener.end()
     assert listener.complete
 
 
 def test_an_error_in_the_stream_is_an_end_too() -> None:
     listener = EventsListener("responses")
-    assert listener.hear(b'data: {"type":"error","message":"no"}\n\n') == [Sign.MARKER]
+    assert listener.feed(b'data: {"type":"error","message":"no"}\n\n') == [Sign.MARKER]
     assert not listener.expects_marker
 
 
 def test_white_space_keeps_an_answer_in_one_body_alive_and_is_no_progress() -> None:
     listener = BytesListener()
-    assert listener.hear(b"\n  \n") == []
-    assert listener.hear(b" {") == [Sign.PROGRESS]
+    assert listener.feed(b"\n  \n") == []
+    assert listener.feed(b" {") == [Sign.PROGRESS]
     assert listener.end() == []
 
 

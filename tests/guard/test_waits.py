@@ -42,7 +42,7 @@ def _run(scenario: Callable[[DeadlineWatch], Coroutine[object, object, None]]) -
 
 def _waiting(watch: DeadlineWatch) -> "tuple[asyncio.Task[str], asyncio.Future[str]]":
     peer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    return asyncio.create_task(watch.over(peer)), peer
+    return asyncio.create_task(watch.wait(peer)), peer
 
 
 async def _ended(waiting: "asyncio.Task[str]") -> DeadlinePassed:

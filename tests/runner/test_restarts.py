@@ -19,7 +19,7 @@ from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import Message, Sent
-from holdfast.runner.loop_lag import LOOKS_KEPT, STUCK_S, LoopLag
+from holdfast.runner.loop_lag import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.shared_folds import EVENTS_MAX, SharedFolds
 from holdfast.runner.supervisor import RunnerLimits
@@ -99,7 +99,7 @@ async def test_orderly_restarts_are_no_crashes_however_many() -> None:
 
 async def test_a_crash_counts_whoever_opens_the_store_before_the_run_goes_on() -> None:
     """P4, P6: a command that serves the store for a moment, and ends well, makes no restart of a crash."""
-    disk, asked = MemoryDisk(), RunnerLimits(goes_on="asked")
+    disk, asked = MemoryDisk(), RunnerLimits(resume_runs="asked")
     async with ChaosServer([Hang()], after_last="repeat") as chaos:
         for life in range(RESUMPTIONS_MAX + 1):
             async with crashing(chaos, disk) as world:
@@ -120,7 +120,7 @@ async def test_a_crash_of_another_process_does_not_count_for_a_run_that_it_never
             await sent(world)
             await chaos.seen.until_body(1)
         store = MemoryStore(disk)
-        async with process(chaos, store=store, limits=RunnerLimits(goes_on="asked")):
+        async with process(chaos, store=store, limits=RunnerLimits(resume_runs="asked")):
             await store.close()
         async with process(chaos, store=MemoryStore(disk), patience=PATIENT) as world:
             await world.until("s", e.RunEnded)
@@ -131,7 +131,7 @@ async def test_many_crashes_are_told_in_bounded_words_and_the_newest_are_known()
     notes = MemoryStore(MemoryDisk())
     for life in range(3 * CRASHES_MAX):
         crash_history = CrashHistory()
-        await crash_history.learn(notes, 10 * life)
+        await crash_history.load(notes, 10 * life)
         await crash_history.begin(notes, 10 * life)
         if life % 2:
             await crash_history.end(notes)
@@ -139,7 +139,7 @@ async def test_many_crashes_are_told_in_bounded_words_and_the_newest_are_known()
     assert told is not None
     assert len(told) < 40 * CRASHES_MAX
     crash_history = CrashHistory()
-    await crash_history.learn(notes, 30 * CRASHES_MAX)
+    await crash_history.load(notes, 30 * CRASHES_MAX)
     newest = 10 * (3 * CRASHES_MAX - 2)
     assert [crash_history.cause_of(newest + at) for at in (-1, 0, 9, 10, 1000)] == [
         "restart",
@@ -154,7 +154,7 @@ async def test_a_clock_that_was_set_back_makes_no_restart_of_a_crash() -> None:
     notes = MemoryStore(MemoryDisk())
     await CrashHistory().begin(notes, 1000)
     crash_history = CrashHistory()
-    await crash_history.learn(notes, 500)
+    await crash_history.load(notes, 500)
     assert [crash_history.cause_of(at) for at in (999, 1000, 1200)] == ["restart", "crash", "crash"]
 
 
@@ -164,7 +164,7 @@ async def test_a_life_that_heard_nothing_of_those_before_it_says_nothing_at_its_
     await CrashHistory().begin(notes, 1000)
     await CrashHistory().end(notes)
     crash_history = CrashHistory()
-    await crash_history.learn(notes, 2000)
+    await crash_history.load(notes, 2000)
     assert crash_history.cause_of(1500) == "crash"
 
 
@@ -282,17 +282,19 @@ async def test_a_suspect_says_for_what_it_waits_and_at_which_place() -> None:
     await in_crashes(disk, "a", "b", "c")
     async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
         await chaos.seen.until_body(1)
-        turns = [world.supervisor.turn(f"run_{name}") for name in ("a", "b", "c")]
-        assert sorted(turn.place for turn in turns if turn) == [1, 2]
+        turns = [world.supervisor.queue_position(f"run_{name}") for name in ("a", "b", "c")]
+        assert sorted(turn.position for turn in turns if turn) == [1, 2]
         assert all("crashed 2 times in a row" in turn.why for turn in turns if turn)
-        waiting = next(name for name, turn in zip("abc", turns, strict=True) if turn and turn.place == 1)
+        waiting = next(name for name, turn in zip("abc", turns, strict=True) if turn and turn.position == 1)
         owner = world.supervisor.owner(waiting)
         assert owner is not None
         line = owner.logs[f"run_{waiting}"].live_line()
         assert line.startswith("queued · place 1 · the server crashed")
         assert await world.inbox.stop(waiting, f"run_{waiting}")
         assert ending(await world.until(waiting, e.RunEnded)).outcome == "cancelled"
-        assert sum(world.supervisor.turn(f"run_{name}") is not None for name in ("a", "b", "c")) == 1
+        assert (
+            sum(world.supervisor.queue_position(f"run_{name}") is not None for name in ("a", "b", "c")) == 1
+        )
 
 
 async def test_a_suspect_that_completed_something_since_the_crash_goes_on_beside_the_others() -> None:
@@ -306,7 +308,9 @@ async def test_a_suspect_that_completed_something_since_the_crash_goes_on_beside
     await in_crashes(disk, "a", "b", since=done)
     async with ChaosServer([Hang()], after_last="repeat") as chaos, crashing(chaos, disk) as world:
         await chaos.seen.until_body(3)
-        assert [world.supervisor.turn(f"run_{name}") for name in ("a", "b", "suspect")] == [None] * 3
+        assert [world.supervisor.queue_position(f"run_{name}") for name in ("a", "b", "suspect")] == [
+            None
+        ] * 3
 
 
 async def test_one_suspect_that_never_completes_anything_keeps_the_others_waiting_for_a_while_only() -> None:
@@ -415,14 +419,14 @@ def test_a_loop_that_was_held_up_is_noticed_and_said(caplog: pytest.LogCaptureFi
     lag = LoopLag()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            lag.late(0.01)
+            lag.record(0.01)
         assert (caplog.records, lag.worst_s) == ([], 0.01)
-        lag.late(STUCK_S + 0.2)
+        lag.record(STUCK_S + 0.2)
     (line,) = caplog.messages
     assert line.startswith("the event loop was stuck for 0.70 s")
     assert (lag.stuck, lag.last_s, lag.worst_s) == (1, STUCK_S + 0.2, STUCK_S + 0.2)
-    for _ in range(LOOKS_KEPT):
-        lag.late(0.0)
+    for _ in range(SAMPLES_KEPT):
+        lag.record(0.0)
     assert lag.worst_s == 0.0
 
 
@@ -478,5 +482,5 @@ async def test_a_run_in_a_session_that_is_at_work_takes_one_place_and_no_more() 
         for nth in range(3):
             await world.until(f"s{nth}", e.RunEnded, times=10)
         with ExitStack() as places:
-            held = [places.enter_context(world.supervisor.promised_place(waiting_max=3)) for _ in range(6)]
+            held = [places.enter_context(world.supervisor.reserved_place(waiting_max=3)) for _ in range(6)]
         assert held == [True] * 5 + [False]

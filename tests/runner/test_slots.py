@@ -19,7 +19,7 @@ async def test_slots_are_given_out_in_the_order_in_which_they_were_asked_for() -
         for nth in range(1, 4):
             tasks.create_task(work(f"r{nth}"))
             await asyncio.sleep(0)
-        assert [slots.place(f"r{nth}") for nth in range(4)] == [0, 1, 2, 3]
+        assert [slots.position(f"r{nth}") for nth in range(4)] == [0, 1, 2, 3]
         assert slots.waiting == 3
     assert begun == ["r1", "r2", "r3"]
     assert not slots.waiting
@@ -29,11 +29,11 @@ async def test_a_lent_slot_serves_another_and_is_there_again_at_once() -> None:
     """P10: whoever goes on after a wait does not queue again; the next in line waits a little longer."""
     slots = Slots(1)
     async with Slot(slots, "one") as one:
-        one.lend()
-        one.lend()
+        one.release()
+        one.release()
         async with Slot(slots, "two"):
-            one.take_back()
-            third = asyncio.ensure_future(slots.take("three"))
+            one.reacquire()
+            third = asyncio.ensure_future(slots.acquire("three"))
             await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert not third.done()
@@ -51,7 +51,7 @@ async def test_no_slot_is_lost_or_made_whoever_is_cancelled_when(seed: int) -> N
             for _ in range(dice.randrange(4)):
                 await asyncio.sleep(0)
             working.remove(run_id)
-            slot.lend()
+            slot.release()
             for _ in range(dice.randrange(4)):
                 await asyncio.sleep(0)
 
@@ -65,7 +65,7 @@ async def test_no_slot_is_lost_or_made_whoever_is_cancelled_when(seed: int) -> N
     assert all(task.cancelled() or task.exception() is None for task in tasks)
     async with asyncio.timeout(10):
         for nth in range(most):
-            await slots.take(f"after {nth}")
+            await slots.acquire(f"after {nth}")
     assert not slots.waiting
 
 
@@ -73,31 +73,31 @@ async def test_a_promised_place_is_kept_for_a_run_until_it_is_in_the_line() -> N
     """P10: a run that is being stored, one that its owner has not seen yet and one that waits all count."""
     slots = Slots(1)
     async with Slot(slots, "working"):
-        with slots.promise(waiting_max=1) as first:
-            with slots.promise(waiting_max=1) as second:
+        with slots.reserve(waiting_max=1) as first:
+            with slots.reserve(waiting_max=1) as second:
                 assert (first, second) == (True, False)
-            slots.expect("r1", session_id="s")
-        with slots.promise(waiting_max=1) as third:
+            slots.add_pending("r1", session_id="s")
+        with slots.reserve(waiting_max=1) as third:
             assert not third
-        waiting = asyncio.ensure_future(slots.take("r1"))
+        waiting = asyncio.ensure_future(slots.acquire("r1"))
         await asyncio.sleep(0)
-        with slots.promise(waiting_max=1) as fourth, slots.promise(waiting_max=2) as fifth:
+        with slots.reserve(waiting_max=1) as fourth, slots.reserve(waiting_max=2) as fifth:
             assert (fourth, fifth) == (False, True)
     await waiting
-    with slots.promise(waiting_max=0) as without_a_free_slot:
+    with slots.reserve(waiting_max=0) as without_a_free_slot:
         assert not without_a_free_slot
-    slots.give()
-    with slots.promise(waiting_max=0) as with_one:
+    slots.release()
+    with slots.reserve(waiting_max=0) as with_one:
         assert with_one
 
 
 async def test_a_run_that_never_comes_to_the_line_takes_no_place_in_it() -> None:
     slots = Slots(0)
     for run_id, session_id in (("r1", "b"), ("r2", "a"), ("r3", "a"), ("r4", "b")):
-        slots.expect(run_id, session_id=session_id)
-    slots.give_up("a")
-    slots.arrived("r1")
-    with slots.promise(waiting_max=2) as one, slots.promise(waiting_max=2) as another:
+        slots.add_pending(run_id, session_id=session_id)
+    slots.drop_pending("a")
+    slots.remove_pending("r1")
+    with slots.reserve(waiting_max=2) as one, slots.reserve(waiting_max=2) as another:
         assert (one, another) == (True, False)
 
 
@@ -105,7 +105,7 @@ async def test_a_place_is_free_again_when_the_run_could_not_be_stored() -> None:
     slots = Slots(0)
 
     async def store() -> None:
-        with slots.promise(waiting_max=1) as has_room:
+        with slots.reserve(waiting_max=1) as has_room:
             assert has_room
             await asyncio.get_running_loop().create_future()
 
@@ -113,5 +113,5 @@ async def test_a_place_is_free_again_when_the_run_could_not_be_stored() -> None:
     await asyncio.sleep(0)
     storing.cancel()
     await asyncio.wait([storing])
-    with slots.promise(waiting_max=1) as has_room:
+    with slots.reserve(waiting_max=1) as has_room:
         assert has_room

@@ -337,14 +337,14 @@ class LooksAtTheLine(Slots):
     """Sees how long the line is, and holds no place in it."""
 
     @contextmanager
-    def promise(self, *, waiting_max: int) -> Generator[bool]:
+    def reserve(self, *, waiting_max: int) -> Generator[bool]:
         yield self.waiting < waiting_max
 
 
 class ForgetsWhoIsComing(Slots):
     """Counts nobody between the storing of a run and its place in the line."""
 
-    def expect(self, run_id: str, *, session_id: str) -> None:
+    def add_pending(self, run_id: str, *, session_id: str) -> None:
         del run_id, session_id
 
 
@@ -353,11 +353,11 @@ async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
     slots, stored = kind(2), list[str]()
 
     async def store(run_id: str) -> None:
-        with slots.promise(waiting_max=3) as has_room:
+        with slots.reserve(waiting_max=3) as has_room:
             if not has_room:
                 return
             await asyncio.sleep(0)
-            slots.expect(run_id, session_id=run_id)
+            slots.add_pending(run_id, session_id=run_id)
             stored.append(run_id)
 
     for burst in range(2):

@@ -73,7 +73,9 @@ async def test_a_client_that_does_not_read_does_not_hold_up_the_end(path: str) -
     scene.pieces(*["x" * 100_000] * 300)
     store = MemoryStore()
     await store.append("s", cast("list[e.Input]", [event for _, event in scene.log]), when=[IfSessionNew()])
-    limits = Setting(options=ServerOptions(limits=Limits(going_s=0.05)), runner=RunnerLimits(goes_on="asked"))
+    limits = Setting(
+        options=ServerOptions(limits=Limits(going_s=0.05)), runner=RunnerLimits(resume_runs="asked")
+    )
     async with asyncio.timeout(60), ChaosServer() as chaos:
         async with served(target_of(chaos), store=store, setting=limits) as server:
             host, _, port = server.url.removeprefix("http://").partition(":")

@@ -53,12 +53,12 @@ class BadRequest:
 
 def bad_requests(document: Mapping[str, Any], *, seed: int) -> Iterator[BadRequest]:
     """Without end; every one of them is to be refused, or to find nothing."""
-    return _Making(document, random.Random(seed)).all()  # noqa: S311  # a seed is what is wanted
+    return _BadRequests(document, random.Random(seed)).all()  # noqa: S311  # a seed is what is wanted
 
 
-class _Making:
-    def __init__(self, document: Mapping[str, Any], chance: random.Random) -> None:
-        self._chance = chance
+class _BadRequests:
+    def __init__(self, document: Mapping[str, Any], rng: random.Random) -> None:
+        self._rng = rng
         self._schemas: Mapping[str, Schema] = document["components"]["schemas"]
         self._paths: Mapping[str, Mapping[str, Any]] = document["paths"]
         self._with_body = [
@@ -72,17 +72,17 @@ class _Making:
     def all(self) -> Iterator[BadRequest]:
         ways = (self._bad_body, self._bad_field, self._no_such_id, self._no_such_path, self._bad_method)
         while True:
-            yield self._chance.choices(ways, weights=(3, 4, 3, 1, 1))[0]()
+            yield self._rng.choices(ways, weights=(3, 4, 3, 1, 1))[0]()
 
     def _bad_body(self) -> BadRequest:
         """A body that is no JSON, no object, or too deep."""
-        path, method, _ = self._chance.choice(self._with_body)
-        body = self._chance.choice((*NO_JSON, *NO_OBJECTS, TOO_DEEP))
+        path, method, _ = self._rng.choice(self._with_body)
+        body = self._rng.choice((*NO_JSON, *NO_OBJECTS, TOO_DEEP))
         return BadRequest(method.upper(), self._filled(path), body=body)
 
     def _bad_field(self) -> BadRequest:
         """A body that would do, but for one field of the wrong type."""
-        path, method, operation = self._chance.choice(self._with_body)
+        path, method, operation = self._rng.choice(self._with_body)
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         schema = self._resolved(schema.get("anyOf", [schema])[0])
         wrong = [
@@ -92,31 +92,31 @@ class _Making:
         ]
         if not wrong:
             return self._bad_body()
-        name, kinds = self._chance.choice(wrong)
+        name, kinds = self._rng.choice(wrong)
         body = {"input": "hi", "messages": [{"role": "user", "content": "hi"}], "choice": "once", "name": "n"}
         body = {known: value for known, value in body.items() if known in schema["properties"]}
-        body[name] = self._chance.choice(VALUES[self._chance.choice(kinds)])
+        body[name] = self._rng.choice(VALUES[self._rng.choice(kinds)])
         return BadRequest(method.upper(), self._filled(path), body=json.dumps(body).encode())
 
     def _no_such_id(self) -> BadRequest:
-        path, methods = self._chance.choice(self._with_id)
-        method = self._chance.choice(list(methods)).upper()
-        body = b"" if method in {"GET", "DELETE"} else self._chance.choice(NO_JSON)
-        query = self._chance.choice(("", "?limit=0", "?limit=x", "?cursor=%ff", "?view=x", "?after=-1"))
+        path, methods = self._rng.choice(self._with_id)
+        method = self._rng.choice(list(methods)).upper()
+        body = b"" if method in {"GET", "DELETE"} else self._rng.choice(NO_JSON)
+        query = self._rng.choice(("", "?limit=0", "?limit=x", "?cursor=%ff", "?view=x", "?after=-1"))
         return BadRequest(method, self._filled(path) + query, body=body or None)
 
     def _no_such_path(self) -> BadRequest:
-        return BadRequest(self._chance.choice(METHODS), self._chance.choice(NO_PATHS), body=b"{}")
+        return BadRequest(self._rng.choice(METHODS), self._rng.choice(NO_PATHS), body=b"{}")
 
     def _bad_method(self) -> BadRequest:
-        path, methods = self._chance.choice(list(self._paths.items()))
+        path, methods = self._rng.choice(list(self._paths.items()))
         others = [method for method in METHODS if method.lower() not in methods]
-        return BadRequest(self._chance.choice(others), self._filled(path), body=b"{}")
+        return BadRequest(self._rng.choice(others), self._filled(path), body=b"{}")
 
     def _filled(self, path: str) -> str:
         while "{" in path:
             before, _, rest = path.partition("{")
-            path = before + self._chance.choice(NO_IDS) + rest.partition("}")[2]
+            path = before + self._rng.choice(NO_IDS) + rest.partition("}")[2]
         return path
 
     def _others(self, schema: Schema) -> list[str]:

@@ -29,7 +29,7 @@ class HangupWatch:
         self._epoll = select.epoll() if hasattr(select, "epoll") else None
         if self._epoll is not None:
             self._epoll.register(fd, select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR)
-            self._loop.add_reader(self._epoll.fileno(), self._look)
+            self._loop.add_reader(self._epoll.fileno(), self._check)
 
     def stop(self) -> None:
         """Watch no more; may be called again."""
@@ -38,7 +38,7 @@ class HangupWatch:
             self._epoll.close()
             self._epoll = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._epoll is None:
             return
         events = self._epoll.poll(0)

@@ -87,22 +87,22 @@ class DiskImage:
         self.durable, self.exists = None, False
         self.pending.clear()
 
-    def survivor(self, chance: random.Random, loss: Loss) -> bytes | None:
+    def survivor(self, rng: random.Random, loss: Loss) -> bytes | None:
         """The content after a power cut, or nothing if there is no such file."""
-        kept = [] if loss == "all" else list(self._arrived(chance, loss))
+        kept = [] if loss == "all" else list(self._arrived(rng, loss))
         if self.durable is None and not kept:
-            comes_back = loss == "all" or chance.random() < 1 / 2
+            comes_back = loss == "all" or rng.random() < 1 / 2
             return self.ghost if comes_back else None
         content = bytearray(self.durable or b"")
         for operation in kept:
             operation.apply(content)
         return bytes(content)
 
-    def _arrived(self, chance: random.Random, loss: Loss) -> Iterator[_Write | _Truncate]:
+    def _arrived(self, rng: random.Random, loss: Loss) -> Iterator[_Write | _Truncate]:
         for operation in self.pending:
-            if chance.random() < 1 / 2:
+            if rng.random() < 1 / 2:
                 continue
-            if loss == "torn" and isinstance(operation, _Write) and chance.random() < 1 / 2:
-                yield from (sector for sector in operation.sectors() if chance.random() < 1 / 2)
+            if loss == "torn" and isinstance(operation, _Write) and rng.random() < 1 / 2:
+                yield from (sector for sector in operation.sectors() if rng.random() < 1 / 2)
             else:
                 yield operation

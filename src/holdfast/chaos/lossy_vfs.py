@@ -115,9 +115,9 @@ class LossyVFS(apsw.VFS):
     def power_cut(self, seed: int = 0, *, loss: Loss = "torn") -> None:
         """Cut the power now: files become what a disk would hold, open connections fail from here on."""
         with self._lock:
-            chance = random.Random(seed)  # noqa: S311 - repeatable, not secret
+            rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
             for path in sorted(self._images):
-                content = self._images[path].survivor(chance, loss)
+                content = self._images[path].survivor(rng, loss)
                 # Removed first: the old connections keep the old inode, with its locks, to themselves.
                 Path(path).unlink(missing_ok=True)
                 Path(f"{path}-shm").unlink(missing_ok=True)

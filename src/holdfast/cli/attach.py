@@ -165,9 +165,9 @@ async def _own_client(
 
     settings = loaded.settings
     keys = keys_of(settings, await asyncio.to_thread(first_key, settings))
-    goes_on = "all" if works == "all" else "asked"
+    resume_runs = "all" if works == "all" else "asked"
     async with (
-        open_application(settings, keys=keys, config=loaded.file, goes_on=goes_on) as app,
+        open_application(settings, keys=keys, config=loaded.file, resume_runs=resume_runs) as app,
         serving(app) as url,
     ):
         if works == "nothing":

@@ -138,7 +138,7 @@ class GuardTransport(httpx2.AsyncBaseTransport):
         assert isinstance(request.stream, httpx2.AsyncByteStream), "an async client sends async bodies"
         upload = WatchedUpload(request.stream, _deadlines(request, self._settings))
         try:
-            response = await upload.watch.over(self._inner.handle_async_request(_sent(request, upload)))
+            response = await upload.watch.wait(self._inner.handle_async_request(_sent(request, upload)))
         except DeadlinePassed as passed:
             raise _killed(passed, request) from None
         finally:
@@ -220,7 +220,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         if self._ended:
             return None
         try:
-            piece = await self._watch.over(self._read())
+            piece = await self._watch.wait(self._read())
         except DeadlinePassed as passed:
             await self.aclose()
             if self._listener.complete:
@@ -235,7 +235,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         if piece is None:
             await self._check_end()
         else:
-            for sign in self._listener.hear(piece):
+            for sign in self._listener.feed(piece):
                 self._watch.sign(sign)
         return piece
 

@@ -61,7 +61,7 @@ class Listener(Protocol):
         """Whether the answer would be cut short if it ended now."""
         ...
 
-    def hear(self, piece: bytes) -> Sequence[Sign]:
+    def feed(self, piece: bytes) -> Sequence[Sign]:
         """What this piece means."""
         ...
 
@@ -76,7 +76,7 @@ class BytesListener:
     complete = False
     expects_marker = False
 
-    def hear(self, piece: bytes) -> Sequence[Sign]:
+    def feed(self, piece: bytes) -> Sequence[Sign]:
         """What this piece means."""
         return [Sign.PROGRESS] if piece.strip() else []
 
@@ -99,7 +99,7 @@ class EventsListener:
         """Whether the marker is still missing; False if the stream could not be read."""
         return self._parser is not None and not self.complete
 
-    def hear(self, piece: bytes) -> Sequence[Sign]:
+    def feed(self, piece: bytes) -> Sequence[Sign]:
         """What this piece means."""
         if self._sse is None:
             return [Sign.PROGRESS]

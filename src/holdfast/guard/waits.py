@@ -27,8 +27,8 @@ from holdfast.models.unsent_bytes import unsent_bytes
 T = TypeVar("T")
 
 PIECE_BYTES = 64 * 1024
-LOOK_FIRST_S = 0.002
-LOOK_LAST_S = 0.1
+CHECK_FIRST_S = 0.002
+CHECK_LAST_S = 0.1
 CONNECTED = "connection.connect_tcp.complete"  # the trace hook that hands out the new connection
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
 
@@ -52,7 +52,7 @@ class DeadlineWatch:
     def __init__(self, deadlines: Deadlines, *, before_kill: Callable[[Deadline], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._watch = begin(deadlines, self._loop.time())
-        self._rested_s = self._watch.since_s
+        self._paused_at_s = self._watch.since_s
         self._before_kill = before_kill
         self._scope: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -64,9 +64,9 @@ class DeadlineWatch:
         """Where the exchange is."""
         return self._watch.state
 
-    async def over(self, waited: Awaitable[T]) -> T:
+    async def wait(self, waited: Awaitable[T]) -> T:
         """Wait for the peer; raises DeadlinePassed, and what the wait itself raises."""
-        self._go_on()
+        self._resume()
         try:
             async with asyncio.timeout(None) as self._scope:
                 self._arm()
@@ -78,7 +78,7 @@ class DeadlineWatch:
         finally:
             self._disarm()
             self._scope = self._passed = None
-            self._rested_s = self._loop.time()
+            self._paused_at_s = self._loop.time()
 
     def sign(self, sign: Sign) -> None:
         """Note a sign of progress."""
@@ -88,9 +88,9 @@ class DeadlineWatch:
             if self._scope is not None:
                 self._arm()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         watch, now_s = self._watch, self._loop.time()
-        since_s = min(now_s, watch.since_s + (now_s - self._rested_s))
+        since_s = min(now_s, watch.since_s + (now_s - self._paused_at_s))
         self._watch = Watch(watch.deadlines, watch.state, since_s, watch.rearmed)
 
     def _arm(self) -> None:
@@ -98,14 +98,14 @@ class DeadlineWatch:
         deadline = next_deadline(self._watch)
         if deadline is not None:
             self._armed = self._read()
-            self._timer = self._loop.call_at(deadline.at_s, self._look)
+            self._timer = self._loop.call_at(deadline.at_s, self._check)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         found = wake(self._watch, armed=self._armed, woke=self._read())
         if isinstance(found, Deadline):
@@ -133,7 +133,7 @@ class WatchedUpload(httpx2.AsyncByteStream):
         self.watch = DeadlineWatch(deadlines, before_kill=self._throw_away)
         self._body = body
         self._socket: socket.socket | None = None
-        self._looking: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         self.watch.sign(Sign.CONNECTED)
@@ -143,7 +143,7 @@ class WatchedUpload(httpx2.AsyncByteStream):
                 yield piece[start : start + PIECE_BYTES]
                 self.watch.sign(Sign.ACCEPTED)
             sent_bytes += len(piece)
-        self._look(left_bytes=sent_bytes + 1, pause_s=LOOK_FIRST_S)
+        self._check(left_bytes=sent_bytes + 1, pause_s=CHECK_FIRST_S)
 
     def traced(self, extensions: Mapping[str, Any]) -> dict[str, Any]:
         """The extensions of the request, with our trace hook before the one that it may have."""
@@ -160,19 +160,21 @@ class WatchedUpload(httpx2.AsyncByteStream):
 
     def end(self) -> None:
         """Stop checking."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
 
-    def _look(self, *, left_bytes: int, pause_s: float) -> None:
+    def _check(self, *, left_bytes: int, pause_s: float) -> None:
         still_bytes = unsent_bytes(self._socket)
         if not still_bytes:
             self.watch.sign(Sign.SENT)
             return
         if still_bytes < left_bytes:
             self.watch.sign(Sign.ACCEPTED)
-        left_bytes, later_s = min(left_bytes, still_bytes), min(pause_s * 2, LOOK_LAST_S)
+        left_bytes, later_s = min(left_bytes, still_bytes), min(pause_s * 2, CHECK_LAST_S)
         loop = asyncio.get_running_loop()
-        self._looking = loop.call_later(pause_s, lambda: self._look(left_bytes=left_bytes, pause_s=later_s))
+        self._next_check = loop.call_later(
+            pause_s, lambda: self._check(left_bytes=left_bytes, pause_s=later_s)
+        )
 
     def _throw_away(self, deadline: Deadline) -> None:
         """Discard unsent data: the kernel would keep sending it after the close."""

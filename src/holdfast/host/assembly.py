@@ -43,11 +43,11 @@ async def open_application(
     *,
     keys: tuple[ApiKey, ...] | None,
     config: Path | None,
-    goes_on: Literal["all", "asked"] = "all",
+    resume_runs: Literal["all", "asked"] = "all",
 ) -> AsyncGenerator[Application]:
     """The server of these settings; leaving it closes the store. `config` is the file they come from."""
     server = settings.server
-    limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, goes_on)
+    limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
         yield application(runtime, _options(settings, parts.targets, keys=keys, page=page), limits)

@@ -51,10 +51,10 @@ class DataDirectory:
 def running_server(data_dir: Path) -> LockHolder | None:
     """The running server of the directory, if any."""
     holder = read_holder(data_dir)
-    return holder if holder is not None and _lives(holder.pid) else None
+    return holder if holder is not None and _is_alive(holder.pid) else None
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -20,7 +20,7 @@ from holdfast.server.transport.edge import Edge
 
 HOST = "127.0.0.1"
 LOOK_S = 0.005
-LOOKS_MAX = 10  # how long the other end of a closed connection may take to notice
+CHECKS_MAX = 10  # how long the other end of a closed connection may take to notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class InProcessServer(uvicorn.Server):
         """End at once if no client is left, where uvicorn would wait a tenth of a second."""
         for server in self.servers:
             server.close()
-        for _ in range(LOOKS_MAX):
+        for _ in range(CHECKS_MAX):
             if not self.server_state.connections and not self.server_state.tasks:
                 await self.lifespan.shutdown()
                 return

@@ -28,7 +28,7 @@ _SPACE = re.compile(r"\s")
 
 
 @dataclass(slots=True)
-class _Stretch:
+class _OpenSegment:
     """A part of an item as it is on the log: one segment, and what it says so far."""
 
     segment: int
@@ -52,47 +52,47 @@ class AnswerWriter:
         self._tool_ids = tool_ids
         self._before_first = before_first
         self._bytes_left = bytes_max
-        self._stretches: dict[int, _Stretch] = {}
+        self._open_segments: dict[int, _OpenSegment] = {}
         self._asked: list[AskedTool] = []
         self.texts: list[str] = []  # the whole text of each item that the protocol closed, but for long ones
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
         self.is_full = False
 
-    def say(self, index: int, text: str) -> None:
+    def write_text(self, index: int, text: str) -> None:
         """More text of an item."""
-        stretch = self._stretches.get(index)
-        if stretch is None:
+        written = self._open_segments.get(index)
+        if written is None:
             self._begin()
             self.produced = True
-            stretch = self._stretch(index, is_thought=False)
+            written = self._open_segment(index, is_thought=False)
         if text := self._counted(text):
-            self._tell(stretch, text)
+            self._write_to(written, text)
 
-    def hear(self, event: ModelEvent) -> None:
+    def write(self, event: ModelEvent) -> None:
         """Take in one model event."""
         match event:
             case TextPiece():
                 if event.text:
-                    self.say(event.index, event.text)
+                    self.write_text(event.index, event.text)
             case ReasoningPiece():
                 if text := self._counted(event.text):
                     self._begin()
-                    self._tell(self._stretch(event.index, is_thought=True), text)
+                    self._write_to(self._open_segment(event.index, is_thought=True), text)
             case ArgsPiece():
                 self._counted(event.text)
             case ItemClosed():
                 self._close(event)
             case ItemOpened():
-                self._stretches.pop(event.index, None)
+                self._open_segments.pop(event.index, None)
             case _:
                 pass
 
     def cut(self) -> None:
         """The answer ends here: settle what is under way."""
-        for stretch in self._stretches.values():
-            if text := str(stretch.said):
-                self._settle(stretch, text)
+        for written in self._open_segments.values():
+            if text := str(written.said):
+                self._settle(written, text)
 
     def _counted(self, text: str) -> str:
         """The part of the text for which there is room."""
@@ -105,9 +105,9 @@ class AnswerWriter:
         self.is_full = True
         return text.encode(errors="replace")[:left].decode(errors="ignore")
 
-    def _tell(self, stretch: _Stretch, text: str) -> None:
+    def _write_to(self, written: _OpenSegment, text: str) -> None:
         """Tell it; what has grown long is settled where a word ends, so that no secret is parted."""
-        said, tell = stretch.said, self._sink.think if stretch.is_thought else self._say
+        said, write = written.said, self._sink.think if written.is_thought else self._say
         while said.total_chars + len(text) >= LONG_CHARS:
             room = max(LONG_CHARS - said.total_chars, 0)
             space = _SPACE.search(text, room, room + LONG_CHARS)
@@ -115,14 +115,14 @@ class AnswerWriter:
                 break
             end = space.end() if space else min(len(text), room + LONG_CHARS)
             said.add(text[:end])
-            tell(stretch.segment, text[:end])
-            self._settle(stretch, str(said), goes_on=True)
-            said = stretch.said = Gathered()
-            stretch.segment, stretch.is_rest = self._sink.next_segment(), True
+            write(written.segment, text[:end])
+            self._settle(written, str(said), goes_on=True)
+            said = written.said = Gathered()
+            written.segment, written.is_rest = self._sink.next_segment(), True
             text = text[end:]
         if text:
             said.add(text)
-            tell(stretch.segment, text)
+            write(written.segment, text)
 
     def tools(self) -> tuple[AskedTool, ...]:
         """The finished answer asks for these: now they are on the log too."""
@@ -147,18 +147,18 @@ class AnswerWriter:
             self._before_first()
             self.said = True
 
-    def _stretch(self, index: int, *, is_thought: bool) -> _Stretch:
-        stretch = self._stretches.get(index)
-        if stretch is None:
-            stretch = self._stretches[index] = _Stretch(self._sink.next_segment(), is_thought)
-        return stretch
+    def _open_segment(self, index: int, *, is_thought: bool) -> _OpenSegment:
+        written = self._open_segments.get(index)
+        if written is None:
+            written = self._open_segments[index] = _OpenSegment(self._sink.next_segment(), is_thought)
+        return written
 
     def _close(self, item: ItemClosed) -> None:
         if item.kind == "tool":
             self.produced = True
             self._asked.append(self._ask(item))
             return
-        known = self._stretches.get(item.index)
+        known = self._open_segments.get(item.index)
         is_rest = known is not None and known.is_rest
         text = str(known.said) if known is not None and is_rest else item.text
         is_thought = item.kind == "reasoning"
@@ -167,16 +167,16 @@ class AnswerWriter:
         if text or opaque:
             self._begin()
             self._settle(
-                self._stretch(item.index, is_thought=is_thought), text, phase=item.phase, opaque=opaque
+                self._open_segment(item.index, is_thought=is_thought), text, phase=item.phase, opaque=opaque
             )
             self.produced = self.produced or not is_thought
             if not is_thought and not is_rest:
                 self.texts.append(text)
-        self._stretches.pop(item.index, None)
+        self._open_segments.pop(item.index, None)
 
     def _settle(
         self,
-        stretch: _Stretch,
+        written: _OpenSegment,
         text: str,
         *,
         goes_on: bool = False,
@@ -185,10 +185,10 @@ class AnswerWriter:
     ) -> None:
         """Put the whole of a stretch on the log."""
         at_ms, run_id = self._sink.now_ms(), self._sink.run_id
-        segment = stretch.segment
+        segment = written.segment
         self._sink.emit(
             e.ReasoningDone(at_ms=at_ms, run_id=run_id, segment=segment, text=text, opaque=dict(opaque))
-            if stretch.is_thought
+            if written.is_thought
             else e.TextDone(
                 at_ms=at_ms, run_id=run_id, segment=segment, text=text, phase=phase, goes_on=goes_on
             )

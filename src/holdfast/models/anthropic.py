@@ -237,19 +237,19 @@ class AnthropicParser(StreamParser):
         delta = event.delta or _Delta()
         events: list[ModelEvent] = []
         if delta.text:
-            if (item := self._going(event.index, "text", events)) is not None:
+            if (item := self._item_for(event.index, "text", events)) is not None:
                 item.add(delta.text)
                 events.append(TextPiece(item.index, delta.text))
                 self._text_index = event.index
         elif delta.thinking:
-            if (item := self._going(event.index, "reasoning", events)) is not None:
+            if (item := self._item_for(event.index, "reasoning", events)) is not None:
                 item.add(delta.thinking)
                 events.append(ReasoningPiece(item.index, delta.thinking))
         elif delta.partial_json:
-            if (item := self._going(event.index, "tool", events)) is not None:
+            if (item := self._item_for(event.index, "tool", events)) is not None:
                 item.add(delta.partial_json)
                 events.append(ArgsPiece(item.index, delta.partial_json))
-        elif delta.signature and (item := self._going(event.index, "reasoning", events)) is not None:
+        elif delta.signature and (item := self._item_for(event.index, "reasoning", events)) is not None:
             item.opaque["signature"] = delta.signature
         return events
 
@@ -337,7 +337,7 @@ class AnthropicParser(StreamParser):
         self._calls += 1
         return [held]
 
-    def _going(self, index: int, kind: ItemKind, events: list[ModelEvent]) -> UnclosedItem | None:
+    def _item_for(self, index: int, kind: ItemKind, events: list[ModelEvent]) -> UnclosedItem | None:
         if index in self._blocks:
             item = self._blocks[index]
             if item is not None and item.kind != kind:

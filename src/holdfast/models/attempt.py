@@ -68,7 +68,7 @@ class Hooks:
     before_first: Callable[[], None]
     after_failure: Callable[[FailureKind], str]
     on_progress: Callable[[], None] | None = None
-    away: Callable[[], str] | None = None
+    outage_line: Callable[[], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +87,19 @@ class AttemptContext:
 class Attempt:
     """One try at a call; `run` may be awaited once."""
 
-    def __init__(self, deps: CallDeps, target: Target, *, sink: EventSink, place: AttemptContext) -> None:
+    def __init__(self, deps: CallDeps, target: Target, *, sink: EventSink, context: AttemptContext) -> None:
         self.attempt_id = new_attempt_id()
         self.said = False  # something visible is on the log
         self.silent_s: float | None = None  # since the model last advanced; None if it never did
-        self.is_told = place.reconnects is None  # whether the log has it, or nothing about it is to be told
+        self.is_recorded = (
+            context.reconnects is None
+        )  # whether the log has it, or nothing about it is to be told
         self._deps = deps
         self._target = target
         self._sink = sink
-        self._place = place
+        self._context = context
         self._deadlines: Deadlines | None = None
-        self._untold: tuple[Classified, CloseReason] | None = None
+        self._unrecorded: tuple[Classified, CloseReason] | None = None
         self._began_s = deps.clock.monotonic_s()
         self._exchange: ModelExchange | None = None
         self._watchdog: Watchdog | None = None
@@ -107,10 +109,10 @@ class Attempt:
         tokens = estimated_tokens(request)
         over = int(tokens * SURELY_OVER) - self._target.context_window
         if over > 0:
-            self.is_told = True
+            self.is_recorded = True
             return classify(self._facts(over_window_tokens=over), self._target)
         self._deadlines = deadlines = self._effective(request, tokens)
-        if self.is_told:
+        if self.is_recorded:
             self._emit_started(deadlines)
         writer = AnswerWriter(
             self._sink,
@@ -120,9 +122,9 @@ class Attempt:
         )
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
-        watchdog.on_connected = self._tell
+        watchdog.on_connected = self._record_start
         self._watchdog = watchdog
-        self._sink.live = lambda: self._line(watchdog, hooks)
+        self._sink.live = lambda: self._live_line(watchdog, hooks)
         try:
             ended = await self._talk(request, watchdog, writer=writer)
         except JournalError:
@@ -139,9 +141,11 @@ class Attempt:
             self.said = writer.said
             if watchdog.progress_s is not None:
                 self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
-        judged = self._judged(ended, writer, heard=watchdog.first_event_s is not None)
+        judged = self._judged(ended, writer, got_event=watchdog.first_event_s is not None)
         if watchdog.first_event_s is not None:
-            await self._deps.shared.began(self._target, tokens, first_event_s=watchdog.first_event_s)
+            await self._deps.shared.got_first_event(
+                self._target, tokens, first_event_s=watchdog.first_event_s
+            )
         return judged
 
     @property
@@ -149,20 +153,20 @@ class Attempt:
         """Whether somebody was there."""
         return self._watchdog is not None and self._watchdog.state is not State.CONNECTING
 
-    def tell(self) -> None:
+    def record(self) -> None:
         """Put on the log what an attempt that found nobody has kept to itself."""
-        assert self._untold is not None, "it ended so"
-        self._emit_failed(*self._untold)
+        assert self._unrecorded is not None, "it ended so"
+        self._emit_failed(*self._unrecorded)
 
-    def _tell(self) -> None:
-        if not self.is_told:
+    def _record_start(self) -> None:
+        if not self.is_recorded:
             assert self._deadlines is not None, "it was started"
-            self.is_told = True
+            self.is_recorded = True
             self._emit_started(self._deadlines)
 
-    def _line(self, watchdog: Watchdog, hooks: Hooks) -> str:
-        if hooks.away is not None and watchdog.state is State.CONNECTING:
-            return hooks.away()
+    def _live_line(self, watchdog: Watchdog, hooks: Hooks) -> str:
+        if hooks.outage_line is not None and watchdog.state is State.CONNECTING:
+            return hooks.outage_line()
         return live_line(self._target.model, watchdog, then=hooks.after_failure, hint=self._hint())
 
     def first_event_left_s(self, share: float) -> float | None:
@@ -179,9 +183,9 @@ class Attempt:
         )
         return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 
-    def _judged(self, ended: ExchangeEnd, writer: AnswerWriter, *, heard: bool) -> Answer | Classified:
+    def _judged(self, ended: ExchangeEnd, writer: AnswerWriter, *, got_event: bool) -> Answer | Classified:
         if ended.facts is not None:
-            silently = not heard and not ended.facts.status
+            silently = not got_event and not ended.facts.status
             facts = replace(ended.facts, hint=self._hint()) if silently else ended.facts
             return self._failed(facts, ended.close_reason)
         assert ended.finish is not None
@@ -190,20 +194,20 @@ class Attempt:
         if is_cut or (writer.produced and reason != "refused"):
             tools = () if is_cut else writer.tools()
             self._emit_usage()
-            return Answer(self._place.call_id, "tools" if tools else reason, tools, "".join(writer.texts))
+            return Answer(self._context.call_id, "tools" if tools else reason, tools, "".join(writer.texts))
         said = ended.finish.detail if reason == "refused" else ""
         return self._failed(self._facts(finish=reason, produced=writer.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)
-        if not self.is_told and (facts.cancelled_by or is_unreachable(classified.failure)):
-            self._untold = (classified, close_reason)
+        if not self.is_recorded and (facts.cancelled_by or is_unreachable(classified.failure)):
+            self._unrecorded = (classified, close_reason)
         else:
             self._emit_failed(classified, close_reason)
         return classified
 
     def _emit_failed(self, classified: Classified, close_reason: CloseReason) -> None:
-        self._tell()
+        self._record_start()
         self._emit_usage()
         self._emit(
             e.AttemptFailed,
@@ -252,13 +256,13 @@ class Attempt:
     def _emit_started(self, deadlines: Deadlines) -> None:
         self._emit(
             e.AttemptStarted,
-            call_id=self._place.call_id,
+            call_id=self._context.call_id,
             attempt_id=self.attempt_id,
             target=self._target.name,
             model=self._target.model,
-            nth=self._place.nth,
+            nth=self._context.nth,
             first_event_s=deadlines.first_event.patience_s,
-            reconnects=self._place.reconnects or 0,
+            reconnects=self._context.reconnects or 0,
         )
 
     def _emit_usage(self) -> None:
@@ -267,7 +271,7 @@ class Attempt:
             return
         self._emit(
             e.Usage,
-            call_id=self._place.call_id,
+            call_id=self._context.call_id,
             target=self._target.name,
             model=self._target.model,
             input_tokens=used.input_tokens,

@@ -77,16 +77,16 @@ class _Call:
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
         self._reconnects = Reconnects(calls.deps.shared, calls.deps.clock)
-        self._away: Callable[[], str] | None = None  # the live line of an outage
+        self._outage_line: Callable[[], str] | None = None  # the live line of an outage
         self._newest: Attempt | None = None
         self._began_s = self._progress_s = self._now_s()  # by a clock that stands still during a suspend
         self._gated_s = 0.0
         self._compacted = compact is None
         self._cap_lowered = False
         self._forgot: set[str] = set()  # targets that refused what they had thought themselves
-        self._spoke = ""  # the attempt that said something and failed
-        self._has_spoken = False
-        self._heard = self._targets[0]  # whom the user believes to be answering
+        self._failed_with_output = ""  # the attempt that said something and failed
+        self._had_output = False
+        self._shown_target = self._targets[0]  # whom the user believes to be answering
         self._why_other = ""
 
     async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
@@ -127,24 +127,24 @@ class _Call:
         attempt = self._newest
         assert attempt is not None, "it has just failed"
         if attempt.was_connected:
-            await self._deps.shared.heard(target)
+            await self._deps.shared.reached(target)
         if is_unreachable(ended.failure):
-            self._reconnects.meet(target, ended, told=attempt.is_told)
+            self._reconnects.count(target, ended, recorded=attempt.is_recorded)
         else:
-            self._write_down(*self._reconnects.over(target))
-        await self._learn(target, ended)
+            self._add_to_trace(*self._reconnects.end(target))
+        await self._share(target, ended)
         decision = retry.decide(ended.failure, self._history(target, ended))
         if isinstance(decision, retry.Compact) and not await self._shorten():
             decision = retry.decide(ended.failure, self._history(target, ended))
         is_last = isinstance(decision, retry.GiveUp)
-        if not attempt.is_told and is_last:
-            attempt.tell()
+        if not attempt.is_recorded and is_last:
+            attempt.record()
             ended = replace(ended, brief=self._reconnects.brief(target, ended))
         if is_last:
-            self._write_down(*self._reconnects.all_over())
-        if attempt.is_told:
+            self._add_to_trace(*self._reconnects.end_all())
+        if attempt.is_recorded:
             self._tried.append(retry.Tried(target.name, ended.failure))
-            self._note(target, ended, then=done_after(decision))
+            self._trace_attempt(target, ended, then=done_after(decision))
         return decision
 
     def _first_target(self) -> Target:
@@ -166,31 +166,33 @@ class _Call:
         self._supersede()
         nth = len(self._tried) + 1
         first = self._contender(target, self._sink, nth=nth)
-        other = self._beside(target)
+        other = self._hedge_target(target)
         if other is None:
             self._newest = first.attempt
             ended = await first.run(None)
-            self._look_back(first.attempt)
+            self._note_progress(first.attempt)
             return target, ended
         second = self._contender(other, HeldSink(self._sink), nth=nth + 1)
         race = Race(first, second, self._deps.hedge_share)
         decided = await race.run()
         for lost in race.lost:
-            await self._count(lost)
+            await self._count_loser(lost)
         self._newest = decided.attempt
-        self._look_back(decided.attempt)
+        self._note_progress(decided.attempt)
         return decided.target, decided.ended
 
     def _contender(self, target: Target, sink: EventSink, *, nth: int) -> Contender:
-        untold = self._reconnects.untold_at(target)
-        attempt = Attempt(self._deps, target, sink=sink, place=AttemptContext(self._call_id, nth, untold))
+        unrecorded = self._reconnects.unrecorded_at(target)
+        attempt = Attempt(
+            self._deps, target, sink=sink, context=AttemptContext(self._call_id, nth, unrecorded)
+        )
 
         def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
             hooks = Hooks(
                 lambda: self._switch(target),
                 lambda kind: self._would_do(target, kind),
                 on_progress,
-                None if untold is None else self._away,
+                None if unrecorded is None else self._outage_line,
             )
             forgets = target.name in self._forgot
             request = _without_thoughts(self._request, target) if forgets else self._request
@@ -200,35 +202,35 @@ class _Call:
 
     def _supersede(self) -> None:
         """What a failed attempt said no longer counts, now that another one begins."""
-        if self._spoke:
-            self._emit(e.AttemptSuperseded, attempt_id=self._spoke)
-            self._spoke, self._has_spoken = "", True
+        if self._failed_with_output:
+            self._emit(e.AttemptSuperseded, attempt_id=self._failed_with_output)
+            self._failed_with_output, self._had_output = "", True
 
-    def _beside(self, target: Target) -> Target | None:
+    def _hedge_target(self, target: Target) -> Target | None:
         """Whom to ask too if the target is slow; nobody once there was visible output, or in an outage."""
-        is_away = self._reconnects.untold_at(target) is not None
-        if self._has_spoken or is_away or not self._targets[0].retry.hedge:
+        is_in_outage = self._reconnects.unrecorded_at(target) is not None
+        if self._had_output or is_in_outage or not self._targets[0].retry.hedge:
             return None
         return retry.hedge_target(self._history(target, Classified(SLOW), random=0.0))
 
-    def _look_back(self, attempt: Attempt) -> None:
+    def _note_progress(self, attempt: Attempt) -> None:
         if attempt.silent_s is not None:
             self._progress_s = self._now_s() - attempt.silent_s
             self._gated_s = 0.0
         if attempt.said:
-            self._spoke = attempt.attempt_id
+            self._failed_with_output = attempt.attempt_id
 
-    async def _count(self, lost: Contender) -> None:
+    async def _count_loser(self, lost: Contender) -> None:
         """An attempt that another one beside it made needless, or that failed there, is one of the budget."""
         if lost.was_slower:
             self._tried.append(retry.Tried(lost.target.name, SLOW))
-            self._note(lost.target, Classified(SLOW), then="stopped")
+            self._trace_attempt(lost.target, Classified(SLOW), then="stopped")
             return
         ended = lost.ended
         if isinstance(ended, Classified):
-            await self._learn(lost.target, ended)
+            await self._share(lost.target, ended)
             self._tried.append(retry.Tried(lost.target.name, ended.failure))
-            self._note(lost.target, ended, then="another target was asked beside it")
+            self._trace_attempt(lost.target, ended, then="another target was asked beside it")
 
     def _would_do(self, target: Target, kind: FailureKind) -> str:
         """What the live line says will happen if the attempt fails in this way."""
@@ -237,12 +239,12 @@ class _Call:
 
     def _switch(self, target: Target) -> None:
         """The user is told when another target is about to be heard, not when it is merely asked."""
-        if target.name != self._heard.name:
-            why = self._why_other or f"{self._heard.name} was slower"
-            self._emit(e.TargetSwitched, from_target=self._heard.name, to_target=target.name, why=why)
-            self._heard = target
+        if target.name != self._shown_target.name:
+            why = self._why_other or f"{self._shown_target.name} was slower"
+            self._emit(e.TargetSwitched, from_target=self._shown_target.name, to_target=target.name, why=why)
+            self._shown_target = target
 
-    async def _learn(self, target: Target, ended: Classified) -> None:
+    async def _share(self, target: Target, ended: Classified) -> None:
         """What one call finds out, all others know."""
         await self._deps.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
@@ -273,20 +275,20 @@ class _Call:
             never_answered=frozenset(other.name for other in self._targets if not shared.has_answered(other)),
         )
 
-    def _note(self, target: Target, ended: Classified, *, then: str) -> None:
+    def _trace_attempt(self, target: Target, ended: Classified, *, then: str) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
         failure = ended.failure
         line = f"attempt {len(self._tried)} ({target.name}): {ended.brief or failure.text}; {then}"
-        self._write_down(line, rule=failure.rule)
+        self._add_to_trace(line, rule=failure.rule)
 
-    def _write_down(self, *lines: str, rule: str = "") -> None:
+    def _add_to_trace(self, *lines: str, rule: str = "") -> None:
         self._trace += lines
         for line in lines:
             _log.info("%s %s %s [%s]", self._sink.run_id, self._call_id, line, rule)
 
     def _no_answer(self, failure: Failure) -> NoAnswer:
         took_s = self._now_s() - self._began_s
-        tried = [*(tried.target for tried in self._tried), *self._reconnects.untold]
+        tried = [*(tried.target for tried in self._tried), *self._reconnects.unrecorded]
         text = exhausted(failure.text, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)
         return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
@@ -294,27 +296,27 @@ class _Call:
     async def _pass_gate(self, target: Target) -> None:
         wait_ms = self._gate_ms(target)
         if wait_ms > retry.LONG_WAIT_MS:
-            self._say_gated(target, wait_ms, why=self._deps.shared.gate(target).why)
+            self._emit_gated(target, wait_ms, why=self._deps.shared.gate(target).why)
         if wait_ms:
-            self._wait_visibly(f"{target.name} asked to wait", wait_ms)
-            await self._counted(self._deps.shared.wait_at_gate(target))
+            self._show_wait(f"{target.name} asked to wait", wait_ms)
+            await self._wait_at_gate(self._deps.shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
             return  # the gate makes the next attempt wait, and there a person can cut it short
         if decision.wait_s:
-            self._wait_visibly(decision.why, int(1000 * decision.wait_s))
+            self._show_wait(decision.why, int(1000 * decision.wait_s))
             await self._deps.clock.sleep_s(decision.wait_s)
 
     async def _reconnect(self, target: Target, decision: retry.Reconnect) -> None:
         until_s = self._now_s() + decision.left_s
-        self._away = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
+        self._outage_line = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
-            self._sink.live = self._away
+            self._sink.live = self._outage_line
             await self._deps.clock.sleep_s(decision.wait_s)
 
     async def _fall_back(self, target: Target, decision: retry.FallBack) -> Target:
-        self._why_other, self._away = decision.why, None
+        self._why_other, self._outage_line = decision.why, None
         if decision.wait_s:
             until_s = self._now_s() + decision.wait_s
             why = f"{target.name} cannot be reached"
@@ -328,20 +330,20 @@ class _Call:
             # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
             await shared.close_gate(target, decision.wait_ms, why=decision.why)
         elif not self._gate_ms(target):
-            self._say_gated(target, decision.wait_ms, why=decision.why)
-            self._wait_visibly(decision.why, decision.wait_ms)
-            await self._counted(shared.wait_for(target, decision.wait_ms))
+            self._emit_gated(target, decision.wait_ms, why=decision.why)
+            self._show_wait(decision.why, decision.wait_ms)
+            await self._wait_at_gate(shared.wait_for(target, decision.wait_ms))
 
-    def _say_gated(self, target: Target, wait_ms: int, *, why: str) -> None:
+    def _emit_gated(self, target: Target, wait_ms: int, *, why: str) -> None:
         until_ms = self._deps.clock.now_ms() + wait_ms
         self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
 
-    async def _counted(self, wait: Awaitable[None]) -> None:
+    async def _wait_at_gate(self, wait: Awaitable[None]) -> None:
         """What is spent at gates is no silence of the model, and no outage."""
         began_s = self._now_s()
         await wait
         self._gated_s += self._now_s() - began_s
-        self._write_down(*self._reconnects.all_over())
+        self._add_to_trace(*self._reconnects.end_all())
 
     def _gate_ms(self, target: Target) -> int:
         return self._deps.shared.gate_wait_ms(target)
@@ -380,7 +382,7 @@ class _Call:
             effort = ""  # a budget for thinking that comes on top of the cap
         self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
 
-    def _wait_visibly(self, why: str, wait_ms: int) -> None:
+    def _show_wait(self, why: str, wait_ms: int) -> None:
         steady_s = self._deps.clock.steady_s
         until_s = steady_s() + wait_ms / 1000
         self._sink.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")

@@ -70,7 +70,7 @@ class ModelExchange:
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
-                await self._listen(reply)
+                await self._read_answer(reply)
         except TimeoutError:
             if self._watchdog.passed is None:
                 raise
@@ -102,65 +102,65 @@ class ModelExchange:
         )
         return ExchangeEnd(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
 
-    async def _listen(self, reply: ModelResponse) -> None:
+    async def _read_answer(self, reply: ModelResponse) -> None:
         """What an answer is shows in its first byte; its content type is what many servers get wrong."""
         if reply.status not in GOOD:
-            self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX))
+            self._error = read_error(reply.status, await _read_whole(reply, ERROR_BYTES_MAX))
             return
-        begun = await _begun(reply)
-        match begun.lstrip(BLANK)[:1]:
+        start = await _read_start(reply)
+        match start.lstrip(BLANK)[:1]:
             case b"<":
-                self._error = read_error(reply.status, await _whole(reply, ERROR_BYTES_MAX, begun))
+                self._error = read_error(reply.status, await _read_whole(reply, ERROR_BYTES_MAX, start))
             case b"{" | b"[" | b'"':
-                body = await _whole(reply, ANSWER_BYTES_MAX, begun)
+                body = await _read_whole(reply, ANSWER_BYTES_MAX, start)
                 self._take(self._parser.answer(body.lstrip(BLANK)))
                 if self._writer.is_full:
                     self._cut()
             case _:
-                await self._stream(reply, begun)
+                await self._stream(reply, start)
 
-    async def _stream(self, reply: ModelResponse, begun: bytes) -> None:
+    async def _stream(self, reply: ModelResponse, start: bytes) -> None:
         sse = SseParser()
 
-        def hear(piece: bytes) -> bool:
+        def feed(piece: bytes) -> bool:
             for run in sse.runs(piece):
-                self._hear(run)
+                self._feed(run)
             return self._sink.full or self._writer.is_full or self._error is not None
 
-        enough = hear(begun)
-        begun = begun.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
-        while enough or await reply.body.each(hear):
+        enough = feed(start)
+        start = start.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
+        while enough or await reply.body.each(feed):
             enough = False
             if self._error is not None:
                 return
             if self._writer.is_full:
                 self._cut()
                 return
-            await self._make_room()
+            await self._wait_for_room()
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
         if self._writer.is_full:
             self._cut()
-        if begun and self._watchdog.state in _STAGES and not sse.comments:
-            raise MalformedFrame(f"no event stream: {begun.decode(errors='replace')}")
+        if start and self._watchdog.state in _STAGES and not sse.comments:
+            raise MalformedFrame(f"no event stream: {start.decode(errors='replace')}")
 
     def _cut(self) -> None:
         """The answer is longer than it may be: what was said stands, and nothing more is listened to."""
         self._writer.cut()
         self._finish = Finished("too_long")
 
-    def _hear(self, run: FrameRun) -> None:
+    def _feed(self, run: FrameRun) -> None:
         while run.datas and not self._writer.is_full:
             # Text is mostly followed by more of it, and that can be taken in one step.
             piece = self._parser.text_of(run) if self._in_text else None
             if piece is None:
-                self._hear_singly(run)
+                self._feed_singly(run)
             else:
-                self._watchdog.advanced()
-                self._writer.say(piece.index, piece.text)
+                self._watchdog.progressed()
+                self._writer.write_text(piece.index, piece.text)
 
-    def _hear_singly(self, run: FrameRun) -> None:
+    def _feed_singly(self, run: FrameRun) -> None:
         """Take frame by frame, as far as the next text."""
         datas = iter(run.datas)
         for data in datas:
@@ -171,15 +171,15 @@ class ModelExchange:
                 break
         run.datas = list(datas)
 
-    async def _make_room(self) -> None:
+    async def _wait_for_room(self) -> None:
         """While our own journal is behind, the peer is not late."""
-        self._watchdog.rest()
+        self._watchdog.pause()
         await self._sink.room()
-        self._watchdog.go_on()
+        self._watchdog.resume()
 
     def _take(self, events: Sequence[ModelEvent]) -> None:
         for event in events:
-            self._watchdog.hear(event)
+            self._watchdog.observe(event)
             if isinstance(event, TokensUsed):
                 self.used = event
             elif isinstance(event, Finished):
@@ -187,21 +187,21 @@ class ModelExchange:
             elif isinstance(event, ErrorReported):
                 self._error = event
             else:
-                self._writer.hear(event)
+                self._writer.write(event)
 
 
-async def _begun(reply: ModelResponse) -> bytes:
+async def _read_start(reply: ModelResponse) -> bytes:
     """The answer up to some byte that says something; nothing if it has none."""
-    begun = b""
-    while len(begun) < BLANK_BYTES_MAX and (piece := await reply.body.read()):
-        begun += piece
+    start = b""
+    while len(start) < BLANK_BYTES_MAX and (piece := await reply.body.read()):
+        start += piece
         if piece.strip(BLANK):
             break
-    return begun
+    return start
 
 
-async def _whole(reply: ModelResponse, bytes_max: int, begun: bytes = b"") -> bytes:
-    body = bytearray(begun)
+async def _read_whole(reply: ModelResponse, bytes_max: int, start: bytes = b"") -> bytes:
+    body = bytearray(start)
     while len(body) <= bytes_max and (piece := await reply.body.read()):
         body += piece
     return bytes(body[:bytes_max])

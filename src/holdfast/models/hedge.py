@@ -44,7 +44,7 @@ class HeldSink(EventSink):
         else:
             self._held.append(event)
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Emit what was held."""
         held, self._held = self._held or [], None
         for event in held:
@@ -52,7 +52,7 @@ class HeldSink(EventSink):
 
     def release(self) -> None:
         """From now on this is the call's own sink."""
-        self.tell()
+        self.flush()
         self._sink.live = lambda: "" if self.live is None else self.live()
 
 
@@ -156,4 +156,4 @@ class Race:
             if not task.cancelled():
                 task.exception()  # looked at, so that nobody asks for it in vain
         if isinstance(self.second.sink, HeldSink):
-            self.second.sink.tell()
+            self.second.sink.flush()

@@ -56,7 +56,7 @@ class ModelHttp:
         self._stale_s = stale_s
         self._resolver = resolver
         self._tls = tls
-        self._keeping: aiohttp.ClientSession | None = None
+        self._kept_alive: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
         self._under_way = 0
 
@@ -64,9 +64,9 @@ class ModelHttp:
         resolver = self._resolver or aiohttp.AsyncResolver()
         self._stack.push_async_callback(resolver.close)
         trusted = self._tls or True
-        keeping = _connector(resolver, ssl=trusted, keepalive_timeout=KEPT_ALIVE_S)
+        kept_alive = _connector(resolver, ssl=trusted, keepalive_timeout=KEPT_ALIVE_S)
         fresh = _connector(resolver, ssl=trusted, force_close=True)
-        self._keeping = await self._stack.enter_async_context(_session(keeping))
+        self._kept_alive = await self._stack.enter_async_context(_session(kept_alive))
         self._fresh = await self._stack.enter_async_context(_session(fresh))
         return self
 
@@ -82,9 +82,9 @@ class ModelHttp:
         However the block is left, the connection is either whole and kept, or closed at once.
         """
         self._under_way += 1
-        trip = _Trip(watchdog, proxy_at(request.proxy), stale_s=self._stale_s)
+        state = _RequestState(watchdog, proxy_at(request.proxy), stale_s=self._stale_s)
         try:
-            upload, response = await self._sent(request, trip)
+            upload, response = await self._sent(request, state)
             try:
                 yield _reply(response)
             finally:
@@ -94,28 +94,28 @@ class ModelHttp:
                     upload.abort()
                     response.close()
         except (aiohttp.ClientError, OSError) as error:
-            raise connection_broken(error, trip.proxy, connected=trip.connected) from error
+            raise connection_broken(error, state.proxy, connected=state.connected) from error
         finally:
             self._under_way -= 1
 
     async def _sent(
-        self, request: WireRequest, trip: "_Trip"
+        self, request: WireRequest, state: "_RequestState"
     ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
-        assert self._keeping is not None, "ModelHttp is an async context manager"
+        assert self._kept_alive is not None, "ModelHttp is an async context manager"
         assert self._fresh is not None
         if self._under_way <= KEPT_ALIVE_MAX:
             try:
-                return await _posted(self._keeping, request, trip=trip)
+                return await _posted(self._kept_alive, request, state=state)
             except (aiohttp.ServerDisconnectedError, OSError):
-                if not trip.was_stale():
+                if not state.was_stale():
                     raise
             # A kept connection that the peer had closed meanwhile: nobody has seen the request.
-            trip.begin_again()
-        return await _posted(self._fresh, request, trip=trip)
+            state.restart()
+        return await _posted(self._fresh, request, state=state)
 
 
 @dataclass(slots=True)
-class _Trip:
+class _RequestState:
     """What the trace hooks tell of one request."""
 
     watchdog: Watchdog
@@ -129,10 +129,10 @@ class _Trip:
         self.connected = True
         self.watchdog.sign(Sign.CONNECTED)
 
-    def begin_again(self) -> None:
+    def restart(self) -> None:
         """Another connection for the same request."""
         self.connected = False
-        self.watchdog.begin_again()
+        self.watchdog.restart()
 
     def was_stale(self) -> bool:
         """Whether a break now means that the connection was dead when it was taken."""
@@ -140,17 +140,17 @@ class _Trip:
 
 
 async def _posted(
-    session: aiohttp.ClientSession, request: WireRequest, *, trip: _Trip
+    session: aiohttp.ClientSession, request: WireRequest, *, state: _RequestState
 ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
-    upload = UploadPayload(request.body, trip.watchdog)
+    upload = UploadPayload(request.body, state.watchdog)
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
             request.url,
             data=upload,
             allow_redirects=False,
-            trace_request_ctx=trip,
-            **_way(request.url, trip.proxy, headers=headers),
+            trace_request_ctx=state,
+            **_proxy_options(request.url, state.proxy, headers=headers),
         )
     except BaseException:
         upload.end()
@@ -159,7 +159,7 @@ async def _posted(
     return upload, response
 
 
-def _way(url: str, proxy: Proxy | None, *, headers: dict[str, str]) -> dict[str, Any]:
+def _proxy_options(url: str, proxy: Proxy | None, *, headers: dict[str, str]) -> dict[str, Any]:
     """The headers, and what a proxy is told: with a request that it reads, or before it passes bytes on."""
     if proxy is None:
         return {"headers": headers}

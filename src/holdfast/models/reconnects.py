@@ -11,7 +11,7 @@ from holdfast.targets import Target
 
 
 @dataclass(slots=True)
-class _Met:
+class _CallOutage:
     """An outage as one call knows it; times are of the monotonic clock."""
 
     target: str
@@ -19,7 +19,7 @@ class _Met:
     since_s: float
     known_since_s: float
     tries: int = 1
-    untold: int = 0  # of these, how many are not on the log
+    unrecorded: int = 0  # of these, how many are not on the log
 
 
 class Reconnects:
@@ -28,25 +28,25 @@ class Reconnects:
     def __init__(self, shared: TargetStates, clock: Clock) -> None:
         self._shared = shared
         self._now_s = clock.monotonic_s
-        self._met: dict[str, _Met] = {}
-        self.untold: list[str] = []  # the targets of all tries that are not on the log
+        self._outages: dict[str, _CallOutage] = {}
+        self.unrecorded: list[str] = []  # the targets of all tries that are not on the log
 
-    def meet(self, target: Target, ended: Classified, *, told: bool) -> None:
+    def count(self, target: Target, ended: Classified, *, recorded: bool) -> None:
         """Nobody was there once more; `told` if the log says so."""
         at, now_s = outage_at(target, ended.failure), self._now_s()
-        met = self._met.get(at)
-        if met is None:
-            known_since_s = now_s - self._shared.away_s(target, ended.failure)
-            self._met[at] = met = _Met(target.name, ended.brief, now_s, known_since_s)
+        outage = self._outages.get(at)
+        if outage is None:
+            known_since_s = now_s - self._shared.outage_s(target, ended.failure)
+            self._outages[at] = outage = _CallOutage(target.name, ended.brief, now_s, known_since_s)
         else:
-            met.tries += 1
-        if not told:
-            met.untold += 1
-            self.untold.append(target.name)
+            outage.tries += 1
+        if not recorded:
+            outage.unrecorded += 1
+            self.unrecorded.append(target.name)
 
-    def untold_at(self, target: Target) -> int | None:
+    def unrecorded_at(self, target: Target) -> int | None:
         """How many tries at the target's addresses are not on the log; None if it is in no outage."""
-        found = [self._met[at].untold for at in addresses_of(target) if at in self._met]
+        found = [self._outages[at].unrecorded for at in addresses_of(target) if at in self._outages]
         return sum(found) if found else None
 
     def outages(self) -> dict[str, Outage]:
@@ -54,32 +54,32 @@ class Reconnects:
         now_s = self._now_s()
         return {
             at: Outage(
-                ms=int(1000 * (now_s - met.since_s)),
-                known_ms=int(1000 * (now_s - met.known_since_s)),
-                tries=met.tries,
+                ms=int(1000 * (now_s - outage.since_s)),
+                known_ms=int(1000 * (now_s - outage.known_since_s)),
+                tries=outage.tries,
             )
-            for at, met in self._met.items()
+            for at, outage in self._outages.items()
         }
 
-    def over(self, target: Target) -> list[str]:
+    def end(self, target: Target) -> list[str]:
         """Somebody was there: a line for each of the target's outages that the log does not tell whole."""
-        return self._forgotten([at for at in addresses_of(target) if at in self._met])
+        return self._end([at for at in addresses_of(target) if at in self._outages])
 
-    def all_over(self) -> list[str]:
+    def end_all(self) -> list[str]:
         """From now on time is counted anew, for every address; what is left to be told."""
-        return self._forgotten(list(self._met))
+        return self._end(list(self._outages))
 
     def brief(self, target: Target, ended: Classified) -> str:
         """What happened, for the last of many tries: it is told, and stands for those before it."""
-        self.untold.pop()
-        met = self._met[outage_at(target, ended.failure)]
-        tries, met.untold = met.untold, 0
-        return nobody_there(ended.brief, tries=tries, took_s=self._now_s() - met.since_s)
+        self.unrecorded.pop()
+        outage = self._outages[outage_at(target, ended.failure)]
+        tries, outage.unrecorded = outage.unrecorded, 0
+        return nobody_there(ended.brief, tries=tries, took_s=self._now_s() - outage.since_s)
 
-    def _forgotten(self, addresses: list[str]) -> list[str]:
-        ended = [self._met.pop(at) for at in addresses]
-        return [
-            f"{met.target}: {nobody_there(met.brief, tries=met.untold, took_s=self._now_s() - met.since_s)}"
-            for met in ended
-            if met.untold
-        ]
+    def _end(self, addresses: list[str]) -> list[str]:
+        ended = [self._outages.pop(at) for at in addresses]
+        return [f"{outage.target}: {self._text(outage)}" for outage in ended if outage.unrecorded]
+
+    def _text(self, outage: _CallOutage) -> str:
+        took_s = self._now_s() - outage.since_s
+        return nobody_there(outage.brief, tries=outage.unrecorded, took_s=took_s)

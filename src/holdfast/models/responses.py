@@ -149,7 +149,7 @@ class ResponsesParser(StreamParser):
     def _text_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
-            live = self._going(event, "text", events)
+            live = self._item_for(event, "text", events)
             live.item.add(text)
             events.append(TextPiece(live.item.index, text))
             self._text_place = -1 if event.output_index is None else event.output_index
@@ -168,7 +168,7 @@ class ResponsesParser(StreamParser):
     def _reasoning_delta(self, event: ResponsesEvent, part: str) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if text := event.delta:
-            live = self._going(event, "reasoning", events)
+            live = self._item_for(event, "reasoning", events)
             if live.part not in {"", part}:
                 text = PARTS_APART + text
             live.part = part
@@ -179,14 +179,14 @@ class ResponsesParser(StreamParser):
     def _args_delta(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
         if event.delta:
-            live = self._going(event, "tool", events)
+            live = self._item_for(event, "tool", events)
             live.item.add(event.delta)
             events.append(ArgsPiece(live.item.index, event.delta))
         return events
 
     def _args_done(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
         events: list[ModelEvent] = []
-        self._going(event, "tool", events).arguments = event.arguments
+        self._item_for(event, "tool", events).arguments = event.arguments
         return events
 
     def _item_added(self, event: ResponsesEvent, _data: bytes) -> list[ModelEvent]:
@@ -251,7 +251,7 @@ class ResponsesParser(StreamParser):
             self._places[item_id] = output_index
         return output_index
 
-    def _going(self, event: ResponsesEvent, kind: ItemKind, events: list[ModelEvent]) -> _Live:
+    def _item_for(self, event: ResponsesEvent, kind: ItemKind, events: list[ModelEvent]) -> _Live:
         place = self._place(event.output_index, event.item_id or "")
         live = self._live.get(place)
         if live is None or (live.item.kind != kind and "tool" not in {kind, live.item.kind}):

@@ -39,7 +39,7 @@ TOOL_CALL_IDS = re.compile(r"\S{1,64}")
 class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
     """How the endpoints whose URL contains `marker` differ from the rest."""
 
-    marker: str
+    url_part: str
     default_instructions: str = ""
     takes_limits: bool = True
     takes_phases: bool = False
@@ -47,14 +47,14 @@ class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
     fixed: dict[str, bool | str] = {}
 
 
-COMMON = ResponsesDialect(marker="")
+COMMON = ResponsesDialect(url_part="")
 DIALECTS = (
     # Models of one family share the endpoint: what one of them called its words, the others understand.
-    ResponsesDialect(marker="://api.openai.com/", takes_phases=True),
+    ResponsesDialect(url_part="://api.openai.com/", takes_phases=True),
     # The Codex backend wants instructions, refuses sampling and length settings ("Unsupported parameter"),
     # and finds its prompt cache by the session that the headers name.
     ResponsesDialect(
-        marker="/backend-api/codex",
+        url_part="/backend-api/codex",
         default_instructions="You are a helpful assistant.",
         takes_limits=False,
         takes_phases=True,
@@ -91,7 +91,7 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
 
 def dialect_of(base_url: str) -> ResponsesDialect:
     """The dialect of the backend that the URL names."""
-    return next((dialect for dialect in DIALECTS if dialect.marker in base_url), COMMON)
+    return next((dialect for dialect in DIALECTS if dialect.url_part in base_url), COMMON)
 
 
 def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:

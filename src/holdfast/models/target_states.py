@@ -40,8 +40,8 @@ from holdfast.values import Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
-NEWS = 0.1  # a p95 that moved by a tenth is worth writing down
-LOOK_S = 15.0  # a computer that slept finds its clock further on than its timers
+P95_CHANGE_MIN = 0.1  # a p95 that moved by a tenth is worth writing down
+RECHECK_S = 15.0  # a computer that slept finds its clock further on than its timers
 
 
 class TargetStates:
@@ -58,7 +58,7 @@ class TargetStates:
         self._passes: set[str] = set()  # gates at which the next one who waits may pass
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
         self._answered: set[str] = set()  # addresses at which somebody was, in this process or before
-        self._away_since_s: dict[str, float] = {}  # addresses at which nobody is, by the monotonic clock
+        self._outage_since_s: dict[str, float] = {}  # addresses at which nobody is, by the monotonic clock
 
     async def load(self) -> None:
         """Remember what an earlier process knew."""
@@ -120,7 +120,7 @@ class TargetStates:
             try:
                 async with scope:
                     self._waiting.setdefault(key, set()).add(scope)
-                    await self._clock.sleep_s(min(wait_ms / 1000, LOOK_S))
+                    await self._clock.sleep_s(min(wait_ms / 1000, RECHECK_S))
             except TimeoutError:
                 continue  # something has changed
             finally:
@@ -155,15 +155,15 @@ class TargetStates:
         """Whether somebody was ever heard at the target's address."""
         return address_of(target.base_url) in self._answered
 
-    def away_s(self, target: Target, failure: Failure) -> float:
+    def outage_s(self, target: Target, failure: Failure) -> float:
         """How long it has been known that nobody is where this failure says: since now, or for longer."""
         now_s = self._clock.monotonic_s()
-        return now_s - self._away_since_s.setdefault(outage_at(target, failure), now_s)
+        return now_s - self._outage_since_s.setdefault(outage_at(target, failure), now_s)
 
-    async def heard(self, target: Target) -> None:
+    async def reached(self, target: Target) -> None:
         """Somebody is there, whatever they say."""
         for address in addresses_of(target):
-            self._away_since_s.pop(address, None)
+            self._outage_since_s.pop(address, None)
         if not self.has_answered(target):
             self._answered.add(address_of(target.base_url))
             await self._put(learned_note(target), dump_learned(Learned()))
@@ -174,14 +174,14 @@ class TargetStates:
         if self.gate(target).tried:
             await self._set_gate(target, Gate())
 
-    async def began(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
+    async def got_first_event(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
         """An attempt heard something of its target, and so soon."""
-        await self.heard(target)
+        await self.reached(target)
         key = learned_note(target)
         learned = learn(self._learned.get(key, Learned()), input_tokens, first_event_s=first_event_s)
         self._learned[key] = learned
         now_s = p95_s(learned, input_tokens) or 0.0
-        if abs(now_s - self._saved_p95_s.get(key, 0.0)) > NEWS * now_s:
+        if abs(now_s - self._saved_p95_s.get(key, 0.0)) > P95_CHANGE_MIN * now_s:
             self._saved_p95_s[key] = now_s
             await self._put(key, dump_learned(learned))
 

@@ -15,9 +15,9 @@ from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.models.watchdog import Watchdog
 
 PIECE_BYTES = 64 * 1024
-LOOK_FIRST_S = 0.002
-LOOK_LAST_S = 0.25
-LOOKS_MIN = 4  # within one patience
+CHECK_FIRST_S = 0.002
+CHECK_LAST_S = 0.25
+CHECKS_MIN = 4  # within one patience
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
 
 
@@ -30,7 +30,7 @@ class UploadPayload(aiohttp.payload.Payload):
         super().__init__(body, content_type="application/json")
         self._size = len(body)
         self._watchdog = watchdog
-        self._looking: asyncio.TimerHandle | None = None
+        self._next_check: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._written_bytes = 0
@@ -46,13 +46,13 @@ class UploadPayload(aiohttp.payload.Payload):
         if self._transport is not None:
             self._socket = self._transport.get_extra_info("socket")
         body = memoryview(self._value)
-        self._look(len(body) + 1, pause_s=LOOK_FIRST_S)
+        self._check(len(body) + 1, pause_s=CHECK_FIRST_S)
         for start in range(0, len(body), PIECE_BYTES):
             await writer.write(body[start : start + PIECE_BYTES])
             self._written_bytes = start + PIECE_BYTES
         self.written = True
 
-    def _look(self, left_bytes: int, *, pause_s: float) -> None:
+    def _check(self, left_bytes: int, *, pause_s: float) -> None:
         """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
         still_bytes = max(0, len(self._value) - self._written_bytes) + self._unsent_bytes()
         if self.written and not still_bytes:
@@ -61,16 +61,16 @@ class UploadPayload(aiohttp.payload.Payload):
         if still_bytes < left_bytes:
             self._watchdog.sign(Sign.ACCEPTED)
         deadline = self._watchdog.deadline
-        often_s = LOOK_LAST_S if deadline is None else min(LOOK_LAST_S, deadline.patience_s / LOOKS_MIN)
+        often_s = CHECK_LAST_S if deadline is None else min(CHECK_LAST_S, deadline.patience_s / CHECKS_MIN)
         later_s = min(pause_s * 2, often_s)
-        self._looking = asyncio.get_running_loop().call_later(
-            pause_s, lambda: self._look(still_bytes, pause_s=later_s)
+        self._next_check = asyncio.get_running_loop().call_later(
+            pause_s, lambda: self._check(still_bytes, pause_s=later_s)
         )
 
     def end(self) -> None:
         """No longer look, but for this last time: an answer may have come sooner than the next look."""
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._next_check is not None:
+            self._next_check.cancel()
         if self.written and not self._unsent_bytes():
             self._watchdog.sign(Sign.SENT)
 

@@ -39,7 +39,7 @@ class Watchdog:
         self._scope = asyncio.timeout(None)
         self._timer: asyncio.TimerHandle | None = None
         self._armed = self._read()
-        self._resting = False
+        self._paused = False
         self._streaming = False
         self.progress_s: float | None = None  # when the model last advanced, by the loop's clock
         self.first_event_s: float | None = None  # how long a request that was sent waited for any event
@@ -55,7 +55,7 @@ class Watchdog:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        self.rest()
+        self.pause()
         return await self._scope.__aexit__(kind, error, trace)
 
     @property
@@ -66,7 +66,7 @@ class Watchdog:
     @property
     def deadline(self) -> Deadline | None:
         """What comes next if nothing happens; None while nothing is counted."""
-        return None if self._resting else next_deadline(self._current())
+        return None if self._paused else next_deadline(self._current())
 
     @property
     def silent_s(self) -> float:
@@ -80,18 +80,18 @@ class Watchdog:
             return whole_s - self.silent_s
         return whole_s if self._watch.state in {State.CONNECTING, State.UPLOADING} else None
 
-    def advanced(self) -> None:
+    def progressed(self) -> None:
         """The model made progress; that of a stream comes by the thousand, and changes no state."""
         if self._streaming:
             self.progress_s = self._now_s()
         else:
             self.sign(Sign.PROGRESS)
 
-    def hear(self, event: ModelEvent) -> None:
+    def observe(self, event: ModelEvent) -> None:
         """The model did something."""
         sign = sign_of(event)
         if sign is Sign.PROGRESS:
-            self.advanced()
+            self.progressed()
         else:
             self.sign(sign)
 
@@ -114,23 +114,23 @@ class Watchdog:
             self.first_event_s = now_s - before.since_s
         elif before.state is State.UPLOADING and moved.state not in {State.UPLOADING, State.WAITING}:
             self.first_event_s = 0.0
-        self._go_to(moved)
+        self._enter(moved)
 
-    def begin_again(self) -> None:
+    def restart(self) -> None:
         """Another connection for the same attempt."""
-        self._go_to(begin(self._watch.deadlines, self._now_s()))
+        self._enter(begin(self._watch.deadlines, self._now_s()))
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         """Stop counting: it is we who keep the peer waiting."""
-        self._resting = True
+        self._paused = True
         self._disarm()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Count again, from now."""
-        self._resting = False
-        self._go_to(Watch(self._watch.deadlines, self._watch.state, self._now_s()))
+        self._paused = False
+        self._enter(Watch(self._watch.deadlines, self._watch.state, self._now_s()))
 
-    def _go_to(self, watch: Watch) -> None:
+    def _enter(self, watch: Watch) -> None:
         self._watch = watch
         self._streaming = watch.state is State.STREAMING
         self._arm()
@@ -142,20 +142,20 @@ class Watchdog:
         return watch
 
     def _arm(self) -> None:
-        at_s = None if self._resting else due_s(self._watch)
+        at_s = None if self._paused else due_s(self._watch)
         if at_s is None:
             self._disarm()
         elif self._timer is None or self._timer.when() > at_s:
             self._disarm()
             self._armed = self._read()
-            self._timer = self._call_at(at_s, self._look)
+            self._timer = self._call_at(at_s, self._check)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         found = wake(self._current(), armed=self._armed, woke=self._read())
         if isinstance(found, Deadline):

@@ -17,7 +17,7 @@ class Crash(msgspec.Struct, frozen=True, array_like=True):
     until_ms: int
 
 
-class _Told(msgspec.Struct, frozen=True, omit_defaults=True):
+class _CrashNote(msgspec.Struct, frozen=True, omit_defaults=True):
     """The note for the next process: known crashes, and when this process started, until it shuts down."""
 
     crashes: tuple[Crash, ...] = ()
@@ -34,17 +34,17 @@ class CrashHistory:
     def __init__(self) -> None:
         self._crashes: Sequence[Crash] = ()
         self._last: Crash | None = None  # the previous process, if it crashed
-        self._has_heard = False
+        self._is_loaded = False
 
-    async def learn(self, notes: Notes, now_ms: int) -> None:
+    async def load(self, notes: Notes, now_ms: int) -> None:
         """Read how earlier processes ended; this one starts now."""
         raw = await notes.note(NOTE)
         # No note: assume a crash.
-        told = msgspec.json.decode(raw, type=_Told) if raw is not None else _Told(begun_ms=0)
-        self._crashes, self._has_heard = told.crashes, True
-        if told.begun_ms is not None:
-            self._last = Crash(told.begun_ms, max(now_ms, told.begun_ms))
-            self._crashes = _with(told.crashes, self._last)
+        note = msgspec.json.decode(raw, type=_CrashNote) if raw is not None else _CrashNote(begun_ms=0)
+        self._crashes, self._is_loaded = note.crashes, True
+        if note.begun_ms is not None:
+            self._last = Crash(note.begun_ms, max(now_ms, note.begun_ms))
+            self._crashes = _added(note.crashes, self._last)
 
     @property
     def last_crashed(self) -> bool:
@@ -53,12 +53,12 @@ class CrashHistory:
 
     async def begin(self, notes: Notes, now_ms: int) -> None:
         """Record that this process runs; raises a JournalError if that can't be stored."""
-        await self._tell(notes, begun_ms=now_ms)
+        await self._write(notes, begun_ms=now_ms)
 
     async def end(self, notes: Notes) -> None:
         """Record a clean shutdown; raises a JournalError if that can't be stored."""
-        if self._has_heard:  # otherwise it would overwrite crashes that it never read
-            await self._tell(notes, begun_ms=None)
+        if self._is_loaded:  # otherwise it would overwrite crashes that it never read
+            await self._write(notes, begun_ms=None)
 
     def cause_of(self, taken_up_ms: int) -> str:
         """What cut off a run that was started or resumed at this time: "crash" or "restart"."""
@@ -68,11 +68,11 @@ class CrashHistory:
         is_known = any(crash.from_ms <= taken_up_ms < crash.until_ms for crash in self._crashes)
         return "crash" if is_known else "restart"
 
-    async def _tell(self, notes: Notes, *, begun_ms: int | None) -> None:
-        await notes.put_note(NOTE, msgspec.json.encode(_Told(tuple(self._crashes), begun_ms)))
+    async def _write(self, notes: Notes, *, begun_ms: int | None) -> None:
+        await notes.put_note(NOTE, msgspec.json.encode(_CrashNote(tuple(self._crashes), begun_ms)))
 
 
-def _with(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:
+def _added(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:
     """With one more crash; adjacent crashes become one, and the oldest are dropped."""
     if crashes and crashes[-1].until_ms == newest.from_ms:
         return (*crashes[:-1], Crash(crashes[-1].from_ms, newest.until_ms))

@@ -177,7 +177,7 @@ class Inbox:
         once: OnceFor | None = None,
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Say something to a run that is under way; it hears it at its next model call."""
-        async with self._one_steer(session_id):
+        async with self._steer_lock(session_id):
             if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
                 return NotSent("queue_full")
             sent = Sent(session_id, new_message_id(), run_id, mode)
@@ -187,7 +187,7 @@ class Inbox:
             return sent
         return NotSent("run_over") if isinstance(result, Declined) else result
 
-    def _one_steer(self, session_id: str) -> asyncio.Lock:
+    def _steer_lock(self, session_id: str) -> asyncio.Lock:
         """Held from the count of what waits to the append: the next one counts this one, too."""
         lock = self._steering.get(session_id)
         if lock is None:
@@ -207,7 +207,7 @@ class Inbox:
 
     async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
         """Say what waits in the queue to the run under way instead; False if there is none, or no room."""
-        async with self._one_steer(session_id):
+        async with self._steer_lock(session_id):
             return await self._steer_with_queued(session_id, queued)
 
     async def _steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:

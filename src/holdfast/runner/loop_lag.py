@@ -6,9 +6,9 @@ from collections import deque
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 0.25
+SAMPLE_S = 0.25
 STUCK_S = 0.5
-LOOKS_KEPT = 240  # one minute of them
+SAMPLES_KEPT = 240  # one minute of them
 
 
 class LoopLag:
@@ -17,25 +17,25 @@ class LoopLag:
     def __init__(self) -> None:
         self.last_s = 0.0
         self.stuck = 0  # how often the loop was blocked for longer than STUCK_S
-        self._looks: deque[float] = deque(maxlen=LOOKS_KEPT)
+        self._samples: deque[float] = deque(maxlen=SAMPLES_KEPT)
 
     @property
     def worst_s(self) -> float:
         """The longest delay of the last minute."""
-        return max(self._looks, default=0.0)
+        return max(self._samples, default=0.0)
 
     async def run(self) -> None:
         """Measure until cancelled."""
         now_s = asyncio.get_running_loop().time
         while True:
-            due_s = now_s() + LOOK_S
-            await asyncio.sleep(LOOK_S)
-            self.late(max(0.0, now_s() - due_s))
+            due_s = now_s() + SAMPLE_S
+            await asyncio.sleep(SAMPLE_S)
+            self.record(max(0.0, now_s() - due_s))
 
-    def late(self, late_s: float) -> None:
+    def record(self, late_s: float) -> None:
         """Record one delay."""
         self.last_s = late_s
-        self._looks.append(late_s)
+        self._samples.append(late_s)
         if late_s > STUCK_S:
             self.stuck += 1
             _log.warning(

@@ -13,11 +13,11 @@ from holdfast.tools.shell.tags import why_daemons_hide
 
 _log = logging.getLogger(__name__)
 
-LOOKS = 2  # a process that forks and exits while the table is read may hide its child
+SCANS = 2  # a process that forks and exits while the table is read may hide its child
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Leftovers:
     """The runs that living processes carry as their mark, and the tags of those that carry none."""
 
     runs: frozenset[str]
@@ -28,15 +28,15 @@ class OrphanedProcesses:
     """The runs of which an earlier process left something; one look at all processes serves all runs."""
 
     def __init__(self) -> None:
-        self._looking = asyncio.Lock()
-        self._found: _Found | None = None
+        self._scan_lock = asyncio.Lock()
+        self._found: _Leftovers | None = None
 
     async def end(self, run: Run) -> None:
         """End what is left of the run's foreground calls; to be called before anything of it starts here."""
         begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
-        async with self._looking:
+        async with self._scan_lock:
             if self._found is None:
-                self._found = await offload(_found)
+                self._found = await offload(_scan)
         if begun and (why := await offload(why_daemons_hide)):
             _log.warning("processes of run %s may still be running: %s", run.run_id, why)
         tags = {foreground_tag(run.run_id, tool_call_id) for tool_call_id in begun}
@@ -47,14 +47,14 @@ class OrphanedProcesses:
             _log.warning("processes of run %s are still alive after SIGKILL: %s", run.run_id, named)
 
 
-def _found() -> _Found:
+def _scan() -> _Leftovers:
     """Look at all processes; blocks."""
     runs: set[str] = set()
     tags: set[int] = set()
-    for _ in range(LOOKS):
+    for _ in range(SCANS):
         for row in table():
             markers = list(markers_in(environ_of(row.pid)))
             runs.update(marker.run_id for marker in markers if not marker.background)
             if not markers and is_foreground(tag := tag_of(row.pid)):
                 tags.add(tag)
-    return _Found(frozenset(runs), frozenset(tags))
+    return _Leftovers(frozenset(runs), frozenset(tags))

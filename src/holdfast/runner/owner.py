@@ -41,10 +41,10 @@ SUSPECT_FROM = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QueuePosition:
     """Where a run is in the line that it waits in, the first is 1, and why there is one."""
 
-    place: int
+    position: int
     why: str
 
 
@@ -64,22 +64,26 @@ class RunnerShared:
     orphans: OrphanedProcesses = field(default_factory=OrphanedProcesses)
     batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
 
-    def turn(self, run_id: str) -> Turn | None:
+    def queue_position(self, run_id: str) -> QueuePosition | None:
         """What the run waits for before it begins or goes on; None if it waits for no turn."""
-        if place := self.suspect_slot.place(run_id):
+        if position := self.suspect_slot.position(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
                 f"resume one at a time, at most {self.suspect_alone_s:g} s apart"
             )
-            return Turn(place, why)
-        if place := self.slots.place(run_id):
-            return Turn(place, "other runs are using all slots")
+            return QueuePosition(position, why)
+        if position := self.slots.position(run_id):
+            return QueuePosition(position, "other runs are using all slots")
         return None
 
-    def waiting_line(self, run_id: str) -> str:
+    def queued_line(self, run_id: str) -> str:
         """The live line of a run that waits for its turn."""
-        turn = self.turn(run_id)
-        return f"{WORDS['queued']} · place {turn.place} · {turn.why}" if turn is not None else ""
+        queue_position = self.queue_position(run_id)
+        return (
+            f"{WORDS['queued']} · place {queue_position.position} · {queue_position.why}"
+            if queue_position is not None
+            else ""
+        )
 
 
 class SessionOwner:
@@ -88,14 +92,14 @@ class SessionOwner:
     def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SharedFold) -> None:
         self.session_id = session_id
         self.view = view
-        self.reacted_seq = 0  # how far it has done what the log asks for
-        self.arrived_seq = 0  # up to where each run is in the line, or waits for something else
+        self.handled_seq = 0  # how far it has done what the log asks for
+        self.enqueued_seq = 0  # up to where each run is in the line, or waits for something else
         self._deps = deps
         self._shared = shared
         self._current: asyncio.Task[None] | None = None
         self._current_id = ""
         self._slot = Slot(shared.slots, "")
-        self._is_under_way = self._is_ending = False
+        self._is_working = self._is_ending = False
         self._stop_cause = ""
         self._settling: set[str] = set()
         self.logs: dict[str, RunLog] = {}
@@ -108,20 +112,20 @@ class SessionOwner:
         async with asyncio.TaskGroup() as tasks:
             after = self.view.last_seq
             following = store.follow(self.session_id, after=after, pace="seldom")
-            if not await self._react(tasks, fence):
+            if not await self._handle_log(tasks, fence):
                 return
             async for records in following:
                 self.view.apply(records, after=after)
                 after = records[-1].seq
-                if not await self._react(tasks, fence):
+                if not await self._handle_log(tasks, fence):
                     return
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_safe_to_stop(self) -> bool:
         """Whether stopping now loses nothing: all that was begun has its end on the log."""
         if self._settling:
             return False
-        if self._current is None or not self._is_under_way:
+        if self._current is None or not self._is_working:
             return True
         run = self.view.run(self._current_id)
         log = self.logs.get(run.run_id)
@@ -130,18 +134,18 @@ class SessionOwner:
         is_between_attempts = bool(run.call_id) and run.finish is None
         return run.run_id in self._deps.drain.waiting or bool(run.open_asks) or is_between_attempts
 
-    async def _react(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+    async def _handle_log(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
         seq = self.view.last_seq
-        has_more = await self._do_what_is_asked(tasks, fence)
+        has_more = await self._start_and_stop_runs(tasks, fence)
         for run_id in self.view.session.open_ids:
-            if run_id != self._current_id or self._slot.has_asked:
-                self._shared.slots.arrived(run_id)
-        self.arrived_seq = seq
+            if run_id != self._current_id or self._slot.is_requested:
+                self._shared.slots.remove_pending(run_id)
+        self.enqueued_seq = seq
         return has_more
 
-    async def _do_what_is_asked(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
-        self.reacted_seq = self.view.last_seq
+    async def _start_and_stop_runs(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
+        self.handled_seq = self.view.last_seq
         if self._current is not None and self.view.run(self._current_id).phase is Phase.ENDED:
             self._current = None
         self._settling = {id_ for id_ in self._settling if self.view.run(id_).phase is not Phase.ENDED}
@@ -152,10 +156,10 @@ class SessionOwner:
         if self._current is None:
             return await self._start_next(tasks, fence) or bool(self._settling)
         run = self.view.run(self._current_id)
-        if _waits(run):
-            self._slot.lend()
+        if _is_waiting(run):
+            self._slot.release()
         else:
-            self._slot.take_back()
+            self._slot.reacquire()
         if run.phase is Phase.STOPPING and not self._stop_cause and not self._is_ending:
             self._stop_cause = run.stop_cause
             self._current.cancel(run.stop_cause)
@@ -186,7 +190,7 @@ class SessionOwner:
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
         self._slot = Slot(self._shared.slots, run.run_id)
-        self._is_under_way = self._is_ending = False
+        self._is_working = self._is_ending = False
         self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
         # A stop may be next: a task that is cancelled before its first step would never end the run.
         await asyncio.sleep(0)
@@ -241,7 +245,7 @@ class SessionOwner:
                 raise
             finally:
                 del self.logs[run.run_id]
-                self._shared.slots.arrived(run.run_id)
+                self._shared.slots.remove_pending(run.run_id)
 
     def _run_log(self, run: Run, fence: Fence) -> RunLog:
         deps = self._deps
@@ -269,13 +273,13 @@ class SessionOwner:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the run truthfully, not hang it
             _log.exception("run %s failed because of a bug in Holdfast", run.run_id)
-            return _of_a_bug(error)
+            return _bug_outcome(error)
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
-        log.live = partial(self._shared.waiting_line, run.run_id)
+        log.live = partial(self._shared.queued_line, run.run_id)
         async with self._slot:
             log.live = None
-            await self._set_out(run)
+            await self._pass_drain_gate(run)
             now_ms = log.now_ms()
             log.emit(e.MessageDispatched(at_ms=now_ms, run_id=run.run_id, message_id=run.message_id))
             log.emit(e.RunStarted(at_ms=now_ms, run_id=run.run_id))
@@ -289,21 +293,21 @@ class SessionOwner:
             return Outcome("interrupted", cause="restart")
         if run.resumptions_without_progress >= RESUMPTIONS_MAX:
             return Outcome("interrupted", cause="crash_loop")
-        log.live = partial(self._shared.waiting_line, run.run_id)
+        log.live = partial(self._shared.queued_line, run.run_id)
         if run.resumptions_without_progress < SUSPECT_FROM:
             async with self._slot:
-                return await self._go_on(run, log)
+                return await self._continue(run, log)
         # One of these may be what takes us down: alone, it takes no other along.
-        async with self._alone(run), self._slot:
-            return await self._go_on(run, log)
+        async with self._one_suspect_at_a_time(run), self._slot:
+            return await self._continue(run, log)
 
     @asynccontextmanager
-    async def _alone(self, run: Run) -> AsyncGenerator[None]:
+    async def _one_suspect_at_a_time(self, run: Run) -> AsyncGenerator[None]:
         """Keep other suspects waiting until this one completed something, waits itself, or had its time."""
         suspect_slot = self._shared.suspect_slot
-        await suspect_slot.take(run.run_id)
+        await suspect_slot.acquire(run.run_id)
         clearing = asyncio.create_task(self._cleared(run))
-        clearing.add_done_callback(lambda _: suspect_slot.give())
+        clearing.add_done_callback(lambda _: suspect_slot.release())
         try:
             yield
         finally:
@@ -317,17 +321,17 @@ class SessionOwner:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._shared.suspect_alone_s):
                 await self.view.until(
-                    lambda: not run.resumptions_without_progress or run.only_waits or _waits(run)
+                    lambda: not run.resumptions_without_progress or run.only_waits or _is_waiting(run)
                 )
 
-    async def _set_out(self, run: Run) -> None:
+    async def _pass_drain_gate(self, run: Run) -> None:
         """The last moment before anything of the run happens in this process."""
         await self._deps.drain.checkpoint(run.run_id)
-        self._is_under_way = True
+        self._is_working = True
 
-    async def _go_on(self, run: Run, log: RunLog) -> Outcome:
+    async def _continue(self, run: Run, log: RunLog) -> Outcome:
         log.live = None
-        await self._set_out(run)
+        await self._pass_drain_gate(run)
         after = self._shared.crash_history.cause_of(run.taken_up_ms)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         log.resumed = True
@@ -342,7 +346,7 @@ class SessionOwner:
             await log.settled()
         except Unwritable as error:
             log.drop_unwritable()
-            outcome = _of_a_bug(error)
+            outcome = _bug_outcome(error)
             # It may be on the log all the same, and nothing ends twice.
             await self.view.catch_up(self._deps.store, self.session_id)
         await self.view.settled(log)
@@ -376,11 +380,11 @@ class SessionOwner:
         await log.append([ended], when=[IfRunOpen(run.run_id)])
 
 
-def _waits(run: Run) -> bool:
+def _is_waiting(run: Run) -> bool:
     """Whether the run does nothing but wait for a person, or for the time that a provider named."""
     return run.phase is Phase.RUNNING and not in_flight(run) and (run.only_waits or run.gate_until_ms > 0)
 
 
-def _of_a_bug(error: Exception) -> Outcome:
+def _bug_outcome(error: Exception) -> Outcome:
     failure = Failure(kind="local_bug", text=f"Holdfast itself failed: {error!r}", rule="exception")
     return Outcome("failed", cause="local_bug", failure=failure)

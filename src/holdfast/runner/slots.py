@@ -19,50 +19,50 @@ class Slots:
     sees that it waits for something else.
     """
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, slots_max: int) -> None:
+        self._free = slots_max
         self._waiting: OrderedDict[str, asyncio.Future[None]] = OrderedDict()
-        self._promised = 0
-        self._coming: dict[str, str] = {}  # run -> session
+        self._reserved = 0
+        self._pending: dict[str, str] = {}  # run -> session
 
     @property
     def waiting(self) -> int:
         """How many runs wait for a slot."""
         return len(self._waiting)
 
-    def place(self, run_id: str) -> int:
+    def position(self, run_id: str) -> int:
         """The run's place in the line, the first is 1; 0 if it does not wait."""
         if run_id not in self._waiting:
             return 0
         return 1 + list(self._waiting).index(run_id)
 
     @contextmanager
-    def promise(self, *, waiting_max: int) -> Generator[bool]:
+    def reserve(self, *, waiting_max: int) -> Generator[bool]:
         """Hold a place, at a slot or in the line, while the block stores a run; False if there is none."""
-        claimed = self._promised + len(self._coming) + len(self._waiting)
+        claimed = self._reserved + len(self._pending) + len(self._waiting)
         has_room = claimed - max(self._free, 0) < waiting_max
-        self._promised += has_room
+        self._reserved += has_room
         try:
             yield has_room
         finally:
-            self._promised -= has_room
+            self._reserved -= has_room
 
-    def expect(self, run_id: str, *, session_id: str) -> None:
+    def add_pending(self, run_id: str, *, session_id: str) -> None:
         """The run is stored, and its session's owner has not seen it yet."""
-        self._coming[run_id] = session_id
+        self._pending[run_id] = session_id
 
-    def arrived(self, run_id: str) -> None:
+    def remove_pending(self, run_id: str) -> None:
         """The run is in the line, or waits for something else than a slot."""
-        self._coming.pop(run_id, None)
+        self._pending.pop(run_id, None)
 
-    def give_up(self, session_id: str) -> None:
+    def drop_pending(self, session_id: str) -> None:
         """The session has lost its owner: none of its runs is coming."""
-        for run_id in [run_id for run_id, session in self._coming.items() if session == session_id]:
-            del self._coming[run_id]
+        for run_id in [run_id for run_id, session in self._pending.items() if session == session_id]:
+            del self._pending[run_id]
 
-    async def take(self, run_id: str) -> None:
+    async def acquire(self, run_id: str) -> None:
         """Wait for a slot."""
-        self.arrived(run_id)
+        self.remove_pending(run_id)
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return
@@ -71,16 +71,16 @@ class Slots:
             await given
         except asyncio.CancelledError:
             if not given.cancelled():
-                self.give()  # it was given at the very moment
+                self.release()  # it was given at the very moment
             raise
         finally:
             self._waiting.pop(run_id, None)
 
-    def take_at_once(self) -> None:
+    def acquire_over_limit(self) -> None:
         """Take a slot whether there is one or not."""
         self._free -= 1
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Give a slot back."""
         self._free += 1
         while self._free > 0 and self._waiting:
@@ -96,30 +96,30 @@ class Slot:
     def __init__(self, slots: Slots, run_id: str) -> None:
         self._slots = slots
         self._run_id = run_id
-        self.has_asked = False  # whether it is in the line, or was
-        self._is_taken = False  # whether the block is entered
-        self._is_lent = False
+        self.is_requested = False  # whether it is in the line, or was
+        self._is_acquired = False  # whether the block is entered
+        self._is_released = False
 
     async def __aenter__(self) -> Self:
-        self.has_asked = True
-        await self._slots.take(self._run_id)
-        self._is_taken = True
+        self.is_requested = True
+        await self._slots.acquire(self._run_id)
+        self._is_acquired = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.lend()
-        self._is_taken = False
+        self.release()
+        self._is_acquired = False
 
-    def lend(self) -> None:
+    def release(self) -> None:
         """Let others have it."""
-        if self._is_taken and not self._is_lent:
-            self._is_lent = True
-            self._slots.give()
+        if self._is_acquired and not self._is_released:
+            self._is_released = True
+            self._slots.release()
 
-    def take_back(self) -> None:
+    def reacquire(self) -> None:
         """Have it again, at once."""
-        if self._is_taken and self._is_lent:
-            self._is_lent = False
-            self._slots.take_at_once()
+        if self._is_acquired and self._is_released:
+            self._is_released = False
+            self._slots.acquire_over_limit()

@@ -16,14 +16,14 @@ from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import Index, JournalError, RunQuery
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.loop_lag import LoopLag
-from holdfast.runner.owner import RunnerShared, SessionOwner, Turn
+from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
 from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
-LOOK_S = 0.02  # how often a drain looks who is at rest
+DRAIN_POLL_S = 0.02  # how often a drain looks who is at rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class RunnerLimits:
     runs_max: int = 64
     on_restart: OnRestart = "resume"
     drain_s: float = 10.0
-    goes_on: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
+    resume_runs: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
     delta_beat_s: float = BEAT_S  # how long deltas of different runs wait to share a commit
     suspect_alone_s: float = 60.0  # how long a run that may have crashed us keeps others like it waiting
 
@@ -60,37 +60,37 @@ class Supervisor:
         self._shared_folds = SharedFolds()
         self._titles = Titles(deps)
         self.lag = LoopLag()
-        self._looking: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._is_going = False  # from then on owners are started
+        self._lag_task: asyncio.Task[None] | None = None
+        self._resume_task: asyncio.Task[None] | None = None
+        self._is_started = False  # from then on owners are started
 
     async def __aenter__(self) -> Self:
-        self._looking = asyncio.create_task(self.lag.run(), name="watch the loop")
-        self._starting = asyncio.create_task(self._go_on(), name="go on")
+        self._lag_task = asyncio.create_task(self.lag.run(), name="watch the loop")
+        self._resume_task = asyncio.create_task(self._resume_runs(), name="go on")
         if self._deps.store.trouble is None:
             try:
-                await self._starting
+                await self._resume_task
             except BaseException:
-                self._looking.cancel()  # nobody leaves what was not entered
+                self._lag_task.cancel()  # nobody leaves what was not entered
                 raise
         else:
             # Reading works meanwhile; what a crash interrupted goes on once the store takes writes.
-            self._starting.add_done_callback(_say_why_nothing_goes_on)
+            self._resume_task.add_done_callback(_log_resume_failure)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        tasks += [task for task in (self._looking, self._starting) if task is not None]
+        tasks += [task for task in (self._lag_task, self._resume_task) if task is not None]
         for task in tasks:
             task.cancel("shutdown")
         if tasks:
             await asyncio.wait(tasks)
         await self._titles.close()
-        await self._end_orderly()
+        await self._record_clean_shutdown()
 
-    async def _end_orderly(self) -> None:
+    async def _record_clean_shutdown(self) -> None:
         """Leave word that this was no crash, so that nobody is suspected of one."""
         try:
             await self._shared.crash_history.end(self._deps.store)
@@ -105,15 +105,15 @@ class Supervisor:
         self._deps.drain.close()
         loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
         give_up_s = loop.time() + drain_s
-        if not all(owner.is_at_rest for owner, _ in self._owners.values()):
+        if not all(owner.is_safe_to_stop for owner, _ in self._owners.values()):
             _log.warning(
                 "finishing what is under way, for %g s at most; a second signal ends it now", drain_s
             )
         while self._owners and loop.time() < give_up_s:
             for owner, task in list(self._owners.values()):
-                if owner.is_at_rest:
+                if owner.is_safe_to_stop:
                     task.cancel("shutdown")
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(DRAIN_POLL_S)
 
     @property
     def judge(self) -> Judge:
@@ -123,7 +123,7 @@ class Supervisor:
     @property
     def has_caught_up(self) -> bool:
         """Whether all that earlier lives left is in the store."""
-        return self._is_going
+        return self._is_started
 
     def owner(self, session_id: str) -> SessionOwner | None:
         """Who owns the session now, if anyone."""
@@ -154,25 +154,25 @@ class Supervisor:
         """How many of them wait for a slot."""
         return self._shared.slots.waiting
 
-    def turn(self, run_id: str) -> Turn | None:
+    def queue_position(self, run_id: str) -> QueuePosition | None:
         """What the run waits for before it begins or goes on; None if it waits for no turn."""
-        return self._shared.turn(run_id)
+        return self._shared.queue_position(run_id)
 
-    def promised_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
+    def reserved_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
         """Hold a place for a run while the block stores it; False if so many runs wait for one already."""
-        return self._shared.slots.promise(waiting_max=waiting_max)
+        return self._shared.slots.reserve(waiting_max=waiting_max)
 
     def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
         """There is a new run on the session's log, which ends at `seq`."""
         owner = self.owner(session_id)
-        if owner is None or owner.arrived_seq < seq:  # else it was quicker than we are
-            self._shared.slots.expect(run_id, session_id=session_id)
+        if owner is None or owner.enqueued_seq < seq:  # else it was quicker than we are
+            self._shared.slots.add_pending(run_id, session_id=session_id)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
         """There is something new on the session's log, up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
-        if self._is_going and session_id not in self._owners and not self._deps.drain.closed:
+        if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
             view = self._shared_folds.of(session_id)
             owner = SessionOwner(session_id, self._deps, self._shared, view=view)
             task = asyncio.create_task(owner.work(), name=f"own {session_id}")
@@ -188,29 +188,29 @@ class Supervisor:
         error = task.exception()
         if error is not None:
             self._shared_folds.forget(session_id)
-            self._shared.slots.give_up(session_id)
+            self._shared.slots.drop_pending(session_id)
             _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
         self._shared_folds.keep(session_id, owner.view)
         self._titles.consider(session_id, owner.view)
-        if owner.reacted_seq < wanted:
+        if owner.handled_seq < wanted:
             # Something came while the owner was on its way out.
             self.wake(session_id, wanted)
 
-    async def _go_on(self) -> None:
+    async def _resume_runs(self) -> None:
         """After a restart: each run without an ending goes on, after all that its earlier life left."""
         store = self._deps.store
         await ready(store, self._deps.clock, spool=self._deps.spool)
         crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
-        await crash_history.learn(store, now_ms)
+        await crash_history.load(store, now_ms)
         try:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
-        self._is_going = True
+        self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
-        if self._limits.goes_on == "asked":
+        if self._limits.resume_runs == "asked":
             if crash_history.last_crashed:
                 await self._end_leftovers()
             return
@@ -228,7 +228,7 @@ class Supervisor:
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
-def _say_why_nothing_goes_on(starting: asyncio.Task[None]) -> None:
+def _log_resume_failure(starting: asyncio.Task[None]) -> None:
     if not starting.cancelled() and (error := starting.exception()) is not None:
         _log.error("interrupted runs are not resumed: %s", error, exc_info=error)
 

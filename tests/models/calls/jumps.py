@@ -90,7 +90,7 @@ async def seen_unreachable(clock: TestClock) -> Seen:
     with closed_port() as port:
         target = Target(name="main", wire="chat", base_url=f"http://127.0.0.1:{port}/v1", model="m")
         async with line_to(target, clock=clock) as line:
-            await line.shared.heard(target)
+            await line.shared.reached(target)
             return await _asked(line, 1)
 
 

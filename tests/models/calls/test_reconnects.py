@@ -50,7 +50,7 @@ async def away(
     )
     async with line_to(target, clock=clock) as line:
         if known:
-            await line.shared.heard(target)
+            await line.shared.reached(target)
         coming = asyncio.create_task(back.come_back())
         try:
             yield line, back.server
@@ -200,7 +200,7 @@ async def test_two_models_that_are_away_are_asked_in_turn_and_the_first_to_retur
         with closed_port() as port:
             url = f"http://127.0.0.1:{port}/v1"
             other = Target(name="other", wire=wire, base_url=url, model="m")
-            await line.shared.heard(other)
+            await line.shared.reached(other)
             line.targets = (other, line.targets[0])
             assert isinstance(await line.ask(), Answer)
             assert server.seen.requests_seen == 1

@@ -274,7 +274,7 @@ async def test_patience_grows_with_what_a_target_usually_takes() -> None:
         async with line_to(target, disk=disk) as line:
             await line.ask()
             assert line.shared.learned_p95_s(target, 1) is not None
-            await line.shared.began(target, 1, first_event_s=200)
+            await line.shared.got_first_event(target, 1, first_event_s=200)
             await line.ask()
             assert line.told.of(e.AttemptStarted)[-1].first_event_s == 600
         async with line_to(target, disk=disk) as line:

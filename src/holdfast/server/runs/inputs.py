@@ -28,7 +28,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.runs.responses import accepted, not_sent, open_ask, promised_place, run_state, started
+from holdfast.server.runs.responses import accepted, not_sent, open_ask, reserved_place, run_state, started
 from holdfast.server.runs.runs import row_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
@@ -68,7 +68,7 @@ class RunInputRoutes:
             return earlier
         once = key.for_sent(accepted) if key else None
         # Only what is queued may have to wait for a slot.
-        with promised_place(deps) if said.mode == "queue" else nullcontext():
+        with reserved_place(deps) if said.mode == "queue" else nullcontext():
             await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
                 sent = await deps.inbox.send(row.session_id, message, once=once)
@@ -98,7 +98,7 @@ class RunInputRoutes:
         if (earlier := await earlier_answer(key, deps, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
-        with promised_place(deps):
+        with reserved_place(deps):
             sent = await deps.inbox.retry(session_id, run_id, once=once)
         match sent:
             case Sent():

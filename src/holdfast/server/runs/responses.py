@@ -52,9 +52,9 @@ def open_ask(ask: AskRow, asked: e.Event) -> OpenAsk | None:
 
 
 @contextmanager
-def promised_place(deps: RouteDeps) -> Generator[None]:
+def reserved_place(deps: RouteDeps) -> Generator[None]:
     """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
-    with deps.supervisor.promised_place(waiting_max=deps.limits.queued_runs_max) as has_room:
+    with deps.supervisor.reserved_place(waiting_max=deps.limits.queued_runs_max) as has_room:
         if not has_room:
             text = "Too many runs are waiting; send it again later"
             raise too_many(text, code="queue_full", retry_after_s=10)

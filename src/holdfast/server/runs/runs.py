@@ -20,7 +20,7 @@ from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.requests import message_of
-from holdfast.server.runs.responses import not_sent, promised_place, run_shown, run_state, started
+from holdfast.server.runs.responses import not_sent, reserved_place, run_shown, run_state, started
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
@@ -82,7 +82,7 @@ class RunRoutes:
     async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
         """Hand the message in, for a new session if none is named; an answer if the key was used before."""
         deps = self._deps
-        with promised_place(deps):
+        with reserved_place(deps):
             await known_workspace(message.settings.workspace)
             await keep_attached(deps.store, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
@@ -126,13 +126,13 @@ class RunRoutes:
         if not position:
             return 0
         first = state.inbox.messages[state.inbox.queue[0]]
-        turn = self._deps.supervisor.turn(first.run_id)
-        return position + (turn.place - 1 if turn is not None else 0)
+        turn = self._deps.supervisor.queue_position(first.run_id)
+        return position + (turn.position - 1 if turn is not None else 0)
 
     def _turn(self, run_id: str) -> dict[str, Any]:
         """What a run that waits for its turn says of it."""
-        turn = self._deps.supervisor.turn(run_id)
-        return {} if turn is None else {"queue_position": turn.place, "queue_reason": turn.why}
+        turn = self._deps.supervisor.queue_position(run_id)
+        return {} if turn is None else {"queue_position": turn.position, "queue_reason": turn.why}
 
     async def _mark(self, row: RunRow) -> str:
         """What people read under a run that was interrupted, or that nobody carries on."""
