@@ -16,7 +16,6 @@ FALL_BACK_MS = 5_000  # before a target at another address is asked
 NEVER_ANSWERED_MS_MAX = 10_000  # for an address that has never answered, which may be mistyped
 STEPS_MS = (0, 250, 500, 1_000, 2_000, 4_000, 5_000)
 SPREAD = 0.5  # of a step, so that runs that wait for the same model don't return in one burst
-_LOADING = "503.loading"
 _AT_PROXY = frozenset({"proxy.no_way", "proxy.login", "407"})  # rules about the proxy itself
 
 
@@ -31,11 +30,6 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 def is_unreachable(failure: Failure) -> bool:
     """Whether there was nobody to ask."""
     return again_of(failure) == "while_unreachable"
-
-
-def absence(target: Target, failure: Failure) -> str:
-    """For example: main cannot be reached."""
-    return f"{target.name} " + ("is loading its model" if failure.rule == _LOADING else "cannot be reached")
 
 
 def addresses_of(target: Target) -> tuple[str, ...]:

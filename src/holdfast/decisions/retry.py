@@ -12,7 +12,6 @@ from holdfast.decisions.gates import Breaker, Gate, breaker_wait_ms, gate_wait_m
 from holdfast.decisions.outages import (
     FALL_BACK_MS,
     Outage,
-    absence,
     addresses_of,
     is_unreachable,
     outage_at,
@@ -54,15 +53,11 @@ class RetryAfter(msgspec.Struct, frozen=True):
 
 
 class Reconnect(msgspec.Struct, frozen=True):
-    """Nobody is there: retry the same target after a wait, for `left_s` in all, then ask `to`, if any.
-
-    `now` describes the outage in the present tense, for the live line.
-    """
+    """Nobody is there: retry the same target after a wait, for `left_s` in all, then ask `to`, if any."""
 
     wait_s: float
     left_s: float
     why: str
-    now: str
     to: str = ""
 
 
@@ -252,8 +247,7 @@ def _nobody_there(history: History, failure: Failure, *, why: str) -> Reconnect 
     after = _wait(history, max(min(pause, left_ms), gate_ms), why=why)
     if not isinstance(after, RetryAfter):
         return after
-    now = absence(target, failure)
-    return Reconnect(after.wait_s, left_ms / 1000, why, now, other.name if other else "")
+    return Reconnect(after.wait_s, left_ms / 1000, why, other.name if other else "")
 
 
 def _outage(history: History, target: Target) -> Outage | None:

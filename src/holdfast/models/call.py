@@ -16,13 +16,22 @@ from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
 from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
-from holdfast.models.hedge import SLOWER, Contender, HeldSink, Race
+from holdfast.models.hedge import Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects
 from holdfast.models.status_lines import (
     GAVE_UP,
-    away_line,
+    HEDGED,
+    SLOWER,
+    STOPPED,
+    asked_to_wait,
+    attempt_line,
     done_after,
     exhausted,
+    gate_reason,
+    outage_line,
+    slower,
+    unreachable,
+    unresponsive,
     waiting_line,
     would_do,
 )
@@ -104,7 +113,7 @@ class _Call:
                 case retry.RetryAfter():
                     await self._pause(target, decision)
                 case retry.Reconnect():
-                    await self._reconnect(target, decision)
+                    await self._reconnect(target, ended, decision=decision)
                 case retry.FallBack():
                     target = await self._fall_back(target, decision)
                 case retry.Gated():
@@ -153,11 +162,11 @@ class _Call:
         for target in self._targets:
             if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
                 if target is not preferred:
-                    self._why_other = f"{preferred.name} did not answer lately"
+                    self._why_other = unresponsive(preferred.name)
                 return target
         soonest = min(self._targets, key=self._gate_ms)
         if soonest is not preferred:
-            self._why_other = f"{preferred.name} asked to wait"
+            self._why_other = asked_to_wait(preferred.name)
         shared.pass_by_hand(soonest)
         return soonest
 
@@ -224,13 +233,13 @@ class _Call:
         """An attempt that another one beside it made needless, or that failed there, is one of the budget."""
         if lost.was_slower:
             self._tried.append(retry.Tried(lost.target.name, SLOW))
-            self._trace_attempt(lost.target, Classified(SLOW), then="stopped")
+            self._trace_attempt(lost.target, Classified(SLOW), then=STOPPED)
             return
         ended = lost.ended
         if isinstance(ended, Classified):
             await self._share(lost.target, ended)
             self._tried.append(retry.Tried(lost.target.name, ended.failure))
-            self._trace_attempt(lost.target, ended, then="another target was asked beside it")
+            self._trace_attempt(lost.target, ended, then=HEDGED)
 
     def _would_do(self, target: Target, kind: FailureKind) -> str:
         """What the live line says will happen if the attempt fails in this way."""
@@ -240,7 +249,7 @@ class _Call:
     def _switch(self, target: Target) -> None:
         """The user is told when another target is about to be heard, not when it is merely asked."""
         if target.name != self._shown_target.name:
-            why = self._why_other or f"{self._shown_target.name} was slower"
+            why = self._why_other or slower(self._shown_target.name)
             self._emit(e.TargetSwitched, from_target=self._shown_target.name, to_target=target.name, why=why)
             self._shown_target = target
 
@@ -248,7 +257,8 @@ class _Call:
         """What one call finds out, all others know."""
         await self._deps.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
-            await self._deps.shared.close_gate(target, ended.wait_ms, why=f"{target.name} {ended.brief}")
+            why = gate_reason(target.name, ended.brief)
+            await self._deps.shared.close_gate(target, ended.wait_ms, why=why)
 
     def _history(self, target: Target, ended: Classified, *, random: float | None = None) -> retry.History:
         shared = self._deps.shared
@@ -278,7 +288,8 @@ class _Call:
     def _trace_attempt(self, target: Target, ended: Classified, *, then: str) -> None:
         """The log file has every line; people see the trace only if the call fails for good."""
         failure = ended.failure
-        line = f"attempt {len(self._tried)} ({target.name}): {ended.brief or failure.text}; {then}"
+        what = ended.brief or failure.text
+        line = attempt_line(len(self._tried), target.name, what=what, then=then)
         self._add_to_trace(line, rule=failure.rule)
 
     def _add_to_trace(self, *lines: str, rule: str = "") -> None:
@@ -298,7 +309,7 @@ class _Call:
         if wait_ms > retry.LONG_WAIT_MS:
             self._emit_gated(target, wait_ms, why=self._deps.shared.gate(target).why)
         if wait_ms:
-            self._show_wait(f"{target.name} asked to wait", wait_ms)
+            self._show_wait(asked_to_wait(target.name), wait_ms)
             await self._wait_at_gate(self._deps.shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
@@ -308,9 +319,10 @@ class _Call:
             self._show_wait(decision.why, int(1000 * decision.wait_s))
             await self._deps.clock.sleep_s(decision.wait_s)
 
-    async def _reconnect(self, target: Target, decision: retry.Reconnect) -> None:
+    async def _reconnect(self, target: Target, ended: Classified, *, decision: retry.Reconnect) -> None:
         until_s = self._now_s() + decision.left_s
-        self._outage_line = lambda: away_line(decision.now, left_s=until_s - self._now_s(), to=decision.to)
+        why = unreachable(target.name, ended.failure.rule)
+        self._outage_line = lambda: outage_line(why, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
             self._sink.live = self._outage_line
             await self._deps.clock.sleep_s(decision.wait_s)
@@ -319,8 +331,8 @@ class _Call:
         self._why_other, self._outage_line = decision.why, None
         if decision.wait_s:
             until_s = self._now_s() + decision.wait_s
-            why = f"{target.name} cannot be reached"
-            self._sink.live = lambda: away_line(why, left_s=until_s - self._now_s(), to=decision.to)
+            why = unreachable(target.name)
+            self._sink.live = lambda: outage_line(why, left_s=until_s - self._now_s(), to=decision.to)
             await self._deps.clock.sleep_s(decision.wait_s)
         return next(other for other in self._targets if other.name == decision.to)
 
@@ -385,7 +397,7 @@ class _Call:
     def _show_wait(self, why: str, wait_ms: int) -> None:
         steady_s = self._deps.clock.steady_s
         until_s = steady_s() + wait_ms / 1000
-        self._sink.live = lambda: waiting_line(why, left_s=until_s - steady_s(), then="is asked again")
+        self._sink.live = lambda: waiting_line(why, left_s=until_s - steady_s())
 
     def _now_s(self) -> float:
         return self._deps.clock.monotonic_s()

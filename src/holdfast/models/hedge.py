@@ -10,10 +10,9 @@ from holdfast.decisions.failures import Classified
 from holdfast.events import Event
 from holdfast.interfaces.model import Answer, EventSink
 from holdfast.models.attempt import Attempt
+from holdfast.models.status_lines import SLOWER
 from holdfast.racing import race
 from holdfast.targets import Target
-
-SLOWER = "another target was faster"
 
 
 class HeldSink(EventSink):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import Outage, addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
-from holdfast.models.status_lines import nobody_there
+from holdfast.models.status_lines import reconnects_line, reconnects_text
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
 
@@ -74,12 +74,12 @@ class Reconnects:
         self.unrecorded.pop()
         outage = self._outages[outage_at(target, ended.failure)]
         tries, outage.unrecorded = outage.unrecorded, 0
-        return nobody_there(ended.brief, tries=tries, took_s=self._now_s() - outage.since_s)
+        return reconnects_text(ended.brief, tries=tries, took_s=self._now_s() - outage.since_s)
 
     def _end(self, addresses: list[str]) -> list[str]:
         ended = [self._outages.pop(at) for at in addresses]
-        return [f"{outage.target}: {self._text(outage)}" for outage in ended if outage.unrecorded]
+        return [reconnects_line(outage.target, self._text(outage)) for outage in ended if outage.unrecorded]
 
     def _text(self, outage: _CallOutage) -> str:
         took_s = self._now_s() - outage.since_s
-        return nobody_there(outage.brief, tries=outage.unrecorded, took_s=took_s)
+        return reconnects_text(outage.brief, tries=outage.unrecorded, took_s=took_s)

@@ -1,4 +1,24 @@
-"""What a call says of itself: what comes after a failure, what was done about it, how it ended."""
+"""What people read about a model call while it is made and retried.
+
+The live line, which is never stored:
+- An attempt is connecting, waiting or streaming: `live_line`, where `would_do` says what happens next.
+- The call waits before it tries again: `waiting_line`.
+- The target can't be reached: `outage_line`.
+
+On the log, as the reason of an event:
+- `target.switched`: `unresponsive`, `asked_to_wait` or `slower`, or what the attempt before it failed of.
+- `call.gated`: `gate_reason`, or what the attempt failed of.
+
+In the log file, and in the trace that people see if the call fails for good:
+- An attempt failed: `attempt_line`, where `done_after` says what was done about it.
+- Several tries to connect failed: `reconnects_line` and `reconnects_text`.
+
+The final error is `exhausted`.
+
+What an attempt failed of ("main was overloaded") comes from the table in decisions/failures.py, its details
+from decisions/failure_texts.py, and the limit that made a call give up from decisions/retry.py. The states
+that a reader of the log can tell by itself are in folds/doing.py.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import assert_never
@@ -22,7 +42,11 @@ from holdfast.models.watchdog import Watchdog
 from holdfast.values import FailureKind
 
 GAVE_UP = "gave up"
+SLOWER = "another target was faster"
+STOPPED = "stopped"
+HEDGED = "another target was asked beside it"
 NOTABLE_S = 1.0
+_LOADING = "503.loading"  # the rule for a server that is still reading its model
 
 
 def would_do(decision: Decision) -> str:
@@ -67,10 +91,20 @@ def done_after(decision: Decision) -> str:
             assert_never(decision)
 
 
-def nobody_there(brief: str, *, tries: int, took_s: float) -> str:
+def attempt_line(nth: int, target: str, *, what: str, then: str) -> str:
+    """For the trace, for example: attempt 2 (main): was overloaded; asked again after 1.5 s."""
+    return f"attempt {nth} ({target}): {what}; {then}"
+
+
+def reconnects_text(brief: str, *, tries: int, took_s: float) -> str:
     """For the trace: what happened at each of so many further tries to connect."""
     many = f"{tries} more tries" if tries > 1 else "1 more try"
     return f"{brief} ({many} in {length_text(took_s)})"
+
+
+def reconnects_line(target: str, text: str) -> str:
+    """For the trace, for example: main: refused the connection (12 more tries in 40 s)."""
+    return f"{target}: {text}"
 
 
 def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:
@@ -82,7 +116,7 @@ def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:
     return f"{text} ({GAVE_UP} after {len(targets)} tries{on} in {length_text(took_s)})"
 
 
-DOING: dict[State, str] = {
+STATE_TEXT: dict[State, str] = {
     State.CONNECTING: "connecting to {model}",
     State.UPLOADING: "sending the request to {model}",
     State.WAITING: WORDS["waiting"],
@@ -91,7 +125,7 @@ DOING: dict[State, str] = {
     State.OPENED: WORDS["thinking"],
     State.ENDING: "{model} has answered",
 }
-WOULD_BE: dict[DeadlineKind, FailureKind] = {
+FAILURE_OF_DEADLINE: dict[DeadlineKind, FailureKind] = {
     "connect": "connect_failed",
     "upload": "upload_stalled",
     "first_event": "no_first_event",
@@ -108,22 +142,47 @@ def live_line(
     hint: str = "",
 ) -> str:
     """For example: waiting for gpt-x · 31 s · reconnects at 45 s; `then` says what follows a failure."""
-    words = [DOING[watchdog.state].format(model=model), f"{watchdog.silent_s:.0f} s"]
+    words = [STATE_TEXT[watchdog.state].format(model=model), f"{watchdog.silent_s:.0f} s"]
     deadline = watchdog.deadline
     if deadline is not None:
-        failure = WOULD_BE.get(deadline.kind)
+        failure = FAILURE_OF_DEADLINE.get(deadline.kind)
         words.append(f"{then(failure) if failure else 'goes on'} at {deadline.patience_s:g} s")
     if hint and watchdog.state is State.WAITING:
         words.append(hint)
     return " · ".join(words)
 
 
-def away_line(why: str, *, left_s: float, to: str) -> str:
+def unreachable(target: str, rule: str = "") -> str:
+    """For example: main cannot be reached; `rule` is the failure's."""
+    return f"{target} " + ("is loading its model" if rule == _LOADING else "cannot be reached")
+
+
+def outage_line(why: str, *, left_s: float, to: str) -> str:
     """For example: main cannot be reached; trying again for 47 s."""
     left = f"{max(0.0, left_s):.0f} s"
     return f"{why}; " + (f"asking {to} in {left}" if to else f"trying again for {left}")
 
 
-def waiting_line(why: str, *, left_s: float, then: str) -> str:
+def waiting_line(why: str, *, left_s: float) -> str:
     """For example: main was overloaded · is asked again in 3 s."""
-    return f"{why} · {then} in {max(0.0, left_s):.0f} s"
+    return f"{why} · is asked again in {max(0.0, left_s):.0f} s"
+
+
+def asked_to_wait(target: str) -> str:
+    """Why a call waits for a target, or uses another: its gate is closed."""
+    return f"{target} asked to wait"
+
+
+def unresponsive(target: str) -> str:
+    """Why another target is used: the breaker of this one is open."""
+    return f"{target} did not answer lately"
+
+
+def slower(target: str) -> str:
+    """Why another target is used: it was asked as well and advanced first."""
+    return f"{target} was slower"
+
+
+def gate_reason(target: str, brief: str) -> str:
+    """Why a gate is closed, for all calls that wait at it."""
+    return f"{target} {brief}"
