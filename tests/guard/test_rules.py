@@ -80,7 +80,7 @@ async def test_the_callers_own_trace_hook_still_hears() -> None:
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), "45"])
 def test_a_length_that_is_none_is_refused(value: object) -> None:
     rules: dict[str, object] = {"first_event_s": value}
-    with pytest.raises(ValueError, match="first_event_s is a number of seconds, 0 for off"):
+    with pytest.raises(ValueError, match="first_event_s must be a number of seconds, or 0 for off"):
         guard.GuardTransport(**rules)  # pyright: ignore[reportArgumentType]
 
 

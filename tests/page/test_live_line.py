@@ -259,8 +259,8 @@ async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
 ADDED = {
     "waiting for the first event": ([Hang()], r"^Waiting for m\d+ sreconnects at 20 s$"),
     "silent between two words": ([Say("a"), Hang()], r"^m is answering\d+ sreconnects at 20 s$"),
-    "backing off": ([overloaded_s(30)], r"^main was overloadedis asked again in \d+ s$"),
-    "gated": ([rate_limited_s(600)], r"^main asked to waitis asked again in \d+ s$"),
+    "backing off": ([overloaded_s(30)], r"^main was overloadedretrying in \d+ s$"),
+    "gated": ([rate_limited_s(600)], r"^main asked to waitretrying in \d+ s$"),
 }
 
 

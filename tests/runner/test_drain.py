@@ -24,7 +24,7 @@ async def drain(server: Program) -> None:
     """Send the first signal, and wait until the server begins nothing more."""
     assert server.process.stderr is not None
     server.process.send_signal(signal.SIGTERM)
-    while b"finishing what is under way" not in (line := await server.process.stderr.readline()):
+    while b"finishing current work" not in (line := await server.process.stderr.readline()):
         assert line, "the server ended"
 
 

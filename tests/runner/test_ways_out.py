@@ -94,7 +94,7 @@ async def test_whatever_signals_end_a_server_its_tools_are_dead_first(
 async def until_draining(server: Program) -> None:
     """Wait until the server begins nothing more."""
     assert server.process.stderr is not None
-    while b"finishing what is under way" not in (line := await server.process.stderr.readline()):
+    while b"finishing current work" not in (line := await server.process.stderr.readline()):
         assert line, "the server ended"
 
 

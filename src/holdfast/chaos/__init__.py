@@ -170,7 +170,7 @@ __all__ = [
     "too_large",
 ]
 
-# The built-in demo model is a ChaosServer, and whoever waits for its first word does not wait for these.
+# Loaded on first use, because the built-in demo model is a ChaosServer and should start quickly.
 _LATER = {
     "cancel": ("CancelAt",),
     "crash": ("CrashPoint", "Crashed", "exit_now", "is_crash", "kill_self", "raise_crashed"),

@@ -40,7 +40,7 @@ def _arguments(text: str) -> object:
     try:
         return msgspec.json.decode(text or "{}")
     except msgspec.DecodeError:
-        # Arguments that were cut off have no place in a whole message, where the input is an object.
+        # A complete message can't contain arguments that were cut off: there, the input is an object.
         return {}
 
 

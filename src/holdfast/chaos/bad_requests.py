@@ -1,4 +1,4 @@
-"""Requests that no server should act on: made from its OpenAPI document, the same for the same seed."""
+"""Requests that no server should act on: made from its OpenAPI document, and repeatable by a seed."""
 
 import json
 import random
@@ -31,7 +31,7 @@ NO_JSON = (
 )
 NO_OBJECTS = (b"[]", b"7", b'"text"', b"true", b"[{}]")
 TOO_DEEP = b'{"metadata": ' + b"[" * 100 + b"]" * 100 + b"}"
-# What a value can be, by the name that JSON Schema has for it.
+# Values by their JSON Schema type.
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "boolean": (True, False),
     "number": (0.5, -1, 10**30),
@@ -52,7 +52,7 @@ class BadRequest:
 
 
 def bad_requests(document: Mapping[str, Any], *, seed: int) -> Iterator[BadRequest]:
-    """Without end; every one of them is to be refused, or to find nothing."""
+    """An endless series; a server must refuse each of them, or find nothing."""
     return _BadRequests(document, random.Random(seed)).all()  # noqa: S311  # a seed is what is wanted
 
 
@@ -75,13 +75,13 @@ class _BadRequests:
             yield self._rng.choices(ways, weights=(3, 4, 3, 1, 1))[0]()
 
     def _bad_body(self) -> BadRequest:
-        """A body that is no JSON, no object, or too deep."""
+        """A body that isn't JSON, isn't an object, or is nested too deeply."""
         path, method, _ = self._rng.choice(self._with_body)
         body = self._rng.choice((*NO_JSON, *NO_OBJECTS, TOO_DEEP))
         return BadRequest(method.upper(), self._filled(path), body=body)
 
     def _bad_field(self) -> BadRequest:
-        """A body that would do, but for one field of the wrong type."""
+        """A valid body, except for one field of the wrong type."""
         path, method, operation = self._rng.choice(self._with_body)
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         schema = self._resolved(schema.get("anyOf", [schema])[0])

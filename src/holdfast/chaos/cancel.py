@@ -31,7 +31,7 @@ class CancelAt(Awaitable[T], Generic[T]):
 
     @property
     def reached(self) -> bool:
-        """Whether the coroutine came as far as the last suspension that was to be cancelled."""
+        """Whether the coroutine reached the last suspension that was to be cancelled."""
         return self.suspensions >= max(self._at)
 
     def __await__(self) -> Generator[object, object, T]:
@@ -55,12 +55,12 @@ class CancelAt(Awaitable[T], Generic[T]):
             return outcome
 
     async def in_own_task(self) -> "asyncio.Task[T]":
-        """Run it in a task of its own, and give that task back when it is done, however it ended."""
+        """Run it in its own task, and return that task when it is done, however it ended."""
         task = asyncio.get_running_loop().create_task(self._awaited())
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
-            # Whoever gives up waiting must not leave the task behind.
+            # A caller that is cancelled must not leave the task behind.
             task.cancel()
             await asyncio.wait([task])
             raise

@@ -32,7 +32,7 @@ class HangupWatch:
             self._loop.add_reader(self._epoll.fileno(), self._check)
 
     def stop(self) -> None:
-        """Watch no more; may be called again."""
+        """Stop watching; may be called again."""
         if self._epoll is not None:
             self._loop.remove_reader(self._epoll.fileno())
             self._epoll.close()
@@ -48,7 +48,7 @@ class HangupWatch:
             self._on_gone(ClosedBy.PEER_RESET if mask & select.EPOLLERR else ClosedBy.PEER)
 
 
-# Small while headers are read, so that hardly any of the body comes along with them.
+# Small while headers are read, so that hardly any of the body is read with them.
 HEAD_READ_BYTES = 4 * 1024
 BODY_READ_BYTES = 128 * 1024
 HELD_BYTES_MAX = 64 * 1024
@@ -130,7 +130,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._server.record.changed()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Room for what may be read now, and not for a byte more."""
+        """Room for what may be read now, and not a byte more."""
         del sizehint
         is_uploading = self._exchange is not None and not self._exchange.is_complete
         size = BODY_READ_BYTES if is_uploading else HEAD_READ_BYTES
@@ -156,7 +156,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._notifier.notify()
 
     def eof_received(self) -> bool:
-        """The peer has closed its side; what it will not read need not be sent."""
+        """The peer has closed its side, so nothing more needs to be sent."""
         self._closed_by(ClosedBy.PEER)
         self._transport.abort()
         return False
@@ -184,7 +184,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._task = asyncio.get_running_loop().create_task(self._serve(exchange))
 
     def piece_read(self, piece: bytes) -> None:
-        """Keep a piece of the body, unless it is more than is kept."""
+        """Keep a piece of the body, up to the limit."""
         exchange = self._exchange
         assert exchange is not None, "a body follows a head"
         exchange.seen.upload_bytes += len(piece)
@@ -192,7 +192,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
             exchange.body += piece
 
     def request_read(self) -> None:
-        """The request is whole; from here on only the end of the connection is of interest."""
+        """The request is complete; from here on only the end of the connection matters."""
         exchange = self._exchange
         assert exchange is not None, "a message ends after its head"
         exchange.is_complete = True
@@ -227,7 +227,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
             self._server.record.changed()
         self._transport.write(data)
         self.seen.sent_bytes += len(data)
-        # A turn of the loop per write keeps one fast script from starving everything else.
+        # One loop step per write keeps a fast script from starving everything else.
         await asyncio.sleep(0)
         if not self._can_write:
             await self._notifier.until(lambda: self._can_write)
@@ -325,6 +325,6 @@ class ChaosConnection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _closed_by(self, closed_by: ClosedBy) -> None:
-        # The first sign counts: what follows it is only its consequence.
+        # Only the first sign counts; later ones are its consequences.
         if self.seen.closed_by is None:
             self.seen.closed_by = closed_by

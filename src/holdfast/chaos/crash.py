@@ -25,7 +25,7 @@ EXIT_STATUS = 86
 
 
 class Crashed(BaseException):
-    """The process is dead, as far as the code under test may know; no `except Exception` survives it."""
+    """The process is dead, as far as the code under test can tell; no `except Exception` catches it."""
 
 
 def raise_crashed() -> NoReturn:
@@ -48,8 +48,8 @@ def kill_self() -> NoReturn:
 class CrashPoint:
     """Dies at the nth passage of a named point, or of any point if it has no name.
 
-    Once dead it stays dead: every later passage of any point dies too, because a process that is gone does
-    not append a last word from a `finally`.
+    Once dead it stays dead: every later passage of any point dies too, because a dead process doesn't append
+    anything from a `finally`.
     """
 
     nth: int
@@ -76,7 +76,7 @@ class CrashPoint:
         *,
         when: Literal["before", "after"] = "before",
     ) -> Callable[P, Awaitable[T]]:
-        """The same call with a point before it, or after it: done, but its caller never learns so."""
+        """The same call with a point before it, or after it: then it's done, but its caller never learns."""
 
         @wraps(call)
         async def with_point(*args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""What a disk still holds of one file after a power cut."""
+"""What a disk still has of one file after a power cut."""
 
 import random
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ class DiskImage:
             self.durable = bytearray()
 
     def sync_failed(self) -> None:
-        """What was pending will never be durable: the kernel has forgotten that it was to be written."""
+        """Pending writes will never be durable: the kernel has dropped them."""
         self.pending.clear()
 
     def deleted(self) -> None:

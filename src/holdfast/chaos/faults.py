@@ -17,7 +17,7 @@ class Hang:
     """Silence until the client goes away; as the first step, not even headers are sent."""
 
     async def perform(self, stage: Stage, /) -> None:
-        """Wait for ever; the end of the connection ends it."""
+        """Wait forever; the end of the connection ends it."""
         del stage
         await asyncio.get_running_loop().create_future()
 
@@ -106,7 +106,7 @@ class Flood:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Any text as bytes of the response's body, as it stands."""
+    """Any text as bytes of the response's body, unchanged."""
 
     text: str
 

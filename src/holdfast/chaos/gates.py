@@ -34,7 +34,7 @@ class Notifier:
             waiter = (loop, future)
             with self._lock:
                 self._waiting.append(waiter)
-            # Registered before the look, so that a change in another thread cannot fall between the two.
+            # Registered before the check, so that a change in another thread can't be missed.
             try:
                 if condition():
                     return
@@ -46,7 +46,7 @@ class Notifier:
 
 
 class Gate:
-    """A point in a script that a test opens, and that tells the test when a script has come to it."""
+    """A point in a script that a test opens; it also tells the test when a script has reached it."""
 
     def __init__(self) -> None:
         self._notifier = Notifier()
@@ -60,20 +60,20 @@ class Gate:
 
     @property
     def arrivals(self) -> int:
-        """How many scripts have come to this gate so far."""
+        """How many scripts have reached this gate so far."""
         return self._arrivals
 
     def open(self) -> None:
-        """Let every script pass, those that wait and those that come later; safe from any thread."""
+        """Let every script pass, now and later; safe to call from any thread."""
         self._open = True
         self._notifier.notify()
 
     async def reached(self, times: int = 1) -> None:
-        """Wait until scripts have come to this gate this many times."""
+        """Wait until scripts have reached this gate this many times."""
         await self._notifier.until(lambda: self._arrivals >= times)
 
     async def passed(self) -> None:
-        """Come to the gate and wait until it is open."""
+        """Reach the gate and wait until it is open."""
         self._arrivals += 1
         self._notifier.notify()
         await self._notifier.until(lambda: self._open)

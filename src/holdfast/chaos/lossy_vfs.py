@@ -143,7 +143,7 @@ class LossyVFS(apsw.VFS):
             self._bytes_left = count_bytes
 
     def heal(self) -> None:
-        """Take back a planned power cut, failing syncs and the full disk."""
+        """Undo a planned power cut, failing syncs and the full disk."""
         with self._lock:
             self._planned = self._syncs_left = self._bytes_left = None
 

@@ -23,7 +23,7 @@ from holdfast.chaos.wires import wire_for, wire_of_path
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How the server listens, spells and remembers."""
+    """How the server listens, formats and records."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -181,11 +181,11 @@ class ChaosServer:
 
 
 def _listening_socket(options: ServerOptions) -> socket.socket:
-    # Named in full: asyncio switches Nagle's algorithm off only where it knows that it is TCP.
+    # With the protocol: asyncio switches Nagle's algorithm off only if it knows that this is TCP.
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if options.receive_buffer_bytes is not None:
-        # Accepted sockets inherit it; set later, it would not shrink the window that was offered.
+        # Accepted sockets inherit it; setting it later wouldn't shrink the window that was offered.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
     try:
         sock.bind((options.host, options.port))

@@ -65,7 +65,7 @@ class Chosen:
     choose: Choose
 
     def at_headers(self, request: SeenRequest) -> None:
-        """Nothing is known before the body is."""
+        """None: the function needs the body."""
         del request
 
     def at_body(self, request: SeenRequest) -> Script:

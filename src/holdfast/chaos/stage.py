@@ -1,4 +1,4 @@
-"""Where a script is performed: one answer to one request, over one connection."""
+"""Where a script runs: one answer to one request, over one connection."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -191,7 +191,7 @@ class Stage:
         name = "request-id" if self.request.wire == "anthropic" else "x-request-id"
         keeps_alive = self.peer.keeps_alive
         if not keeps_alive:
-            # What is said must be done, even if the rest of the upload is read after all.
+            # The header announces the close, so close even if the rest of the upload is read after all.
             self.peer.close_after_answer()
         fixed = {
             name: f"req_chaos_{self.request.number}",

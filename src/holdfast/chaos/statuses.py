@@ -68,7 +68,7 @@ def rate_limited_reset(requests: str = "1s", tokens: str = "6m0s") -> Status:
 
 
 def insufficient_quota() -> Status:
-    """The 429 that no waiting cures."""
+    """The 429 that waiting doesn't fix."""
     message = "You exceeded your current quota, please check your plan and billing details."
     return Status(429, message=message, type="insufficient_quota", code="insufficient_quota")
 

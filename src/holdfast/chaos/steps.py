@@ -138,7 +138,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """Opens an item that says nothing yet, as a model does that thinks in silence."""
+    """Opens an item without content, like a model that thinks silently."""
 
     kind: PartKind = "thinking"
     name: str = "tool"
@@ -168,7 +168,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """Repeated events that say nothing but that the server is at work."""
+    """Repeated events that only say that the server is working."""
 
     times: int = 1
     pace_s: float = 0.0

@@ -58,10 +58,10 @@ _STAGES: dict[State, Stage] = {
 
 
 class Rules(TypedDict, total=False):
-    """What can be set; lengths of silence in seconds, None is the default, 0 switches a watchdog off.
+    """The settings: seconds of silence, where None is the default and 0 switches a watchdog off.
 
-    `unstreamed_s` is for the first byte of an answer that is not a stream: it comes when all is written.
-    `tail_s` is for the end of a stream whose terminal marker has come.
+    `unstreamed_s` limits the wait for an answer that isn't streamed, which comes when all of it is written.
+    `tail_s` limits the wait for the end of a stream whose terminal marker has come.
     """
 
     connect_s: float | None
@@ -89,7 +89,7 @@ class _Settings(Patience, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value: object = getattr(self, name)
             if name.endswith("_s") and not (value is None or _is_length(value)):
-                raise ValueError(f"{name} is a number of seconds, 0 for off, and not {value!r}")
+                raise ValueError(f"{name} must be a number of seconds, or 0 for off, not {value!r}")
 
 
 def _is_length(value: object) -> bool:
@@ -185,7 +185,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
         self._ended = False
 
     async def begin(self) -> None:
-        """Read up to the first event: a package that has no response yet can try again by itself."""
+        """Read up to the first event: a package that has no response yet can still retry by itself."""
         held_bytes = 0
         try:
             while self._watch.state in _STAGES and held_bytes < HELD_BYTES_MAX:
@@ -208,7 +208,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
             await self._end_pieces()
 
     async def aclose(self) -> None:
-        """Close the connection, unless the answer has been read whole."""
+        """Close the connection, unless the whole answer has been read."""
         self._ended = True
         try:
             await self._end_pieces()
@@ -227,7 +227,7 @@ class _GuardedStream(httpx2.AsyncByteStream):
                 return None
             raise _killed(passed, self._request) from None
         except httpx2.TransportError:
-            # The protocol has said that the answer is whole, so how the connection ends takes nothing away.
+            # The protocol has said that the answer is complete, so it doesn't matter how the connection ends.
             if not self._listener.complete:
                 raise
             await self.aclose()
@@ -286,7 +286,7 @@ def _body(request: httpx2.Request) -> _Body:
     try:
         return _BODY.decode(request.content)
     except (httpx2.RequestNotRead, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _Body()  # no JSON, or not in memory: the patience for it is the longer one
+        return _Body()  # not JSON, or not in memory: use the longer patience
 
 
 def _deadlines(request: httpx2.Request, settings: _Settings) -> Deadlines:

@@ -76,7 +76,7 @@ def killed(deadline: Deadline, stage: Stage, *, url: httpx2.URL) -> GuardError:
 
 def dropped(url: httpx2.URL) -> Dropped:
     """The error for a stream that ended too soon."""
-    text = "the stream ended without its terminal marker: the answer is not whole"
+    text = "the stream ended without its terminal marker: the answer is incomplete"
     facts = Facts(stage="streaming", now_ms=0, broke="eof")
     return Dropped(_failure(facts, url, text=text), close_reason="peer")
 

@@ -25,8 +25,8 @@ PATHS: dict[str, Wire] = {
     "/messages": "anthropic",
 }
 
-# The wire parsers have a word of their own for what Holdfast uses. Of the rest they say the name, and other
-# people use it: hosted tools, pictures, sound.
+# Of events that Holdfast doesn't use, the wire parsers only tell the name. Other programs use them: hosted
+# tools, images, audio.
 NAMES: dict[str, Sign] = {
     "": Sign.ALIVE,
     "keepalive": Sign.ALIVE,
@@ -36,13 +36,13 @@ NAMES: dict[str, Sign] = {
     "response.in_progress": Sign.ALIVE,
     "response.queued": Sign.ALIVE,
     "response.content_part.added": Sign.ALIVE,
-    # A parser names these if they were empty.
+    # A parser tells only the name of these if they are empty.
     "response.function_call_arguments.delta": Sign.ALIVE,
     "response.output_text.delta": Sign.ALIVE,
     "response.reasoning_summary_text.delta": Sign.ALIVE,
     "response.reasoning_text.delta": Sign.ALIVE,
     "response.refusal.delta": Sign.ALIVE,
-    # Empty, or of a hosted tool's block: it earns more patience once, and cannot renew it.
+    # Empty, or of a hosted tool's block: it gets more patience once, and can't renew it.
     "content_block_delta": Sign.OPENING,
 }
 DONE = ("delta", "done", "completed", "stop", "partial_image")
@@ -179,7 +179,7 @@ def listener_for(request: httpx2.Request, response: httpx2.Response) -> Listener
     kind: str = response.headers.get("content-type", "").lower()
     wire = wire_of(request) if response.status_code == OK else None
     encoding: str = response.headers.get("content-encoding", "identity").strip().lower()
-    # Some servers forget to name the type of their stream, none to name JSON.
+    # Some servers omit the content type of a stream, but none omits that of JSON.
     streams = "event-stream" in kind or (wire is not None and not kind)
     if not streams or encoding not in {"identity", "", *INFLATED}:
         return BytesListener()

@@ -30,7 +30,7 @@ PIECE_BYTES = 64 * 1024
 CHECK_FIRST_S = 0.002
 CHECK_LAST_S = 0.1
 CONNECTED = "connection.connect_tcp.complete"  # the trace hook that hands out the new connection
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, and discard unsent data
 
 
 class DeadlinePassed(Exception):

@@ -45,7 +45,7 @@ async def open_application(
     config: Path | None,
     resume_runs: Literal["all", "asked"] = "all",
 ) -> AsyncGenerator[Application]:
-    """The server of these settings; leaving it closes the store. `config` is the file they come from."""
+    """The server for these settings; leaving it closes the store. `config` is the file they come from."""
     server = settings.server
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
@@ -97,7 +97,7 @@ def mcp_secrets_of(settings: Settings) -> Iterator[str]:
 
 
 def _make_spool_dir(settings: Settings) -> None:
-    """Check a spool_dir of its own now: it is needed when the disk is full, and then it is too late."""
+    """Check a separate spool_dir now: it's needed when the disk is full, and then it's too late."""
     if not settings.server.spool_dir:
         return
     try:
@@ -190,7 +190,7 @@ def _options(
 
 
 def limits_of(settings: Settings) -> Limits:
-    """How much of anything one client may send or hold."""
+    """How much one client may send and hold."""
     limits = settings.server.limits
     return Limits(
         body_bytes_max=limits.body_bytes_max,

@@ -41,7 +41,7 @@ class DataDirectory:
         return Address(holder.url, key_for_clients(self.settings))
 
     async def where(self) -> Address:
-        """The same for a client, which asks again until its patience ends."""
+        """The same for a client that retries until its patience ends."""
         found = await asyncio.to_thread(self.address)
         if found is None:
             raise ConnectionError(f"no server is running on {self.data_dir}")

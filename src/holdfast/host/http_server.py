@@ -20,7 +20,7 @@ from holdfast.server.transport.edge import Edge
 
 HOST = "127.0.0.1"
 LOOK_S = 0.005
-CHECKS_MAX = 10  # how long the other end of a closed connection may take to notice
+CHECKS_MAX = 10  # loop steps for the other end of a closed connection to notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def http_config(app: Application, *, outermost: ASGIApp | None = None) -> uvicor
 
 @asynccontextmanager
 async def serving(app: Application, *, outermost: ASGIApp | None = None) -> AsyncGenerator[str]:
-    """Serve on a free loopback port until this is left; its URL. What still runs then resumes next time."""
+    """Serve on a free loopback port, and yield the URL; runs that are open at the end resume next time."""
     with socket.create_server((HOST, 0)) as listening:
         listening.setblocking(False)
         server = InProcessServer(http_config(app, outermost=outermost))
@@ -85,7 +85,7 @@ class InProcessServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
+        """Start, and signal that requests are answered."""
         await super().startup(sockets)
         self._ready.set()
 

@@ -7,10 +7,12 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from typing_extensions import override
+
 from holdfast.config.settings import Settings
 
 LOG_BYTES_MAX = 10 * 1024 * 1024
-# They log whole addresses and messages, which may hold what is nobody's business.
+# They log whole addresses and messages, which may be private.
 CHATTY = ("mcp", "client", "httpx2")
 
 
@@ -21,17 +23,18 @@ class LogFile(logging.handlers.RotatingFileHandler):
         super().__init__(path, maxBytes=LOG_BYTES_MAX, backupCount=3, encoding="utf-8")
         self._is_failing = False
 
+    @override
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
-        # A stream that was closed because its file is gone is opened again by the next line.
+        # If the file is gone, its stream is closed here, and the next line opens a new one.
         if self.stream is not None and not os.path.exists(self.baseFilename):  # noqa: PTH110  # never raises
             with suppress(OSError):
                 self.stream.close()
             self.stream = None  # pyright: ignore[reportAttributeAccessIssue]
         super().emit(record)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """See logging.Handler, which would print a traceback."""
+    @override
+    def handleError(self, record: logging.LogRecord) -> None:
+        # The default prints a traceback.
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -41,7 +44,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
 
 def log_to_file(settings: Settings, *further: logging.Handler) -> None:
-    """Log every line to the file, and to the other handlers as far as they want it."""
+    """Log every line to the file, and to the other handlers at their own levels."""
     file = LogFile(settings.log_file)
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.ERROR)
@@ -50,7 +53,7 @@ def log_to_file(settings: Settings, *further: logging.Handler) -> None:
 
 
 def terminal_log(settings: Settings) -> logging.Handler:
-    """The log lines for a person who watches the server."""
+    """A handler with the lines for a person who watches the server."""
     terminal = logging.StreamHandler()
     terminal.setLevel(settings.log.level.upper())
     if settings.log.level != "debug":
@@ -61,9 +64,9 @@ def terminal_log(settings: Settings) -> logging.Handler:
 
 
 def _is_for_people(record: logging.LogRecord) -> bool:
-    """What is amiss, and what the server does about it; attempts of calls and what libraries do are not."""
+    """Whether a line tells of a problem, or of what the server does about one."""
     own, _, place = record.name.partition(".")
     is_news = own == "holdfast" and not place.startswith("models")
-    # Below an error, the HTTP server only complains about what strangers send.
+    # Below errors, the HTTP server only complains about bad requests.
     least = logging.ERROR if own == "uvicorn" else logging.WARNING
     return is_news or record.levelno >= least

@@ -1,1 +1,1 @@
-"""Model calls: the three wires as pure code, and around them the one module that does the calling."""
+"""Model calls: three wire formats as pure code, and the connections, deadlines and retries around them."""

@@ -1,4 +1,4 @@
-"""The three wires side by side: for each, how a request is made and how its answer is read."""
+"""The three wire formats: how each one builds a request and parses an answer."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,7 +15,7 @@ from holdfast.targets import Target, Wire
 
 
 class Build(Protocol):
-    """Makes the POST of a request to a target; `blobs` holds what its parts name."""
+    """Builds the POST for a request to a target; `blobs` has the attachments that its parts name."""
 
     def __call__(self, request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest:
         """The POST for this request."""

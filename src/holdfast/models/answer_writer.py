@@ -1,4 +1,4 @@
-"""Puts on the log what a model says: one attempt's model events become a run's events."""
+"""Writes a model's answer to the log: one attempt's model events become the run's events."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,19 +29,19 @@ _SPACE = re.compile(r"\s")
 
 @dataclass(slots=True)
 class _OpenSegment:
-    """A part of an item as it is on the log: one segment, and what it says so far."""
+    """A segment that is still being written: its number and its text so far."""
 
     segment: int
     is_thought: bool
     said: Gathered = field(default_factory=Gathered)
-    is_rest: bool = False  # earlier parts of the item are settled
+    is_rest: bool = False  # earlier segments of the item are complete
 
 
 class AnswerWriter:
     """Passes one attempt's answer to the sink, and remembers the tools it asks for.
 
-    Text and thoughts that grow long are settled stretch by stretch. Past `bytes_max`, counted over text,
-    thoughts and tool arguments, nothing more is said: `is_full`.
+    Long text and reasoning is split into segments. Once text, reasoning and tool arguments together exceed
+    `bytes_max`, `is_full` is set and nothing more is written.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class AnswerWriter:
         self._bytes_left = bytes_max
         self._open_segments: dict[int, _OpenSegment] = {}
         self._asked: list[AskedTool] = []
-        self.texts: list[str] = []  # the whole text of each item that the protocol closed, but for long ones
+        self.texts: list[str] = []  # the text of each closed item that fits into one segment
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
         self.is_full = False
 
     def write_text(self, index: int, text: str) -> None:
-        """More text of an item."""
+        """Write more text of an item."""
         written = self._open_segments.get(index)
         if written is None:
             self._begin()
@@ -70,7 +70,7 @@ class AnswerWriter:
             self._write_to(written, text)
 
     def write(self, event: ModelEvent) -> None:
-        """Take in one model event."""
+        """Write one model event."""
         match event:
             case TextPiece():
                 if event.text:
@@ -89,13 +89,13 @@ class AnswerWriter:
                 pass
 
     def cut(self) -> None:
-        """The answer ends here: settle what is under way."""
+        """End the answer here: complete the open segments."""
         for written in self._open_segments.values():
             if text := str(written.said):
                 self._settle(written, text)
 
     def _counted(self, text: str) -> str:
-        """The part of the text for which there is room."""
+        """The part of the text that still fits."""
         if self.is_full:
             return ""
         left = self._bytes_left
@@ -106,7 +106,7 @@ class AnswerWriter:
         return text.encode(errors="replace")[:left].decode(errors="ignore")
 
     def _write_to(self, written: _OpenSegment, text: str) -> None:
-        """Tell it; what has grown long is settled where a word ends, so that no secret is parted."""
+        """Write the text; a segment that gets too long ends between two words, so that no secret is split."""
         said, write = written.said, self._sink.think if written.is_thought else self._say
         while said.total_chars + len(text) >= LONG_CHARS:
             room = max(LONG_CHARS - said.total_chars, 0)
@@ -125,7 +125,7 @@ class AnswerWriter:
             write(written.segment, text)
 
     def tools(self) -> tuple[AskedTool, ...]:
-        """The finished answer asks for these: now they are on the log too."""
+        """The tool calls of the finished answer, which are written to the log now."""
         if self._asked:
             self._begin()
         for asked in self._asked:
@@ -162,7 +162,7 @@ class AnswerWriter:
         is_rest = known is not None and known.is_rest
         text = str(known.said) if known is not None and is_rest else item.text
         is_thought = item.kind == "reasoning"
-        # What goes back with a thought goes back with the whole of it.
+        # The provider gets this data back only together with the whole thought.
         opaque = item.opaque if is_thought and not is_rest else {}
         if text or opaque:
             self._begin()
@@ -183,7 +183,7 @@ class AnswerWriter:
         phase: str = "",
         opaque: Mapping[str, str] = NOTHING,
     ) -> None:
-        """Put the whole of a stretch on the log."""
+        """Write the complete text of a segment."""
         at_ms, run_id = self._sink.now_ms(), self._sink.run_id
         segment = written.segment
         self._sink.emit(

@@ -1,7 +1,7 @@
-"""Anthropic Messages into model events.
+"""Turns Anthropic Messages into model events.
 
 `content_block_stop` closes an item and `message_stop` the answer. The newest tool call is held back until
-something follows it: a call that was cut by the token limit is stopped like any other, and is not complete.
+something follows it: the token limit can cut a call off, and its block is stopped like any other.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ STOPS: dict[str, FinishReason] = {
     "pause_turn": "length",
     "refusal": "refused",
 }
-# What these say, the finish says as well.
+# The finish says the same.
 KNOWN_STOPS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "tool_use": "tools",
@@ -78,7 +78,7 @@ class _StopDetails(msgspec.Struct, gc=False):
 
 
 class _Delta(msgspec.Struct, gc=False):
-    """Of a block or, with a stop reason, of the message."""
+    """The delta of a block or, with a stop reason, of the message."""
 
     type: str = ""
     text: str | None = None
@@ -129,7 +129,7 @@ class _TextDelta(msgspec.Struct, gc=False):
 
 
 class _TextEvent(msgspec.Struct, gc=False):
-    """An event that brings text and nothing else: any other event does not fit."""
+    """An event with text and nothing else; decoding any other event fails."""
 
     type: Literal["content_block_delta"]
     delta: _TextDelta
@@ -150,14 +150,14 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 class AnthropicParser(StreamParser):
-    """One Messages answer, as a stream or whole."""
+    """Parses one Messages answer, streamed or in one piece."""
 
     def __init__(self) -> None:
         self.finished = False
         self._over = False
         self._opened = 0
-        self._blocks: dict[int, UnclosedItem | None] = {}  # None: a block that is not for us
-        self._text_index = -1  # of the block that the last piece of text went to
+        self._blocks: dict[int, UnclosedItem | None] = {}  # None: a block that we skip
+        self._text_index = -1  # the block of the last piece of text
         self._inputs: dict[int, str] = {}
         self._held_call: ItemClosed | None = None
         self._calls = 0
@@ -188,7 +188,7 @@ class AnthropicParser(StreamParser):
             name = decoded(_NAMED, data).type
             if not name or name in self._steps:
                 raise
-            return [Lifecycle(name)]  # a kind of event that we do not know may have fields of any kind
+            return [Lifecycle(name)]  # an unknown event may have any fields
         name = event.type
         if not name:
             # Some gateways name an event only outside its data, or send an error with no name at all.
@@ -212,7 +212,7 @@ class AnthropicParser(StreamParser):
         return item.more(texts, run)
 
     def end(self) -> Sequence[ModelEvent]:
-        """The end of the stream adds nothing: this wire says itself when an answer is complete."""
+        """Nothing: on this wire, an event says that the answer is complete."""
         return NOTHING
 
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
@@ -281,7 +281,7 @@ class AnthropicParser(StreamParser):
             return NOTHING
         if item.kind != "tool":
             return [item.closed()]
-        # Gateways that do not stream the input give it whole at the start of the block.
+        # Gateways that don't stream the input send all of it at the start of the block.
         whole = self._inputs.pop(event.index, "")
         events: list[ModelEvent] = []
         if whole and not item.came.total_chars:
@@ -344,7 +344,7 @@ class AnthropicParser(StreamParser):
                 raise MalformedFrame(f"{kind} for a block of another kind")
             return item
         if kind == "tool":
-            raise MalformedFrame("arguments of a tool call that was not begun")
+            raise MalformedFrame("arguments for a tool call that has not started")
         events += self._release()
         item = self._open(index, kind)
         events.append(item.opened())
@@ -358,7 +358,7 @@ class AnthropicParser(StreamParser):
         return item
 
     def _count(self, usage: _Usage) -> TokensUsed:
-        """Counts are running totals, and a count that is left out still holds."""
+        """Counts are running totals; a missing count keeps its last value."""
         for name in usage.__struct_fields__:
             if (value := getattr(usage, name)) is not None:
                 setattr(self._usage, name, value)

@@ -32,10 +32,10 @@ from holdfast.models.wire import (
 from holdfast.targets import Target
 
 API_VERSION = "2023-06-01"
-CACHED_MESSAGES = 2  # with the tools and the instructions: the four breakpoints that a request may have
+CACHED_MESSAGES = 2  # plus the tools and the instructions: a request can have four breakpoints
 EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max"}
 MAX_TOKENS_DEFAULT = 32_000
-# Anthropic's own current models refuse a temperature, as any model does that is to think.
+# Anthropic's current models refuse a temperature, and so does any model that is asked to think.
 UNSAMPLED_HOST = "anthropic.com"
 TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -67,7 +67,7 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
 
 
 def _thinking(request: ModelRequest, target: Target, *, max_tokens: int) -> Json:
-    """Thinking by effort, as current models take it, or by a budget in tokens, as those before them do."""
+    """The thinking fields: an effort for current models, a token budget for older ones."""
     effort = effort_of(request)
     if effort in EFFORTS:
         adaptive = {"type": "adaptive", "display": "summarized"}
@@ -80,7 +80,7 @@ def _thinking(request: ModelRequest, target: Target, *, max_tokens: int) -> Json
 
 
 def _may_budget(messages: Sequence[Message], target: Target) -> bool:
-    """A budget is refused in the middle of tool calls that another target, which sent no signature, began."""
+    """Whether a budget is allowed: not during tool calls of another target, which sent no signature."""
     for message in reversed(messages):
         if isinstance(message, UserMessage):
             return True
@@ -104,7 +104,7 @@ def _messages(request: ModelRequest, target: Target, blobs: Blobs) -> list[Json]
         turns.insert(0, ("user", [_block(ShownText(NO_TEXT))]))  # a conversation begins with the user
     for role, blocks in turns:
         if role == "user":
-            # Results stand before whatever else a user's turn says.
+            # Tool results come first in a user's turn.
             blocks.sort(key=lambda block: block["type"] != "tool_result")
     for _, blocks in [turn for turn in turns if turn[0] == "user"][-CACHED_MESSAGES:]:
         blocks[-1]["cache_control"] = _EPHEMERAL

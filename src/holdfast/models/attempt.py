@@ -1,4 +1,4 @@
-"""One attempt of a call: an exchange with one target, told on the log, with its end judged."""
+"""One attempt of a call: an exchange with one target, recorded on the log, and how it ended."""
 
 import asyncio
 import logging
@@ -34,16 +34,16 @@ from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
 
 _log = logging.getLogger(__name__)
 
-# Read while the program starts, so that no call waits for a disk.
+# Read when the program starts, so that no call waits for the disk.
 SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
-SURELY_OVER = 0.7  # our count may be a third too high; only what is over the window even so is not sent
+SURELY_OVER = 0.7  # our token estimate may be a third too high, so only clearly larger requests are refused
 
 HEDGE_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class CallDeps:
-    """What every call works with."""
+    """What all calls share."""
 
     http: ModelHttp
     shared: TargetStates
@@ -53,16 +53,16 @@ class CallDeps:
     unattended: bool = False
     prices: Prices = field(default_factory=Prices)
     silent_rejects: tuple[SilentReject, ...] = SILENT_REJECTS
-    hedge_share: float = HEDGE_SHARE  # of the first-event patience, before another target is asked too
+    hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What an attempt asks its call.
+    """What a call gives its attempt.
 
-    `before_first` is told before the first visible output is said, `on_progress` when the model advances for
-    the first time; `after_failure` says what a failure of a kind would lead to, `away` what is to be read
-    during an outage while nobody is connected.
+    `before_first` is called before the first visible output, `on_progress` at the model's first progress.
+    `after_failure` says what a failure of a kind would lead to. `outage_line` is the live line while an
+    outage keeps the attempt from connecting.
     """
 
     before_first: Callable[[], None]
@@ -73,10 +73,10 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """Which attempt of which call it is.
+    """Which attempt of which call this is.
 
-    During an outage `reconnects` is how often nobody was there since the log last said so. Such an attempt
-    is on the log only if it finds somebody, or when it is told at last that nobody came.
+    During an outage, `reconnects` is the number of failed tries that aren't on the log. Such an attempt is
+    recorded only if it connects, or if it is the last one.
     """
 
     call_id: str
@@ -85,15 +85,13 @@ class AttemptContext:
 
 
 class Attempt:
-    """One try at a call; `run` may be awaited once."""
+    """One attempt; `run` may be awaited once."""
 
     def __init__(self, deps: CallDeps, target: Target, *, sink: EventSink, context: AttemptContext) -> None:
         self.attempt_id = new_attempt_id()
         self.said = False  # something visible is on the log
-        self.silent_s: float | None = None  # since the model last advanced; None if it never did
-        self.is_recorded = (
-            context.reconnects is None
-        )  # whether the log has it, or nothing about it is to be told
+        self.silent_s: float | None = None  # since the model's last progress; None if there was none
+        self.is_recorded = context.reconnects is None  # whether its start is on the log
         self._deps = deps
         self._target = target
         self._sink = sink
@@ -129,11 +127,11 @@ class Attempt:
             ended = await self._talk(request, watchdog, writer=writer)
         except JournalError:
             raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours must end the call truthfully
+        except Exception as error:  # noqa: BLE001  # a bug of ours must end the call as failed
             _log.exception("a model call failed because of a bug in Holdfast")
             return self._failed(self._facts(bug=repr(error)), "cancel")
         except BaseException as error:
-            # Our own cancel scope: its type says so, and what it was cancelled with is the cause.
+            # We cancelled it ourselves, and the message of the cancellation is the cause.
             cause = next((said for said in error.args if isinstance(said, str) and said), "stop")
             self._failed(self._facts(cancelled_by=cause), "cancel")
             raise
@@ -150,12 +148,12 @@ class Attempt:
 
     @property
     def was_connected(self) -> bool:
-        """Whether somebody was there."""
+        """Whether the target accepted the connection."""
         return self._watchdog is not None and self._watchdog.state is not State.CONNECTING
 
     def record(self) -> None:
-        """Put on the log what an attempt that found nobody has kept to itself."""
-        assert self._unrecorded is not None, "it ended so"
+        """Record an attempt that couldn't connect and isn't on the log yet."""
+        assert self._unrecorded is not None, "it could not connect"
         self._emit_failed(*self._unrecorded)
 
     def _record_start(self) -> None:
@@ -170,7 +168,7 @@ class Attempt:
         return live_line(self._target.model, watchdog, then=hooks.after_failure, hint=self._hint())
 
     def first_event_left_s(self, share: float) -> float | None:
-        """How long until this share of the first-event patience is over, None once anything was heard."""
+        """How long until this share of the first-event patience is over; None once an event has arrived."""
         return 0.0 if self._watchdog is None else self._watchdog.first_event_left_s(share)
 
     async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, writer: AnswerWriter) -> ExchangeEnd:
@@ -246,7 +244,7 @@ class Attempt:
         return {name: data for name, data in found.items() if data is not None}
 
     async def _blob(self, name: str) -> bytes | None:
-        """None if it is gone or damaged: the run goes on without it, and the model is told."""
+        """None if it's missing or damaged: the run continues without it, and the model is told."""
         try:
             return await self._deps.blobs.blob(name)
         except JournalError as error:

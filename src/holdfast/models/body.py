@@ -1,6 +1,6 @@
-"""The body of an answer: its pieces are taken in the step of the event loop that brings them.
+"""The body of a response, whose pieces are processed in the loop step in which they arrive.
 
-A task that wakes up for every piece costs more than all that is done with it.
+Waking a task for every piece would cost more than processing it.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ Take: TypeAlias = Callable[[bytes], bool]
 
 
 class Body:
-    """The body of a response whose head has come; `read` gives its next bytes, none at its end."""
+    """The body of a response; `read` returns the next bytes, or none at the end."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.read = response.content.readany
 
     async def each(self, take: Take) -> bool:
-        """Give `take` piece after piece until it returns True; returns False at the end of the body.
+        """Call `take` with each piece until it returns True; returns False at the end of the body.
 
-        It may be awaited again after True. What `take` raises is raised here. A task that was cancelled takes
-        nothing more, from the cancel on.
+        It may be awaited again after True. What `take` raises is raised here. Once the task is cancelled,
+        `take` isn't called any more.
         """
         connection = self._response.connection
         transport = None if connection is None else connection.transport
-        # One that is closed may know nothing more (asyncio's, under TLS), not even its protocol.
+        # A closed transport may not even know its protocol (asyncio's, under TLS).
         behind = None if transport is None or transport.is_closing() else transport.get_protocol()
         if transport is None or not isinstance(behind, asyncio.Protocol):
             return await self._each_in_turn(take)
@@ -41,7 +41,7 @@ class Body:
             tap.leave()
 
     async def _each_in_turn(self, take: Take) -> bool:
-        """For what has come already: the connection has gone on to others, or is lost."""
+        """For data that has already arrived: the connection is back in the pool, or lost."""
         while piece := await self.read():
             if take(piece):
                 return True
@@ -49,7 +49,7 @@ class Body:
 
 
 class _Tap(asyncio.Protocol):
-    """Stands before the HTTP client's own protocol, and reads what that has made of each packet."""
+    """Sits in front of the HTTP client's protocol, and reads what it has parsed from each packet."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class _Tap(asyncio.Protocol):
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Give on what the client has got ready, unless nobody waits for it any more.
+        """Pass on what the client has parsed, unless nobody waits for it any more.
 
-        A task that is cancelled has cancelled what it waits for at once, though it runs only later.
+        Cancelling a task cancels the future that it waits for at once, although the task runs later.
         """
         content = self._content
         try:
@@ -85,7 +85,7 @@ class _Tap(asyncio.Protocol):
                 piece = self._read()
                 if piece and self._take(piece):
                     self._settle(found=True)
-                # Reading may have let the client go on with what it had held back.
+                # Reading may make the client parse more of what it had held back.
                 if content.total_bytes == came_bytes:
                     break
             if self._is_over():
@@ -96,13 +96,13 @@ class _Tap(asyncio.Protocol):
                 self.enough.set_exception(error)
 
     def _settle(self, *, found: bool) -> None:
-        # At its end a body has given its connection back, and the next one who uses it brings his own.
+        # At the end of a body, its connection is back in the pool, and its next user sets its own protocol.
         self.leave()
         if not self.enough.done():
             self.enough.set_result(found)
 
     def leave(self) -> None:
-        """Let the client's protocol have its place again."""
+        """Restore the client's protocol."""
         if not self._transport.is_closing() and self._transport.get_protocol() is self:
             self._transport.set_protocol(self._behind)
 

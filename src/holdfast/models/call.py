@@ -1,4 +1,4 @@
-"""One logical model call: the one retry loop of the program, the only place that waits between attempts."""
+"""One logical model call: the program's only retry loop, and the only place that waits between attempts."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -41,14 +41,14 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 _log = logging.getLogger(__name__)
 
 LOWER_CAP = 0.5
-CAP_TOKENS = 8_192  # where nobody asked for one: the wire's own was too large
-# What a slower one of two attempts counts as: its target may be asked again.
+CAP_TOKENS = 8_192  # if the request has no cap, and the wire's default was too large
+# The slower of two attempts counts as this failure, so that its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCalls(ModelCaller):
-    """Answers requests from an ordered list of targets; see capabilities.Model."""
+    """Answers requests with an ordered list of targets."""
 
     deps: CallDeps
     targets: tuple[Target, ...]
@@ -86,20 +86,20 @@ class _Call:
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
         self._reconnects = Reconnects(calls.deps.shared, calls.deps.clock)
-        self._outage_line: Callable[[], str] | None = None  # the live line of an outage
+        self._outage_line: Callable[[], str] | None = None  # the live line during an outage
         self._newest: Attempt | None = None
-        self._began_s = self._progress_s = self._now_s()  # by a clock that stands still during a suspend
+        self._began_s = self._progress_s = self._now_s()  # by a clock that stops while the computer sleeps
         self._gated_s = 0.0
         self._compacted = compact is None
         self._cap_lowered = False
-        self._forgot: set[str] = set()  # targets that refused what they had thought themselves
-        self._failed_with_output = ""  # the attempt that said something and failed
+        self._forgot: set[str] = set()  # targets that refused their own earlier reasoning
+        self._failed_with_output = ""  # the id of an attempt that failed after visible output
         self._had_output = False
-        self._shown_target = self._targets[0]  # whom the user believes to be answering
+        self._shown_target = self._targets[0]  # the target that the user believes to be answering
         self._why_other = ""
 
     async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
-        """Attempt after attempt until there is an answer or no way on."""
+        """Make attempts until there is an answer or nothing left to try."""
         self._emit(e.CallStarted, call_id=self._call_id, turn=turn, purpose=purpose)
         target = self._first_target()
         while True:
@@ -132,7 +132,7 @@ class _Call:
             self._deps.shared.pass_by_hand(target)
 
     async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
-        """What to do after a failure, which is counted now, and told unless it is one of many alike."""
+        """Count a failure, decide what to do, and record it unless it's one of many in an outage."""
         attempt = self._newest
         assert attempt is not None, "it has just failed"
         if attempt.was_connected:
@@ -157,7 +157,7 @@ class _Call:
         return decision
 
     def _first_target(self) -> Target:
-        """The preferred target, or the first that is neither gated for long nor silent lately."""
+        """The preferred target, or the first one without a long gate or an open breaker."""
         shared, preferred = self._deps.shared, self._targets[0]
         for target in self._targets:
             if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
@@ -171,7 +171,7 @@ class _Call:
         return soonest
 
     async def _attempt(self, target: Target) -> tuple[Target, Answer | Classified]:
-        """One attempt, or two beside each other: the target of the one that counts, and how it ended."""
+        """Make one attempt, or two at a time; returns the target that decided and how it ended."""
         self._supersede()
         nth = len(self._tried) + 1
         first = self._contender(target, self._sink, nth=nth)
@@ -210,13 +210,13 @@ class _Call:
         return Contender(target, attempt, run, sink)
 
     def _supersede(self) -> None:
-        """What a failed attempt said no longer counts, now that another one begins."""
+        """Mark the output of a failed attempt as superseded, now that another one starts."""
         if self._failed_with_output:
             self._emit(e.AttemptSuperseded, attempt_id=self._failed_with_output)
             self._failed_with_output, self._had_output = "", True
 
     def _hedge_target(self, target: Target) -> Target | None:
-        """Whom to ask too if the target is slow; nobody once there was visible output, or in an outage."""
+        """The target to ask as well if this one is slow; None after visible output, or in an outage."""
         is_in_outage = self._reconnects.unrecorded_at(target) is not None
         if self._had_output or is_in_outage or not self._targets[0].retry.hedge:
             return None
@@ -230,7 +230,7 @@ class _Call:
             self._failed_with_output = attempt.attempt_id
 
     async def _count_loser(self, lost: Contender) -> None:
-        """An attempt that another one beside it made needless, or that failed there, is one of the budget."""
+        """Count an attempt that lost the race, or failed in it, against the budget."""
         if lost.was_slower:
             self._tried.append(retry.Tried(lost.target.name, SLOW))
             self._trace_attempt(lost.target, Classified(SLOW), then=STOPPED)
@@ -247,14 +247,14 @@ class _Call:
         return would_do(retry.decide(failure, self._history(target, Classified(failure), random=0.0)))
 
     def _switch(self, target: Target) -> None:
-        """The user is told when another target is about to be heard, not when it is merely asked."""
+        """Tell the user about another target when it's about to answer, not when it's merely asked."""
         if target.name != self._shown_target.name:
             why = self._why_other or slower(self._shown_target.name)
             self._emit(e.TargetSwitched, from_target=self._shown_target.name, to_target=target.name, why=why)
             self._shown_target = target
 
     async def _share(self, target: Target, ended: Classified) -> None:
-        """What one call finds out, all others know."""
+        """Share with all calls what this one has learned."""
         await self._deps.shared.failed(target, ended.failure.kind)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
             why = gate_reason(target.name, ended.brief)
@@ -314,7 +314,7 @@ class _Call:
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
-            return  # the gate makes the next attempt wait, and there a person can cut it short
+            return  # the next attempt waits at the gate, where a person can skip the wait
         if decision.wait_s:
             self._show_wait(decision.why, int(1000 * decision.wait_s))
             await self._deps.clock.sleep_s(decision.wait_s)
@@ -339,7 +339,7 @@ class _Call:
     async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
         shared = self._deps.shared
         if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
-            # The provider's word is for everyone with this endpoint and key; the next attempt waits there.
+            # The wait applies to all calls with this endpoint and key; the next attempt waits at the gate.
             await shared.close_gate(target, decision.wait_ms, why=decision.why)
         elif not self._gate_ms(target):
             self._emit_gated(target, decision.wait_ms, why=decision.why)
@@ -351,7 +351,7 @@ class _Call:
         self._emit(e.CallGated, call_id=self._call_id, until_ms=until_ms, target=target.name, why=why)
 
     async def _wait_at_gate(self, wait: Awaitable[None]) -> None:
-        """What is spent at gates is no silence of the model, and no outage."""
+        """Wait; this time counts neither as silence of the model nor as an outage."""
         began_s = self._now_s()
         await wait
         self._gated_s += self._now_s() - began_s
@@ -361,7 +361,7 @@ class _Call:
         return self._deps.shared.gate_wait_ms(target)
 
     async def _shorten(self) -> bool:
-        """Whether the conversation could be made shorter; it is tried once."""
+        """Shorten the conversation, at most once; False if that isn't possible."""
         self._compacted = True
         assert self._compact is not None, "without it the history says that compaction was tried"
         shorter = await self._compact()
@@ -391,7 +391,7 @@ class _Call:
         cap = tokens_max or (int(asked * LOWER_CAP) if asked else CAP_TOKENS)
         effort = self._request.reasoning_effort
         if effort.isdecimal() and int(effort) >= cap:
-            effort = ""  # a budget for thinking that comes on top of the cap
+            effort = ""  # a thinking budget must be smaller than the cap
         self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
 
     def _show_wait(self, why: str, wait_ms: int) -> None:
@@ -407,14 +407,14 @@ class _Call:
 
 
 def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
-    """The targets with the wanted ones in front: by name, else by model; an unknown wish changes nothing."""
+    """The targets, those with this name or else this model first; an unknown model changes nothing."""
     wanted = [target for target in targets if target.name == model]
     wanted = wanted or [target for target in targets if target.model == model]
     return (*wanted, *(target for target in targets if target not in wanted))
 
 
 def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:
-    """The request without what this target thought."""
+    """The request without this target's reasoning."""
     messages = [
         AssistantMessage(tuple(item for item in message.items if not _is_thought(item, target)))
         if isinstance(message, AssistantMessage)

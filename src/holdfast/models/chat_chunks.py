@@ -1,4 +1,4 @@
-"""The chunks of the Chat Completions wire, of each only what we read."""
+"""The chunks of the Chat Completions wire, with only the fields that we read."""
 
 from typing import Literal, TypeAlias
 
@@ -19,7 +19,7 @@ class _CompletionDetails(msgspec.Struct, gc=False):
 
 
 class ChunkUsage(msgspec.Struct, gc=False):
-    """OpenAI's usage object, with what DeepSeek (cache hits) and Moonshot (cached) put beside it."""
+    """OpenAI's usage object, with the extra fields of DeepSeek (cache hits) and Moonshot (cached)."""
 
     prompt_tokens: Count = None
     completion_tokens: Count = None
@@ -46,14 +46,14 @@ class ChunkUsage(msgspec.Struct, gc=False):
 
 
 class Function(msgspec.Struct, gc=False):
-    """`arguments` is a string by the protocol, and an object from some servers."""
+    """A function call; `arguments` is a string in the protocol, but some servers send an object."""
 
     name: str | None = None
     arguments: msgspec.Raw = msgspec.Raw()
 
 
 class ChatToolCall(msgspec.Struct, gc=False):
-    """More of a tool call, or its beginning."""
+    """A piece of a tool call."""
 
     index: int | None = None
     id: str | None = None
@@ -70,7 +70,7 @@ class ChatPart(msgspec.Struct, gc=False):
 
 
 class ReasoningDetail(msgspec.Struct, omit_defaults=True):
-    """OpenRouter's form of thinking, which some models behind it want back as it came."""
+    """OpenRouter's form of reasoning, which some models need back unchanged."""
 
     type: str = ""
     id: str | None = None
@@ -90,13 +90,13 @@ class Details(msgspec.Struct):
     summaries: Gathered = msgspec.field(default_factory=Gathered)
 
     def whole(self) -> ReasoningDetail:
-        """The detail as it goes back."""
+        """The whole detail, to be sent back."""
         text, summary = str(self.texts), str(self.summaries)
         return msgspec.structs.replace(self.last, text=text or None, summary=summary or None)
 
 
 class Delta(msgspec.Struct, gc=False):
-    """What a chunk adds to the answer; in a whole answer, all of it."""
+    """What a chunk adds to the answer; all of it if the answer isn't streamed."""
 
     content: str | list[ChatPart] | None = None
     reasoning_content: str | None = None
@@ -108,7 +108,7 @@ class Delta(msgspec.Struct, gc=False):
 
 
 class ChunkChoice(msgspec.Struct, gc=False):
-    """One of the alternatives; we ask for one."""
+    """One alternative; we ask for a single one."""
 
     delta: Delta | None = None
     message: Delta | None = None
@@ -118,7 +118,7 @@ class ChunkChoice(msgspec.Struct, gc=False):
 
 
 class Groq(msgspec.Struct, gc=False):
-    """What Groq puts beside the fields of the protocol."""
+    """Groq's extra fields."""
 
     usage: ChunkUsage | None = None
 
@@ -153,7 +153,7 @@ class _TextChoice(msgspec.Struct, gc=False):
 
 
 class TextChunk(msgspec.Struct, gc=False):
-    """A chunk that brings text and nothing else that we would read: anything else does not fit."""
+    """A chunk with text and no other field that we read; decoding any other chunk fails."""
 
     choices: tuple[_TextChoice]
     usage: None = None

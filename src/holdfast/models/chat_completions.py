@@ -1,7 +1,7 @@
-"""OpenAI Chat Completions, as OpenAI and the many servers that imitate it stream it, into model events.
+"""Turns OpenAI Chat Completions, from OpenAI and the many servers that imitate it, into model events.
 
-Nothing on this wire closes an item: all are closed together, when `finish_reason` was seen and the stream
-has ended (`[DONE]`, or its clean end). An answer that was cut short closes no tool call.
+This wire doesn't close items. They are closed together, once `finish_reason` was seen and the stream has
+ended (with `[DONE]`, or cleanly). An answer that was cut short closes no tool call.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ FINISHES: dict[str, FinishReason] = {
     "content_filter": "refused",
     "refusal": "refused",
     "sensitive": "refused",
-    # Gemini's own words, which some gateways hand on.
+    # Gemini's own values, which some gateways pass on.
     "blocklist": "refused",
     "prohibited_content": "refused",
     "recitation": "refused",
     "safety": "refused",
     "spii": "refused",
 }
-# Reasons by which a server says that it failed, though its stream ends in good order.
+# With these, a server reports a failure although its stream ends cleanly.
 FAILED_FINISHES = frozenset(
     {
         "abort",
@@ -71,7 +71,7 @@ _DONE = b"[DONE]"
 
 
 class ChatParser(StreamParser):
-    """One Chat Completions answer, as a stream or whole."""
+    """Parses one Chat Completions answer, streamed or in one piece."""
 
     def __init__(self) -> None:
         self.finished = False
@@ -125,7 +125,7 @@ class ChatParser(StreamParser):
         return item.more(texts, run)
 
     def end(self) -> Sequence[ModelEvent]:
-        """Closes the items and finishes, if the answer had come to its finish reason."""
+        """Close the items and finish, if there was a finish reason."""
         if self._over or not self._finish_reason:
             return NOTHING
         self._over = True
@@ -169,15 +169,15 @@ class ChatParser(StreamParser):
         if chunk.usage is not None and not chunk.error:
             self._used = None
             return [chunk.usage.tokens_used()]
-        # An error in a shape that nobody knows is one all the same.
+        # An error of an unknown shape is still an error.
         error = find_error(data) or (read_error(0, data) if chunk.error else None)
         if error is None:
-            return ALIVE  # Azure's first chunk, say, has filter results and no choice
+            return ALIVE  # Azure's first chunk, for example, has filter results and no choice
         self._over = True
         return [error]
 
     def _take_usage(self, chunk: Chunk) -> None:
-        """Some servers count along in every chunk, so a count is reported once, at the end."""
+        """Keep the usage: some servers send it in every chunk, so it's reported once, at the end."""
         of_choice = chunk.choices[0].usage if chunk.choices else None
         usage = chunk.usage or of_choice or (chunk.x_groq.usage if chunk.x_groq else None)
         if usage is not None:
@@ -252,7 +252,7 @@ class ChatParser(StreamParser):
         if self._reasoning is None:
             self._reasoning = self._open(UnclosedItem(index=len(self._items), kind="reasoning"), events)
         elif self._reasoning.is_long:
-            self._details.clear()  # what is not kept whole does not go back
+            self._details.clear()  # incomplete details aren't sent back
 
     def _take_call(self, call: ChatToolCall, events: list[ModelEvent]) -> None:
         function = call.function or Function()
@@ -273,10 +273,10 @@ class ChatParser(StreamParser):
             events.append(ArgsPiece(item.index, args))
 
     def _call_begun(self, call: ChatToolCall, *, name: str, args: str) -> UnclosedItem | None:
-        """The call that this piece goes on with, or None if it begins another.
+        """The open call that this piece belongs to, or None if it starts another.
 
-        Index and id both fail on some server: no index at all, one index for two calls, a new id with
-        every piece. A name is what only a beginning needs.
+        Neither index nor id is reliable: some servers send no index, one index for two calls, or a new id
+        with every piece. Only the first piece of a call needs a name.
         """
         if call.index is None:
             return self._call_begun_without_index(call.id or "", name)

@@ -56,7 +56,7 @@ DIALECTS = (
         for host in ("api.openai.com", "openai.azure.com", "cognitiveservices.azure.com")
     ),
     ChatDialect(host="openrouter.ai", takes_cache_key=True),
-    # Mistral counts tokens unasked, and refuses both the option and ids of any other form.
+    # Mistral sends usage without being asked, and refuses the option and ids of any other form.
     ChatDialect(host="api.mistral.ai", takes_stream_options=False, tool_call_ids="[a-zA-Z0-9]{9}"),
 )
 
@@ -87,7 +87,7 @@ def dialect_of(base_url: str) -> ChatDialect:
 
 
 class _Conversation:
-    """Gathers the messages: adjacent user messages are one, what a tool shows comes as the user's."""
+    """Builds the messages: joins adjacent user messages, and sends what a tool shows as the user's."""
 
     def __init__(self, request: ModelRequest, target: Target, *, blobs: Blobs, dialect: ChatDialect) -> None:
         self._request = request
@@ -108,7 +108,7 @@ class _Conversation:
             elif isinstance(message, AssistantMessage):
                 self._add_answer(sendable(message, self._target))
             else:
-                # Results follow their calls at once, and a result is text: its images wait.
+                # Results must directly follow their calls and can only be text, so images come later.
                 content = shown(message.text, message.parts, blobs=self._blobs)
                 text, others = _parted(content)
                 self._messages.append(
@@ -158,7 +158,7 @@ class _Conversation:
 
 
 def _thinking(thoughts: Iterable[Thought], *, with_calls: bool) -> Json:
-    """Thinking goes back in the field that it came in: as OpenRouter's details, or where tools were called.
+    """Reasoning is sent back in the field that it came in: OpenRouter's details, or if tools were called.
 
     DeepSeek and Moonshot refuse a tool call that comes back without its thinking.
     """

@@ -1,4 +1,4 @@
-"""What the HTTP client's exceptions mean: how a connection broke, and who has to say what of it."""
+"""What the HTTP client's exceptions mean: how a connection failed, and what is known about it."""
 
 import errno
 import ssl
@@ -15,9 +15,9 @@ FIRST_SERVER_ERROR = 500
 
 
 class ConnectionBroken(Exception):
-    """The connection did not hold; `said` is what the system, or a proxy on the way, has to say of it.
+    """The connection failed; `said` is the reason that the system or a proxy gave.
 
-    `at_proxy` says that it was the proxy, or the connection to it, and not what lies behind.
+    `at_proxy` means that the proxy failed, or the connection to it.
     """
 
     def __init__(self, how: Break, said: str = "", *, at_proxy: bool = False) -> None:
@@ -30,7 +30,7 @@ class ConnectionBroken(Exception):
 def connection_broken(
     error: aiohttp.ClientError | OSError, proxy: Proxy | None, *, connected: bool
 ) -> ConnectionBroken:
-    """The break that an exception stands for."""
+    """The ConnectionBroken for an exception of the client."""
     at_proxy = proxy is not None and _is_of(proxy, error, connected=connected)
     return ConnectionBroken(_how(error), _said(error), at_proxy=at_proxy)
 
@@ -75,7 +75,7 @@ def _refused_by_proxy(status: int) -> Break:
 
 
 def _said(error: aiohttp.ClientError | OSError) -> str:
-    """Why, where it is not plain from how: what is wrong with a certificate, a handshake, a route, a head."""
+    """Details that `how` leaves out: what is wrong with a certificate, handshake, route or header."""
     match error:
         case aiohttp.ClientHttpProxyError():
             return f"{error.status} {error.message}{_logins(error)}"
@@ -96,9 +96,9 @@ def _said(error: aiohttp.ClientError | OSError) -> str:
 
 
 def _logins(error: aiohttp.ClientHttpProxyError) -> str:
-    """The ways to sign in that a proxy offers, where ours is not among them."""
+    """The login methods of a proxy, if Basic isn't among them."""
     offered = error.headers.getall("proxy-authenticate", []) if error.headers else []
     names = [offer.split()[0].rstrip(",") for offer in offered if offer.split()]
     if not names or any(name.lower() == "basic" for name in names):
         return ""
-    return f", it takes {' or '.join(names)} only and we know Basic"
+    return f", it accepts only {' or '.join(names)}, and Holdfast supports only Basic"

@@ -1,4 +1,4 @@
-"""What a provider says when it refuses: error bodies and error frames of many shapes into one value."""
+"""Turns the error bodies and error frames of all providers into one type."""
 
 import html
 import re
@@ -17,13 +17,13 @@ _STATUS_DIGITS = 3
 
 
 class _Metadata(msgspec.Struct):
-    """OpenRouter's: what the provider behind it said."""
+    """OpenRouter's metadata: what the provider behind it said."""
 
     raw: object = None
 
 
 class _Fault(msgspec.Struct):
-    """An error object; every provider fills some of it."""
+    """An error object; each provider sets some of these fields."""
 
     message: str | None = None
     msg: str | None = None
@@ -37,7 +37,7 @@ class _Fault(msgspec.Struct):
 
 
 class _Envelope(msgspec.Struct):
-    """What stands around an error object, or the error itself without one."""
+    """The object around an error object, or the error itself if there is none."""
 
     error: _Fault | str | list[_Fault | str] | None = None
     errors: list[_Fault | str] | None = None
@@ -55,7 +55,7 @@ _BODY: msgspec.json.Decoder[_Body] = msgspec.json.Decoder(_Body)
 
 
 def read_error(status: int, body: bytes) -> ErrorReported:
-    """The facts of an answer that is no success, whatever its body is."""
+    """The error in a response with an error status, whatever its body is."""
     found = find_error(body)
     if found is None:
         text = _text(body)
@@ -64,11 +64,11 @@ def read_error(status: int, body: bytes) -> ErrorReported:
 
 
 def find_error(body: bytes) -> ErrorReported | None:
-    """The error that a JSON document reports, or None if it is none that we know."""
+    """The error that a JSON document reports; None if it has no known shape."""
     try:
         envelope = _BODY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None  # what has no known shape may still be an answer: the caller knows
+        return None  # it may still be an answer; the caller knows
     if isinstance(envelope, list):
         envelope = envelope[0] if envelope else _Envelope()
     if isinstance(envelope, str):

@@ -18,7 +18,7 @@ from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.values import CloseReason
 
 GOOD = range(200, 300)
-BLANK = b"\xef\xbb\xbf \t\r\n"  # what may stand before an answer: a byte order mark, white space
+BLANK = b"\xef\xbb\xbf \t\r\n"  # may come before an answer: a byte order mark, white space
 BLANK_BYTES_MAX = 64 * 1024
 EXCERPT_BYTES_MAX = 200
 ERROR_BYTES_MAX = 64 * 1024
@@ -65,7 +65,7 @@ class ModelExchange:
         self._headers: dict[str, str] = {}
 
     async def run(self, http: ModelHttp, *, now_ms: Callable[[], int]) -> ExchangeEnd:
-        """Send, listen, and say how it ended; raises nothing but CancelledError and what the sink raises."""
+        """Send the request and read the answer; raises only CancelledError and what the sink raises."""
         broken: ConnectionBroken | None = None
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
@@ -86,9 +86,7 @@ class ModelExchange:
         passed = self._watchdog.passed
         bad_status = 0 if self._status in GOOD else self._status
         if not (broken or passed or bad_status or self._error):
-            broken = ConnectionBroken(
-                "eof"
-            )  # a good answer that ended in good order, but for its terminal marker
+            broken = ConnectionBroken("eof")  # it ended cleanly, but without its terminal marker
         facts = Facts(
             stage=_STAGES.get(self._watchdog.state, "streaming"),
             now_ms=now_ms,
@@ -103,7 +101,7 @@ class ModelExchange:
         return ExchangeEnd(CLOSE_REASONS[passed.kind] if passed else "peer", facts=facts)
 
     async def _read_answer(self, reply: ModelResponse) -> None:
-        """What an answer is shows in its first byte; its content type is what many servers get wrong."""
+        """Read the answer; its first byte tells what it is, as many servers send a wrong content type."""
         if reply.status not in GOOD:
             self._error = read_error(reply.status, await _read_whole(reply, ERROR_BYTES_MAX))
             return
@@ -146,13 +144,13 @@ class ModelExchange:
             raise MalformedFrame(f"no event stream: {start.decode(errors='replace')}")
 
     def _cut(self) -> None:
-        """The answer is longer than it may be: what was said stands, and nothing more is listened to."""
+        """Cut off an answer that is too long: keep what there is, and read no more."""
         self._writer.cut()
         self._finish = Finished("too_long")
 
     def _feed(self, run: FrameRun) -> None:
         while run.datas and not self._writer.is_full:
-            # Text is mostly followed by more of it, and that can be taken in one step.
+            # Text is usually followed by more text, which can be processed in one step.
             piece = self._parser.text_of(run) if self._in_text else None
             if piece is None:
                 self._feed_singly(run)
@@ -161,7 +159,7 @@ class ModelExchange:
                 self._writer.write_text(piece.index, piece.text)
 
     def _feed_singly(self, run: FrameRun) -> None:
-        """Take frame by frame, as far as the next text."""
+        """Process frame by frame, up to the next text."""
         datas = iter(run.datas)
         for data in datas:
             events = self._parser.parse(SseFrame(run.event, data))
@@ -172,7 +170,7 @@ class ModelExchange:
         run.datas = list(datas)
 
     async def _wait_for_room(self) -> None:
-        """While our own journal is behind, the peer is not late."""
+        """Wait for the journal to catch up; the peer's deadline is paused meanwhile."""
         self._watchdog.pause()
         await self._sink.room()
         self._watchdog.resume()
@@ -191,7 +189,7 @@ class ModelExchange:
 
 
 async def _read_start(reply: ModelResponse) -> bytes:
-    """The answer up to some byte that says something; nothing if it has none."""
+    """The answer up to its first piece that isn't blank; empty if there is none."""
     start = b""
     while len(start) < BLANK_BYTES_MAX and (piece := await reply.body.read()):
         start += piece

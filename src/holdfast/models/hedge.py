@@ -1,4 +1,4 @@
-"""Hedging: a second attempt beside one that is slow to say anything; who advances first may speak."""
+"""Hedging: a second attempt next to one that is slow to start; the first to make progress wins."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from holdfast.targets import Target
 
 
 class HeldSink(EventSink):
-    """A sink that keeps what it gets, in order, until it is released."""
+    """A sink that holds events back, in order, until it is released."""
 
     def __init__(self, sink: EventSink) -> None:
         self._sink = sink
@@ -44,20 +44,20 @@ class HeldSink(EventSink):
             self._held.append(event)
 
     def flush(self) -> None:
-        """Emit what was held."""
+        """Emit the held events."""
         held, self._held = self._held or [], None
         for event in held:
             self._sink.emit(event)
 
     def release(self) -> None:
-        """From now on this is the call's own sink."""
+        """Emit the held events, and pass on later ones and the live line."""
         self.flush()
         self._sink.live = lambda: "" if self.live is None else self.live()
 
 
 @dataclass(slots=True, eq=False)
 class Contender:
-    """An attempt that may be one of two; `run` is given what to call at its first progress."""
+    """One of up to two attempts; `run` takes a callback for its first progress."""
 
     target: Target
     attempt: Attempt
@@ -67,22 +67,22 @@ class Contender:
 
     @property
     def ended(self) -> Answer | Classified:
-        """What its attempt brought."""
+        """How its attempt ended."""
         assert self.task is not None, "it was started"
         return self.task.result()
 
     @property
     def was_slower(self) -> bool:
-        """Whether it was stopped because the other one advanced."""
+        """Whether it was cancelled because the other one made progress."""
         return self.task is not None and self.task.cancelled()
 
 
 @dataclass(slots=True)
 class Race:
-    """Runs `first`, and `second` beside it if `first` is silent for too long; `run` may be awaited once.
+    """Runs `first`, and also `second` if `first` is silent for too long; `run` may be awaited once.
 
-    Text belongs to the attempt that was last begun on the log, so the second one is on it only when it is
-    the one that speaks, or when the first has ended.
+    On the log, text belongs to the attempt that started last. So the second attempt is recorded only when it
+    wins, or when the first has ended.
     """
 
     first: Contender
@@ -91,7 +91,7 @@ class Race:
     lost: list[Contender] = field(default_factory=list[Contender])
 
     async def run(self) -> Contender:
-        """The contender that decides the call, with its task done; `lost` holds the one that does not."""
+        """The contender that decides, with its task done; `lost` has the other one."""
         cause = SLOWER
         try:
             self._start(self.first)
@@ -112,7 +112,7 @@ class Race:
         task = self.first.task
         assert task is not None
         while not task.done():
-            await asyncio.sleep(0)  # it has begun, at least
+            await asyncio.sleep(0)  # let it start
             left_s = self.first.attempt.first_event_left_s(self.share)
             if left_s is None:
                 return False
@@ -130,7 +130,7 @@ class Race:
                 continue
             if isinstance(ended.ended, Answer) or all(other in self.lost for other in running.values()):
                 return ended
-            # It failed while the other had said nothing: the other goes on alone.
+            # It failed before the other made progress: the other continues alone.
             self.lost.append(ended)
             if ended is self.first and isinstance(self.second.sink, HeldSink):
                 self.second.sink.release()
@@ -153,6 +153,6 @@ class Race:
             await asyncio.wait(running)
         for task in tasks:
             if not task.cancelled():
-                task.exception()  # looked at, so that nobody asks for it in vain
+                task.exception()  # retrieved, so that asyncio doesn't complain that nobody did
         if isinstance(self.second.sink, HeldSink):
             self.second.sink.flush()

@@ -1,7 +1,7 @@
-"""HTTP to model servers: with `upload`, `body` and `breaks`, all that knows which client is used.
+"""HTTP to model servers; only this module, `upload`, `body` and `connection_errors` know the client.
 
-The client's own ideas about time and number (total timeouts, connection limits, thread-pool DNS) are all
-switched off: waiting is the watchdog's affair.
+The client's own limits (total timeouts, connection limits, thread-pool DNS) are switched off, because the
+watchdog limits every wait.
 """
 
 import ssl
@@ -25,14 +25,14 @@ from holdfast.models.wire import WireRequest
 
 KEPT_ALIVE_S = 30.0
 KEPT_ALIVE_MAX = 64
-HEADER_BYTES_MAX = 64 * 1024  # gateways send policies and cookies that are longer than the client likes
+HEADER_BYTES_MAX = 64 * 1024  # gateways send policies and cookies that exceed the client's default
 AGENT = "holdfast"
-STALE_S = 2.0  # a connection that was closed meanwhile says so within a round trip
+STALE_S = 2.0  # a kept connection that the peer has closed fails within a round trip
 
 
 @dataclass(frozen=True, slots=True)
 class ModelResponse:
-    """An answer whose head has come."""
+    """A response whose headers have arrived."""
 
     status: int
     headers: Mapping[str, str]
@@ -42,7 +42,7 @@ class ModelResponse:
 class ModelHttp:
     """The connections to all model servers; an async context manager.
 
-    `tls` says whom to trust in place of those whom this computer trusts.
+    `tls` replaces the certificates that this computer trusts.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class ModelHttp:
 
     @asynccontextmanager
     async def post(self, request: WireRequest, watchdog: Watchdog) -> AsyncGenerator[ModelResponse]:
-        """Send the request and yield the reply; raises Broken, also out of the block that reads it.
+        """Send the request and yield the response; raises ConnectionBroken, also while the block reads it.
 
-        However the block is left, the connection is either whole and kept, or closed at once.
+        When the block ends, the connection is either intact and kept alive, or closed at once.
         """
         self._under_way += 1
         state = _RequestState(watchdog, proxy_at(request.proxy), stale_s=self._stale_s)
@@ -89,7 +89,7 @@ class ModelHttp:
                 yield _reply(response)
             finally:
                 upload.end()
-                # At its end a response gives its connection back by itself, and someone else may have it.
+                # A response that was read to its end has returned its connection, and another may use it.
                 if response.connection is not None or not upload.written:
                     upload.abort()
                     response.close()
@@ -109,14 +109,14 @@ class ModelHttp:
             except (aiohttp.ServerDisconnectedError, OSError):
                 if not state.was_stale():
                     raise
-            # A kept connection that the peer had closed meanwhile: nobody has seen the request.
+            # The peer had closed this kept connection, so it hasn't seen the request.
             state.restart()
         return await _posted(self._fresh, request, state=state)
 
 
 @dataclass(slots=True)
 class _RequestState:
-    """What the trace hooks tell of one request."""
+    """What the trace hooks know about one request."""
 
     watchdog: Watchdog
     proxy: Proxy | None = None
@@ -125,17 +125,17 @@ class _RequestState:
     reused_s: float | None = None
 
     def connect(self) -> None:
-        """The connection stands, with all that is on its way."""
+        """The connection is established, through TLS and any proxy."""
         self.connected = True
         self.watchdog.sign(Sign.CONNECTED)
 
     def restart(self) -> None:
-        """Another connection for the same request."""
+        """Use another connection for the same request."""
         self.connected = False
         self.watchdog.restart()
 
     def was_stale(self) -> bool:
-        """Whether a break now means that the connection was dead when it was taken."""
+        """Whether a failure now means that the reused connection was already dead."""
         return self.reused_s is not None and time.monotonic() - self.reused_s < self.stale_s
 
 
@@ -160,19 +160,19 @@ async def _posted(
 
 
 def _proxy_options(url: str, proxy: Proxy | None, *, headers: dict[str, str]) -> dict[str, Any]:
-    """The headers, and what a proxy is told: with a request that it reads, or before it passes bytes on."""
+    """The headers, and the proxy's own: in the request that it reads, or in the CONNECT before it."""
     if proxy is None:
         return {"headers": headers}
     login = {"proxy-authorization": proxy.authorization} if proxy.authorization else {}
     if not url.startswith("https:"):
         return {"headers": headers | login, "proxy": proxy.url}
-    # Of a connection that is not kept, the client would tell the proxy to close it, before it is of any use.
+    # By default, the client tells the proxy to close a connection that isn't kept, even before using it.
     told = {"user-agent": AGENT, "connection": "keep-alive"} | login
     return {"headers": headers, "proxy": proxy.url, "proxy_headers": told}
 
 
 def _connector(resolver: AbstractResolver, **options: Any) -> aiohttp.TCPConnector:
-    # The client's cache resolves in tasks that outlive a cancelled call; the resolver has a cache of its own.
+    # The client's DNS cache uses tasks that outlive a cancelled call; the resolver has its own cache.
     return aiohttp.TCPConnector(limit=0, resolver=resolver, use_dns_cache=False, **options)
 
 

@@ -1,4 +1,4 @@
-"""Attachments as every wire can take them: text, an image, a PDF, or a note that something is not shown."""
+"""Attachments in a form that every wire takes: text, an image, a PDF, or a note that it isn't shown."""
 
 import base64
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,7 +51,7 @@ Shown = ShownText | ShownImage | ShownPdf
 
 
 def shown(text: str, parts: Iterable[Part], *, blobs: Mapping[str, bytes]) -> list[Shown]:
-    """What a message says, in order; blank text is left out."""
+    """The contents of a message, in order; blank text is left out."""
     first = [ShownText(text)] if text.strip() else []
     return [*first, *_shown_parts(parts, blobs)]
 

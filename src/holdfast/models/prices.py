@@ -1,4 +1,4 @@
-"""What a call cost, from published prices; None where nobody knows."""
+"""What a call costs, from published prices; None if unknown."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from holdfast.targets import Target
 
 
 class Prices:
-    """Looks prices up in a table that is read once, in a thread; until then nothing is known."""
+    """Looks prices up in a table that is loaded once, in a thread; until then no price is known."""
 
     def __init__(self) -> None:
         self._table: Any = None
@@ -34,7 +34,7 @@ class Prices:
                 cache_write_tokens=used.cache_write_tokens,
             )
             price = self._table.calc_price(usage, model_ref=target.model, provider_api_url=target.base_url)
-        except (LookupError, ValueError):  # no such model, or counts that the table finds impossible
+        except (LookupError, ValueError):  # an unknown model, or impossible counts
             return None
         return float(price.total_price)
 
@@ -44,7 +44,7 @@ def _is_free(target: Target) -> bool:
 
 
 def _read_table() -> Any:
-    """Importing the table and asking it once takes half a second, which no event loop has."""
+    """Import the table and query it once, which takes half a second: too long for the event loop."""
     table = import_module("genai_prices")
     table.calc_price(table.Usage(input_tokens=1), model_ref="gpt-4o", provider_id="openai")
     return table

@@ -1,4 +1,4 @@
-"""The outages that one call meets: how long each lasts, how often it tries, and what is told of them."""
+"""The outages during one call: how long each lasts, how often the call tried, and what is on the log."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from holdfast.targets import Target
 
 @dataclass(slots=True)
 class _CallOutage:
-    """An outage as one call knows it; times are of the monotonic clock."""
+    """An outage as this call sees it; times are monotonic."""
 
     target: str
     brief: str
@@ -23,7 +23,7 @@ class _CallOutage:
 
 
 class Reconnects:
-    """Counts the tries that found nobody, address by address: targets at one address are one."""
+    """Counts failed tries to connect, by address; targets at the same address share a count."""
 
     def __init__(self, shared: TargetStates, clock: Clock) -> None:
         self._shared = shared
@@ -32,7 +32,7 @@ class Reconnects:
         self.unrecorded: list[str] = []  # the targets of all tries that are not on the log
 
     def count(self, target: Target, ended: Classified, *, recorded: bool) -> None:
-        """Nobody was there once more; `told` if the log says so."""
+        """Count a failed try; `recorded` says whether it is on the log."""
         at, now_s = outage_at(target, ended.failure), self._now_s()
         outage = self._outages.get(at)
         if outage is None:
@@ -45,7 +45,7 @@ class Reconnects:
             self.unrecorded.append(target.name)
 
     def unrecorded_at(self, target: Target) -> int | None:
-        """How many tries at the target's addresses are not on the log; None if it is in no outage."""
+        """How many tries at the target's addresses aren't on the log; None if there is no outage."""
         found = [self._outages[at].unrecorded for at in addresses_of(target) if at in self._outages]
         return sum(found) if found else None
 
@@ -62,15 +62,15 @@ class Reconnects:
         }
 
     def end(self, target: Target) -> list[str]:
-        """Somebody was there: a line for each of the target's outages that the log does not tell whole."""
+        """End the target's outages; returns a trace line for each that has unrecorded tries."""
         return self._end([at for at in addresses_of(target) if at in self._outages])
 
     def end_all(self) -> list[str]:
-        """From now on time is counted anew, for every address; what is left to be told."""
+        """End all outages, so that time starts again from zero; returns trace lines like `end`."""
         return self._end(list(self._outages))
 
     def brief(self, target: Target, ended: Classified) -> str:
-        """What happened, for the last of many tries: it is told, and stands for those before it."""
+        """What happened, for the last of many tries, which is recorded in place of those before it."""
         self.unrecorded.pop()
         outage = self._outages[outage_at(target, ended.failure)]
         tries, outage.unrecorded = outage.unrecorded, 0

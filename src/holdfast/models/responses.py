@@ -1,7 +1,7 @@
-"""OpenAI Responses, and the dialect of the Codex backend, into model events.
+"""Turns OpenAI Responses, and the Codex backend's dialect, into model events.
 
-`response.output_item.done` closes an item and `response.completed` the answer. The Codex backend may leave
-out the opening of an item, and the `output` of the final response.
+`response.output_item.done` closes an item and `response.completed` the answer. The Codex backend may omit
+the opening of an item and the `output` of the final response.
 """
 
 import re
@@ -48,9 +48,9 @@ PHASE = re.compile(rb'"([a-z][a-z_]{0,39})"')
 
 
 class _Live(msgspec.Struct):
-    """An item under way; `part` is the content or summary part that it is in.
+    """An open item; `part` is its current content or summary part.
 
-    `before` is the text that stood in its place before thinking came between.
+    `before` is text that came at the same index before reasoning interrupted it.
     """
 
     item: UnclosedItem
@@ -61,12 +61,12 @@ class _Live(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """All the text of its place so far."""
+        """All text at its index so far."""
         return self.before + (str(self.item.came) if self.item.kind == "text" else "")
 
 
 class ResponsesParser(StreamParser):
-    """One Responses answer, as a stream or whole."""
+    """Parses one Responses answer, streamed or in one piece."""
 
     def __init__(self) -> None:
         self.finished = False
@@ -75,7 +75,7 @@ class ResponsesParser(StreamParser):
         self._opened = 0
         self._tool_ids: set[str] = set()
         self._live: dict[int, _Live] = {}
-        self._text_place = -1  # where the last piece of text went
+        self._text_place = -1  # the index of the last piece of text
         self._places: dict[str, int] = {}
         self._steps: dict[str, Callable[[ResponsesEvent, bytes], list[ModelEvent]]] = {
             "response.output_text.delta": self._text_delta,
@@ -109,7 +109,7 @@ class ResponsesParser(StreamParser):
             name = decoded(NAMED, data).type
             if not name or name in self._steps:
                 raise
-            return [Lifecycle(name)]  # a kind of event that we do not know may have fields of any kind
+            return [Lifecycle(name)]  # an unknown event may have any fields
         name = event.type
         if not name:
             # Some gateways name an event only outside its data, or send an error with no name at all.
@@ -133,7 +133,7 @@ class ResponsesParser(StreamParser):
         return live.item.more(texts, run)
 
     def end(self) -> Sequence[ModelEvent]:
-        """The end of the stream adds nothing: this wire says itself when an answer is complete."""
+        """Nothing: on this wire, an event says that the answer is complete."""
         return NOTHING
 
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
@@ -215,7 +215,9 @@ class ResponsesParser(StreamParser):
         response = event.response or ResponsesResult()
         status = STATUSES.get(event.type) or response.status or "completed"
         if status == "completed" and response.status in STATUSES.values():
-            status = response.status  # gateways end every stream alike: the response itself says better
+            status = (
+                response.status
+            )  # gateways end every stream the same way, but the response has the real status
         events: list[ModelEvent] = []
         if status in {"completed", "incomplete"}:
             self._close_rest(response, events)
@@ -242,7 +244,7 @@ class ResponsesParser(StreamParser):
         return [read_error(0, data)]
 
     def _place(self, output_index: int | None, item_id: str) -> int:
-        """Where an item stands in the answer: by its index, else its id, else it is the latest one."""
+        """The position of an item in the answer: by its index, else by its id, else the latest."""
         if output_index is None:
             latest = max(self._live, default=-1)
             beyond = latest + 1 if latest < 0 or self._live[latest].over else latest
@@ -261,7 +263,7 @@ class ResponsesParser(StreamParser):
         return live
 
     def _open(self, place: int, kind: ItemKind, events: list[ModelEvent]) -> _Live:
-        """A new item; some gateways give thinking and text one place, where the next ends the one before."""
+        """Open an item; some gateways use one index for reasoning and text, where each ends the other."""
         if self._opened >= ITEMS_MAX:
             raise MalformedFrame(f"an answer of more than {ITEMS_MAX} items")
         last = self._live.get(place)
@@ -269,7 +271,7 @@ class ResponsesParser(StreamParser):
             self._settle(last, "", events, cut=False)
         before = "" if last is None else last.text
         live = self._live[place] = _Live(
-            # What the protocol repeats in the end is compared with what came.
+            # The final text, which repeats the item, is compared with what was streamed.
             UnclosedItem(index=self._opened, kind=kind, is_kept_whole=True),
             before,
         )
@@ -294,13 +296,13 @@ class ResponsesParser(StreamParser):
         self._settle(live, _text_of(final, kind), events, cut=final.status == "incomplete")
 
     def _settle(self, live: _Live, final: str, events: list[ModelEvent], *, cut: bool) -> None:
-        """Ends an item with its final text; a tool call that was cut short is never closed."""
+        """End an item with its final text; a tool call that was cut short is never closed."""
         item = live.item
         live.over = True
         came = str(item.came)
         whole = final or (live.arguments or came)
         if item.kind == "reasoning" and came:
-            whole = came  # the parts were joined as they came
+            whole = came  # the parts were joined as they arrived
         if item.kind == "text" and whole.startswith(live.before + came):
             whole = whole[len(live.before) :]
         if len(whole) > len(came) and whole.startswith(came):
@@ -314,11 +316,11 @@ class ResponsesParser(StreamParser):
         events.append(item.closed(whole))
 
     def _close_rest(self, response: ResponsesResult, events: list[ModelEvent]) -> None:
-        """The final response repeats the items; what the stream did not close, it closes."""
+        """Close what the stream left open, from the final response, which repeats all items."""
         said = {live.text for live in self._live.values()} - {""}
         for at, item in enumerate(response.output or ()):
             kind = KINDS.get(item.type)
-            # Where gateways count differently in the stream, the id tells, or the text itself.
+            # Some gateways use other indexes in the stream; then the id or the text identifies the item.
             place = self._places.get(item.id or "", at)
             live = self._live.get(place)
             if kind == "tool" or live is None or live.item.kind != kind:
@@ -334,7 +336,7 @@ class ResponsesParser(StreamParser):
 
 
 def _phase_of(item: ResponsesItem, kind: ItemKind) -> str:
-    """The provider's word for what a message is; anything but a word is not kept, since it goes back."""
+    """The phase of a message; kept only if it's a single word, because it is sent back."""
     word = PHASE.fullmatch(bytes(item.phase)) if kind == "text" else None
     return word[1].decode() if word else ""
 

@@ -1,4 +1,4 @@
-"""The events of the Responses wire, of each only what we read."""
+"""The events of the Responses wire, with only the fields that we read."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ from holdfast.models.wire import Count, tokens_used
 
 
 class ResponsesPart(msgspec.Struct):
-    """A part of a message or of thinking."""
+    """A part of a message or of reasoning."""
 
     type: str = ""
     text: str | None = None
@@ -68,7 +68,7 @@ class Incomplete(msgspec.Struct, gc=False):
 
 
 class ResponsesResult(msgspec.Struct):
-    """The response object, in its last state where it matters."""
+    """The response object; only its final state matters."""
 
     status: str | None = None
     output: list[ResponsesItem] | None = None
@@ -92,7 +92,7 @@ class ResponsesEvent(msgspec.Struct, gc=False):
 
 
 class ResponsesTextDelta(msgspec.Struct, gc=False):
-    """An event that brings text, where it says, and nothing else: any other event does not fit."""
+    """An event with text, its position and nothing else; decoding any other event fails."""
 
     type: Literal["response.output_text.delta"]
     delta: str
@@ -106,7 +106,7 @@ class ResponsesTextDelta(msgspec.Struct, gc=False):
 
 
 class NamedEvent(msgspec.Struct, gc=False):
-    """An event of which only the name can be relied on."""
+    """An event of which only the name is known."""
 
     type: str = ""
 

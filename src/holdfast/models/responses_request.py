@@ -37,7 +37,7 @@ TOOL_CALL_IDS = re.compile(r"\S{1,64}")
 
 
 class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """How the endpoints whose URL contains `marker` differ from the rest."""
+    """How the endpoints whose URL contains `url_part` differ from the rest."""
 
     url_part: str
     default_instructions: str = ""
@@ -49,7 +49,7 @@ class ResponsesDialect(msgspec.Struct, frozen=True, kw_only=True):
 
 COMMON = ResponsesDialect(url_part="")
 DIALECTS = (
-    # Models of one family share the endpoint: what one of them called its words, the others understand.
+    # All models at this endpoint understand each other's phases.
     ResponsesDialect(url_part="://api.openai.com/", takes_phases=True),
     # The Codex backend wants instructions, refuses sampling and length settings ("Unsupported parameter"),
     # and finds its prompt cache by the session that the headers name.
@@ -109,7 +109,7 @@ def _items(message: Message, target: Target, blobs: Blobs) -> Iterator[Json]:
 
 def _said(item: Said, target: Target) -> Iterator[Json]:
     if isinstance(item, SaidText):
-        # A foreign endpoint may refuse a field that it does not know.
+        # Other endpoints may refuse an unknown field.
         known = item.target == target.name or dialect_of(target.base_url).takes_phases
         phase = {"phase": item.phase} if item.phase and known else {}
         yield {"role": "assistant", "content": item.text, **phase}
@@ -121,7 +121,7 @@ def _said(item: Said, target: Target) -> Iterator[Json]:
             "arguments": args_text(item),
         }
     elif encrypted := item.opaque.get("encrypted_content"):
-        # Without its id: the server looks an id up among what it stored, and nothing is stored.
+        # Without its id: the server looks ids up in what it stored, and nothing is stored.
         summary = [{"type": "summary_text", "text": item.text}] if item.text else []
         yield {"type": "reasoning", "summary": summary, "encrypted_content": encrypted}
 

@@ -1,39 +1,39 @@
-"""Server-sent events: bytes, however they were cut on their way, into frames."""
+"""Server-sent events: turns bytes, however they were split, into frames."""
 
 import msgspec
 
 FRAME_BYTES_MAX = 8 * 1024 * 1024
-STREAM_BYTES_MAX = 8 * 1024 * 1024 * 1024  # a frame may be a hundred times the text that it brings
+STREAM_BYTES_MAX = 8 * 1024 * 1024 * 1024  # a frame can be a hundred times as large as its text
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13
 
 
 class MalformedFrame(Exception):
-    """What came is not the protocol; the only exception of a frame parser or a wire parser."""
+    """The data violates the protocol; the only exception that frame and wire parsers raise."""
 
 
 class SseFrame(msgspec.Struct, frozen=True, gc=False):
-    """One event of the stream: its name, empty where none was given, and its data."""
+    """One event of the stream: its name, which may be empty, and its data."""
 
     event: bytes
     data: bytes
 
 
 class FrameRun(msgspec.Struct, gc=False):
-    """The data of neighbouring frames of one name."""
+    """The data of adjacent frames with the same name."""
 
     event: bytes
     datas: list[bytes]
 
 
 class SseParser:
-    """Cuts one event stream into frames, in time linear in its length, wherever it was split.
+    """Splits one event stream into frames, in linear time, wherever the bytes were cut.
 
-    A stream of tokens repeats one head, `data: ` or a name and `data: `, thousands of times: whole frames
-    with the head of the last one are cut at that head, all at once.
-    `comments` counts the comment lines: the peer is alive, and has said nothing.
-    After a `MalformedFrame` the parser is of no further use.
+    A stream of tokens repeats one head, `data: ` or a name and `data: `, thousands of times, so complete
+    frames with the same head as the last one are split at that head, all at once.
+    `comments` counts the comment lines, which show that the peer is alive but say nothing.
+    After a `MalformedFrame` the parser can't be used any more.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SseParser:
         self.comments = 0
         self._frame_bytes_max = frame_bytes_max
         self._bytes_left = stream_bytes_max
-        self._between = False  # nothing is begun, and no BOM can follow
+        self._between = False  # between two frames, and past any BOM
         self._head: bytes | None = b""  # until it is known whether the stream begins with a BOM
         self._after_cr = False
         self._half_line = bytearray()
@@ -51,14 +51,14 @@ class SseParser:
         self._data_bytes = 0
         self._last_event: bytes = b""
         self._last_head = b"data: "
-        self._lines_each = 2  # of a frame with that head
+        self._lines_each = 2  # lines of a frame with that head
 
     def feed(self, piece: bytes) -> list[SseFrame]:
         """The frames that this piece completes."""
         return [SseFrame(run.event, data) for run in self.runs(piece) for data in run.datas]
 
     def runs(self, piece: bytes) -> list[FrameRun]:
-        """The frames that this piece completes, neighbours of one name together."""
+        """The frames that this piece completes; adjacent ones with the same name are joined."""
         head, size = self._last_head, len(piece)
         if (
             self._between
@@ -69,7 +69,7 @@ class SseParser:
             and size <= self._frame_bytes_max
             and size <= self._bytes_left
         ):
-            # One frame like the last one: what a server sends that sends every token when it has it.
+            # A single frame like the last one, as from a server that flushes every token.
             self._bytes_left -= size
             return [FrameRun(self._last_event, [piece[len(head) : -2]])]
         runs = self._runs(piece)
@@ -88,7 +88,7 @@ class SseParser:
             raise MalformedFrame("the stream is longer than any answer")
         runs: list[FrameRun] = []
         if self._half_line or self._data or self._event:
-            # Finish the frame that was begun; what follows can go the quick way.
+            # Finish the open frame first; the rest can take the fast path.
             end = piece.find(b"\n\n")
             begun = len(piece) if end < 0 else end + 2
             self._feed_lines(piece[:begun], runs)
@@ -126,7 +126,7 @@ class SseParser:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _feed_alike(self, piece: bytes, runs: list[FrameRun]) -> bytes:
-        """Takes the frames at the beginning that have the head of the last one; the rest is returned."""
+        """Take the leading frames that have the same head as the last one; returns the rest."""
         head = self._last_head
         datas = piece.split(b"\n\n" + head)
         datas[0] = datas[0][len(head) :]
@@ -135,14 +135,14 @@ class SseParser:
             datas.append(last)
         else:
             rest = head + last
-        # A line feed too many is a line that is not data, inside a frame or between two.
+        # An extra line feed means a line that isn't data, inside a frame or between two.
         if not datas or piece.count(b"\n", 0, len(piece) - len(rest)) != self._lines_each * len(datas):
             return piece
         runs.append(FrameRun(self._last_event, datas))
         return rest
 
     def _feed_frames(self, piece: bytes, runs: list[FrameRun]) -> None:
-        """Begins at a frame's first byte: frames of one data line, named or not, need no line by line."""
+        """Parse from the start of a frame; frames with one data line aren't split into lines."""
         blocks = piece.split(b"\n\n")
         rest = blocks.pop()
         for block in blocks:

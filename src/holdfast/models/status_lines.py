@@ -44,7 +44,7 @@ from holdfast.values import FailureKind
 GAVE_UP = "gave up"
 SLOWER = "another target was faster"
 STOPPED = "stopped"
-HEDGED = "another target was asked beside it"
+HEDGED = "another target was asked as well"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
 
@@ -82,9 +82,9 @@ def done_after(decision: Decision) -> str:
         case LowerCap():
             return "asked for a shorter answer"
         case DropReasoningOptions():
-            return "asked again without a word about reasoning"
+            return "asked again without the reasoning setting"
         case DropPastReasoning():
-            return "asked again without what it had thought"
+            return "asked again without its earlier reasoning"
         case GiveUp():
             return f"{GAVE_UP}: {decision.why}"
         case _:
@@ -97,7 +97,7 @@ def attempt_line(nth: int, target: str, *, what: str, then: str) -> str:
 
 
 def reconnects_text(brief: str, *, tries: int, took_s: float) -> str:
-    """For the trace: what happened at each of so many further tries to connect."""
+    """For the trace: what happened at each further try to connect."""
     many = f"{tries} more tries" if tries > 1 else "1 more try"
     return f"{brief} ({many} in {length_text(took_s)})"
 
@@ -108,7 +108,7 @@ def reconnects_line(target: str, text: str) -> str:
 
 
 def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:
-    """The failure of a call in the words of its last attempt, with how often and how long it was tried."""
+    """The final error: that of the last attempt, with how often and for how long the call was tried."""
     if len(targets) == 1:
         return f"{text} (tried once{f', for {length_text(took_s)}' if took_s >= NOTABLE_S else ''})"
     names = list(dict.fromkeys(targets))
@@ -146,7 +146,7 @@ def live_line(
     deadline = watchdog.deadline
     if deadline is not None:
         failure = FAILURE_OF_DEADLINE.get(deadline.kind)
-        words.append(f"{then(failure) if failure else 'goes on'} at {deadline.patience_s:g} s")
+        words.append(f"{then(failure) if failure else 'continues'} at {deadline.patience_s:g} s")
     if hint and watchdog.state is State.WAITING:
         words.append(hint)
     return " · ".join(words)
@@ -164,8 +164,8 @@ def outage_line(why: str, *, left_s: float, to: str) -> str:
 
 
 def waiting_line(why: str, *, left_s: float) -> str:
-    """For example: main was overloaded · is asked again in 3 s."""
-    return f"{why} · is asked again in {max(0.0, left_s):.0f} s"
+    """For example: main was overloaded · retrying in 3 s."""
+    return f"{why} · retrying in {max(0.0, left_s):.0f} s"
 
 
 def asked_to_wait(target: str) -> str:
@@ -175,11 +175,11 @@ def asked_to_wait(target: str) -> str:
 
 def unresponsive(target: str) -> str:
     """Why another target is used: the breaker of this one is open."""
-    return f"{target} did not answer lately"
+    return f"{target} has not answered lately"
 
 
 def slower(target: str) -> str:
-    """Why another target is used: it was asked as well and advanced first."""
+    """Why another target is used: it was asked as well, and made progress first."""
     return f"{target} was slower"
 
 

@@ -1,4 +1,4 @@
-"""What all runs know together about the targets: gates, breakers, learned patience; kept as notes."""
+"""What all runs share about the targets: gates, breakers, learned patience; kept as notes."""
 
 import asyncio
 import logging
@@ -40,12 +40,12 @@ from holdfast.values import Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
-P95_CHANGE_MIN = 0.1  # a p95 that moved by a tenth is worth writing down
-RECHECK_S = 15.0  # a computer that slept finds its clock further on than its timers
+P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth
+RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
 
 
 class TargetStates:
-    """The state of every target, the same for all runs; it is loaded once and written when it changes."""
+    """The state of every target, shared by all runs; loaded once, and stored when it changes."""
 
     def __init__(self, notes: Notes, clock: Clock) -> None:
         self._notes = notes
@@ -54,14 +54,14 @@ class TargetStates:
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
         self._saved_p95_s: dict[str, float] = {}
-        self._plain: set[str] = set()  # targets that do not reason; found out anew by every process
-        self._passes: set[str] = set()  # gates at which the next one who waits may pass
+        self._plain: set[str] = set()  # targets that refuse reasoning settings; every process finds out anew
+        self._passes: set[str] = set()  # gates that the next waiting call may pass
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
-        self._answered: set[str] = set()  # addresses at which somebody was, in this process or before
-        self._outage_since_s: dict[str, float] = {}  # addresses at which nobody is, by the monotonic clock
+        self._answered: set[str] = set()  # addresses that have ever answered, in this process or before
+        self._outage_since_s: dict[str, float] = {}  # unreachable addresses, by the monotonic clock
 
     async def load(self) -> None:
-        """Remember what an earlier process knew."""
+        """Load what earlier processes learned."""
         gates, breakers = await self._notes.notes("gate:"), await self._notes.notes("breaker:")
         learned, at = await self._notes.notes("learned:"), self._moment()
         self._gates = {key: load_gate(raw, at) for key, raw in gates.items()}
@@ -70,11 +70,11 @@ class TargetStates:
         self._answered = {address_in(key) for key in learned}
 
     def asks_plainly(self, target: Target) -> bool:
-        """Whether the target is not to be asked about reasoning."""
+        """Whether requests to the target have no reasoning settings."""
         return learned_note(target) in self._plain
 
     def ask_plainly(self, target: Target) -> None:
-        """The target refused to be asked about reasoning."""
+        """Send no reasoning settings any more: the target refused them."""
         self._plain.add(learned_note(target))
 
     def gate(self, target: Target) -> Gate:
@@ -90,11 +90,11 @@ class TargetStates:
         return gate_wait_ms(self.gate(target), self._now_ms())
 
     def breaker_wait_ms(self, target: Target) -> int:
-        """How long the breaker lets nobody pass."""
+        """How long the breaker stays open."""
         return breaker_wait_ms(self.breaker(target), self._now_ms())
 
     async def close_gate(self, target: Target, wait_ms: int, *, why: str) -> None:
-        """The provider asked for a wait."""
+        """Close the gate, because the provider asked for a wait."""
         before = self.gate(target)
         gate = close_gate(before, wait_ms, now_ms=self._now_ms(), why=why)
         if gate is not before:
@@ -102,11 +102,11 @@ class TargetStates:
             await self._set_gate(target, gate)
 
     async def wait_at_gate(self, target: Target) -> None:
-        """Wait until the gate is open, or a person lets this one pass."""
+        """Wait until the gate opens, or until a person skips the wait."""
         await self._wait(target, lambda: self.gate_wait_ms(target))
 
     async def wait_for(self, target: Target, wait_ms: int) -> None:
-        """Wait for reasons that are this call's own affair, or until a person does not want to."""
+        """Wait on behalf of this call alone, or until a person skips the wait."""
         until_ms = self._now_ms() + wait_ms
         await self._wait(target, lambda: until_ms - self._now_ms())
 
@@ -127,7 +127,7 @@ class TargetStates:
                 self._waiting.get(key, set()).discard(scope)
 
     async def try_now(self, target: Target) -> bool:
-        """A person does not want to wait: one attempt may pass; False if one has passed already."""
+        """Let one attempt pass, because a person doesn't want to wait; False if one has passed already."""
         gate = try_gate(self.gate(target), self._now_ms())
         if gate is None:
             return False
@@ -136,32 +136,32 @@ class TargetStates:
         return True
 
     def may_pass(self, target: Target) -> bool:
-        """Whether the breaker lets an attempt through now; whoever passes an open one is its probe."""
+        """Whether the breaker lets an attempt through; one that passes an open breaker is its probe."""
         passed = pass_breaker(self.breaker(target), self._now_ms())
         if passed is not None:
             self._breakers[breaker_note(target)] = passed
         return passed is not None
 
     def pass_by_hand(self, target: Target) -> None:
-        """A person's message always earns one probe."""
+        """Let one probe pass: a person's message always gets one."""
         key = breaker_note(target)
         self._breakers[key] = pass_breaker_by_hand(self.breaker(target), self._now_ms())
 
     async def failed(self, target: Target, kind: FailureKind) -> None:
-        """An attempt failed."""
+        """Count a failed attempt."""
         await self._set_breaker(target, after_failure(self.breaker(target), kind, now_ms=self._now_ms()))
 
     def has_answered(self, target: Target) -> bool:
-        """Whether somebody was ever heard at the target's address."""
+        """Whether the target's address has ever answered."""
         return address_of(target.base_url) in self._answered
 
     def outage_s(self, target: Target, failure: Failure) -> float:
-        """How long it has been known that nobody is where this failure says: since now, or for longer."""
+        """How long the address that failed has been unreachable; 0 if it wasn't so far."""
         now_s = self._clock.monotonic_s()
         return now_s - self._outage_since_s.setdefault(outage_at(target, failure), now_s)
 
     async def reached(self, target: Target) -> None:
-        """Somebody is there, whatever they say."""
+        """Note that the target's address answers, whatever it says."""
         for address in addresses_of(target):
             self._outage_since_s.pop(address, None)
         if not self.has_answered(target):
@@ -169,13 +169,13 @@ class TargetStates:
             await self._put(learned_note(target), dump_learned(Learned()))
 
     async def answered(self, target: Target) -> None:
-        """An attempt brought an answer; if it passed a closed gate, the gate had no reason any more."""
+        """Note that an attempt succeeded; if it passed a closed gate, the gate opens."""
         await self._set_breaker(target, after_success())
         if self.gate(target).tried:
             await self._set_gate(target, Gate())
 
     async def got_first_event(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
-        """An attempt heard something of its target, and so soon."""
+        """Note how soon an attempt got its first event."""
         await self.reached(target)
         key = learned_note(target)
         learned = learn(self._learned.get(key, Learned()), input_tokens, first_event_s=first_event_s)
@@ -186,7 +186,7 @@ class TargetStates:
             await self._put(key, dump_learned(learned))
 
     def learned_p95_s(self, target: Target, input_tokens: int) -> float | None:
-        """How long the target took lately for requests of this size."""
+        """The target's recent p95 for requests of this size, if known."""
         learned = self._learned.get(learned_note(target))
         return None if learned is None else p95_s(learned, input_tokens)
 
@@ -210,7 +210,7 @@ class TargetStates:
         return Moment(self._now_ms(), self._clock.now_ms())
 
     async def _put(self, key: str, value: bytes) -> None:
-        """A note that cannot be written may cost time after a restart, and is no reason to fail a call."""
+        """Store a note; a failure may cost time after a restart, but doesn't fail the call."""
         try:
             await self._notes.put_note(key, value)
         except JournalError as error:

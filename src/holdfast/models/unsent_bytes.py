@@ -1,4 +1,4 @@
-"""How much of what was written to a socket its peer has not taken yet, as far as the system tells."""
+"""How many bytes that were written to a socket its peer has not acknowledged, if the system tells."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ if sys.platform == "linux":
     import termios
 
     def unsent_bytes(bare: socket.socket | None) -> int:
-        """What the kernel still holds; nothing of a socket that is closed, or of none."""
+        """The bytes that the kernel still holds; 0 for a closed socket, or without one."""
         if bare is None or bare.fileno() < 0:
             return 0
         answer = fcntl.ioctl(bare.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
@@ -16,5 +16,5 @@ if sys.platform == "linux":
 else:
 
     def unsent_bytes(bare: socket.socket | None) -> int:  # noqa: ARG001  # only Linux tells
-        """What the kernel still holds; only Linux tells."""
+        """Always 0: only Linux tells."""
         return 0

@@ -1,4 +1,4 @@
-"""The body of a request on its way: how much of it the peer has taken, and how to throw away the rest."""
+"""The upload of a request body: how much of it the peer has taken, and how to discard the rest."""
 
 import asyncio
 import contextlib
@@ -17,8 +17,8 @@ from holdfast.models.watchdog import Watchdog
 PIECE_BYTES = 64 * 1024
 CHECK_FIRST_S = 0.002
 CHECK_LAST_S = 0.25
-CHECKS_MIN = 4  # within one patience
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, throw away what is unsent
+CHECKS_MIN = 4  # per patience
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, and discard unsent data
 
 
 class UploadPayload(aiohttp.payload.Payload):
@@ -41,7 +41,7 @@ class UploadPayload(aiohttp.payload.Payload):
         return self._value.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send in pieces, and look how they fare."""
+        """Send in pieces, and check how much of them the peer takes."""
         self._transport = cast("asyncio.Transport | None", getattr(writer, "transport", None))
         if self._transport is not None:
             self._socket = self._transport.get_extra_info("socket")
@@ -53,7 +53,7 @@ class UploadPayload(aiohttp.payload.Payload):
         self.written = True
 
     def _check(self, left_bytes: int, *, pause_s: float) -> None:
-        """The kernel swallows megabytes, so a request is sent when the kernel has got rid of them."""
+        """Check the progress; the kernel buffers megabytes, so a request is sent once its buffer is empty."""
         still_bytes = max(0, len(self._value) - self._written_bytes) + self._unsent_bytes()
         if self.written and not still_bytes:
             self._watchdog.sign(Sign.SENT)
@@ -68,25 +68,25 @@ class UploadPayload(aiohttp.payload.Payload):
         )
 
     def end(self) -> None:
-        """No longer look, but for this last time: an answer may have come sooner than the next look."""
+        """Check one last time: the answer may have come before the next check."""
         if self._next_check is not None:
             self._next_check.cancel()
         if self.written and not self._unsent_bytes():
             self._watchdog.sign(Sign.SENT)
 
     def abort(self) -> None:
-        """Close the connection now, also one that politely waits to get rid of what is still unsent."""
+        """Close the connection now, without waiting for unsent data."""
         if self._socket is not None and self._unsent_bytes():
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         if self._transport is not None:
-            # A transport under TLS that was closed twice has forgotten, in some Pythons, what it would abort.
+            # In some Python versions, a TLS transport that was closed twice has nothing left to abort.
             with contextlib.suppress(AttributeError):
                 self._transport.abort()
 
     def _unsent_bytes(self) -> int:
-        """What was written and the peer has not acknowledged, as far as the system tells."""
+        """The written bytes that the peer has not acknowledged, as far as the system tells."""
         if self._transport is None or self._socket is None or self._socket.fileno() < 0:
             return 0
-        # A transport under TLS that is closed knows nothing more, not even its socket.
+        # A closed TLS transport doesn't even know its socket.
         held_bytes = 0 if self._transport.is_closing() else self._transport.get_write_buffer_size()
         return held_bytes + unsent_bytes(self._socket)

@@ -26,8 +26,8 @@ from holdfast.model_events import ModelEvent
 class Watchdog:
     """An async context manager that ends its block with TimeoutError when a deadline passes.
 
-    `passed` then says which. Progress by the thousand only moves a number: the timer goes off at the old
-    time, sees that there was progress, and is set anew.
+    `passed` then says which one. Progress is frequent, so it only updates a number: the timer fires at the
+    old time, notices the progress, and is set again.
     """
 
     def __init__(self, deadlines: Deadlines, *, steady_s: Callable[[], float] = steady_s) -> None:
@@ -41,10 +41,10 @@ class Watchdog:
         self._armed = self._read()
         self._paused = False
         self._streaming = False
-        self.progress_s: float | None = None  # when the model last advanced, by the loop's clock
-        self.first_event_s: float | None = None  # how long a request that was sent waited for any event
+        self.progress_s: float | None = None  # the model's last progress, by the loop's clock
+        self.first_event_s: float | None = None  # how long the sent request waited for its first event
         self.passed: Deadline | None = None
-        self.on_progress: Callable[[], None] | None = None  # told once, before anything is said
+        self.on_progress: Callable[[], None] | None = None  # called once, before any output
         self.on_connected: Callable[[], None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -60,35 +60,35 @@ class Watchdog:
 
     @property
     def state(self) -> State:
-        """Where the attempt is."""
+        """The state of the attempt."""
         return self._watch.state
 
     @property
     def deadline(self) -> Deadline | None:
-        """What comes next if nothing happens; None while nothing is counted."""
+        """The next deadline; None while paused."""
         return None if self._paused else next_deadline(self._current())
 
     @property
     def silent_s(self) -> float:
-        """How long ago the state began or, while streaming, the last progress was."""
+        """How long ago the state began or, while streaming, the last progress."""
         return self._now_s() - self._current().since_s
 
     def first_event_left_s(self, share: float) -> float | None:
-        """How long until this share of the first-event patience is over, None once anything was heard."""
+        """How long until this share of the first-event patience is over; None once an event has arrived."""
         whole_s = share * self._watch.deadlines.first_event.patience_s
         if self._watch.state is State.WAITING:
             return whole_s - self.silent_s
         return whole_s if self._watch.state in {State.CONNECTING, State.UPLOADING} else None
 
     def progressed(self) -> None:
-        """The model made progress; that of a stream comes by the thousand, and changes no state."""
+        """Note progress; in a stream this is frequent, and changes no state."""
         if self._streaming:
             self.progress_s = self._now_s()
         else:
             self.sign(Sign.PROGRESS)
 
     def observe(self, event: ModelEvent) -> None:
-        """The model did something."""
+        """Note a model event."""
         sign = sign_of(event)
         if sign is Sign.PROGRESS:
             self.progressed()
@@ -96,7 +96,7 @@ class Watchdog:
             self.sign(sign)
 
     def sign(self, sign: Sign) -> None:
-        """The attempt heard something."""
+        """Note a sign of life."""
         now_s = self._now_s()
         before = self._current()
         if sign is Sign.PROGRESS:
@@ -117,11 +117,11 @@ class Watchdog:
         self._enter(moved)
 
     def restart(self) -> None:
-        """Another connection for the same attempt."""
+        """Start again with another connection."""
         self._enter(begin(self._watch.deadlines, self._now_s()))
 
     def pause(self) -> None:
-        """Stop counting: it is we who keep the peer waiting."""
+        """Stop counting, because the peer waits for us."""
         self._paused = True
         self._disarm()
 

@@ -32,7 +32,7 @@ NOTHING: tuple[ModelEvent, ...] = ()
 NO_OUTPUT = "(no output)"
 NO_TEXT = "(no text)"
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-REASONING_OFF = "off"  # our own word: say nothing about reasoning, for models that refuse the field
+REASONING_OFF = "off"  # our own value: send no reasoning field, for models that refuse it
 
 _ANY = msgspec.json.Decoder(msgspec.Raw)
 _EXCERPT_BYTES_MAX = 200
@@ -56,7 +56,7 @@ class WireRequest(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
 
     def __repr__(self) -> str:
-        """What is secret stays out of logs and tracebacks."""
+        """Without secrets, for logs and tracebacks."""
         return f"WireRequest({self.url!r})"
 
 
@@ -68,9 +68,9 @@ class StreamParser(Protocol):
     without it was dropped, unless an `ErrorReported` came. Nothing comes after a terminal event.
     A `TokensUsed` replaces the one before. All three raise `MalformedFrame`, and only that.
 
-    `text_of` is a shorter way for the thousands of frames that bring nothing but more of the text that came
-    last: it takes such frames from the front of a run, and gives in one piece what `parse` would give one by
-    one. None says that the first frame may be another, and then nothing has happened.
+    `text_of` is a fast path for frames that only add text to the latest item: it takes them from the front of
+    a run, and returns as one piece what `parse` would return one by one. None means that the first frame may
+    be of another kind; then nothing was taken.
     """
 
     finished: bool
@@ -106,11 +106,11 @@ class UnclosedItem(msgspec.Struct, kw_only=True):
     phase: str = ""
 
     def opened(self) -> ItemOpened:
-        """The event of its opening."""
+        """The event that opens it."""
         return ItemOpened(self.index, self.kind, self.tool_call_id, self.name)
 
     def more(self, texts: list[str], run: FrameRun) -> TextPiece | None:
-        """One piece for the texts of so many frames of the run, which are taken out of it."""
+        """One piece with the texts of the run's first frames, which are removed from it."""
         text = "".join(texts)
         if not text:
             return None
@@ -119,7 +119,7 @@ class UnclosedItem(msgspec.Struct, kw_only=True):
         return TextPiece(self.index, text)
 
     def add(self, text: str) -> None:
-        """More of it; what grows long is not kept here, for its pieces have said it."""
+        """Add text; long text isn't kept here, because its pieces have been passed on."""
         if not self.is_long:
             self.came.add(text)
             is_spoken = self.kind != "tool" and not self.is_kept_whole
@@ -128,7 +128,7 @@ class UnclosedItem(msgspec.Struct, kw_only=True):
                 self.came = Gathered()
 
     def closed(self, text: str | None = None) -> ItemClosed:
-        """The event of its closing, with the text that the protocol gave in the end, or else what came."""
+        """The event that closes it, with the protocol's final text, or else with what was streamed."""
         whole = str(self.came) if text is None else text
         if self.kind == "tool" and not whole.strip():
             whole = "{}"
@@ -148,9 +148,9 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 
 def _with_whole_characters(data: bytes) -> bytes:
-    """With a replacement for half a character, as gateways send that cut text by UTF-16.
+    """Replace half characters, which gateways send that split text by UTF-16.
 
-    What a tool is to be called with is never mended.
+    Tool arguments are never repaired.
     """
     if rb"\u" not in data or any(name in data for name in _ARGUMENTS):
         return data
@@ -158,7 +158,7 @@ def _with_whole_characters(data: bytes) -> bytes:
 
 
 def raw_text(raw: msgspec.Raw) -> str:
-    """JSON that is a string as its text, other JSON as it came, null and what is empty as nothing."""
+    """The text of a JSON string, other JSON unchanged; empty for null and for no data."""
     data = bytes(raw)
     try:
         if data[:1] == b'"':
@@ -216,7 +216,7 @@ def messages_of(request: ModelRequest) -> list[Message]:
 
 
 def sendable(message: AssistantMessage, target: Target) -> list[Said]:
-    """The items that may go to this target: no foreign thought, none that leads to nothing, no blank text."""
+    """The items that can be sent to this target: no foreign or trailing reasoning, no blank text."""
     items = [
         item
         for item in message.items
@@ -229,19 +229,19 @@ def sendable(message: AssistantMessage, target: Target) -> list[Said]:
 
 
 def fitting_id(tool_call_id: str, *, allowed: re.Pattern[str]) -> str:
-    """The id of a tool call, or, for an endpoint that would refuse it, a short one derived from it."""
+    """The id of a tool call, or a short one derived from it if the endpoint would refuse it."""
     if allowed.fullmatch(tool_call_id):
         return tool_call_id
     return hashlib.sha256(tool_call_id.encode()).hexdigest()[:9]
 
 
 def args_text(asked: AskedTool) -> str:
-    """The arguments where a wire takes them as a string: as the model wrote them, if they were no object."""
+    """The arguments as a string; unchanged if the model did not write an object."""
     return asked.bad_args or msgspec.json.encode(asked.args).decode()
 
 
 def effort_of(request: ModelRequest) -> str:
-    """The reasoning effort to ask for, empty for the model's own."""
+    """The reasoning effort to ask for; empty for the model's default."""
     return "" if request.reasoning_effort == REASONING_OFF else request.reasoning_effort
 
 
@@ -253,11 +253,11 @@ COUNT_MAX = 10**12  # more than any window or any month of answers
 def tokens_used(
     *, sent: Count, made: Count, cached: Count = None, written: Count = None, reasoning: Count = None
 ) -> TokensUsed:
-    """The counts in our terms, where what was cached or written to the cache is a part of what was sent."""
+    """The counts in our terms: input tokens include those read from or written to the cache."""
     cached_tokens, written_tokens = _count(cached), _count(written)
     input_tokens = _count(sent)
     if cached_tokens > input_tokens:
-        input_tokens += cached_tokens  # a server that counts apart what it had cached
+        input_tokens += cached_tokens  # a server that counts cached tokens separately
     return TokensUsed(
         input_tokens=max(input_tokens, cached_tokens + written_tokens),
         output_tokens=_count(made),

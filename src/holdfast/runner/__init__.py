@@ -1,1 +1,1 @@
-"""Who runs the runs: the inbox takes what people send, the supervisor owns every task."""
+"""Runs the runs: the inbox stores what people send, and the supervisor owns every task."""

@@ -1,4 +1,4 @@
-"""Which of the processes that wrote to a store ended in a crash, and so which runs a crash cut off."""
+"""Which earlier processes crashed, and so which runs a crash cut off."""
 
 from collections.abc import Sequence
 
@@ -73,7 +73,7 @@ class CrashHistory:
 
 
 def _added(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:
-    """With one more crash; adjacent crashes become one, and the oldest are dropped."""
+    """The crashes with one more; adjacent crashes become one, and the oldest are dropped."""
     if crashes and crashes[-1].until_ms == newest.from_ms:
         return (*crashes[:-1], Crash(crashes[-1].from_ms, newest.until_ms))
     return (*crashes, newest)[-CRASHES_MAX:]

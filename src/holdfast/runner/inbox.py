@@ -1,4 +1,4 @@
-"""The inbox: what people send is on disk before anything else; each input has one visible state."""
+"""The inbox: stores what people send before anything acts on it."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -46,12 +46,12 @@ from holdfast.runner.supervisor import Supervisor
 from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
 
 QUEUE_MAX = 50
-TRIES_MAX = 3  # to steer the run under way: another may end while the message is on its way to it
+TRIES_MAX = 3  # to steer the current run, which may end while the message is being stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What a person, or a program for them, sends."""
+    """What a person, or a program on their behalf, sends."""
 
     text: str
     parts: tuple[Part, ...] = ()
@@ -60,12 +60,12 @@ class Message:
     history: tuple[HistoryMessage, ...] | None = None
     source: str = "api"
     when_busy: WhenBusy = "queue"
-    attached: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # to be blobs before it is sent
+    attached: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # stored as blobs first
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that is on disk, and the run that has it or will have it."""
+    """A message that is on disk, and its run."""
 
     session_id: str
     message_id: str
@@ -75,30 +75,30 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """A message that was not taken, and why; nothing was stored."""
+    """A message that was refused, and why; nothing was stored."""
 
     why: Literal["session_deleted", "queue_full", "busy", "run_over"]
 
 
-# Whoever answers idempotently stores the answer with the input, and it holds ids that are made here.
+# An idempotent response is stored together with the input, and contains ids that are made here.
 OnceFor: TypeAlias = Callable[[Sent], IdempotencyKey]
 
 
 class Inbox:
-    """Takes inputs, stores them, and wakes whoever acts on them."""
+    """Stores inputs, and wakes the owners that act on them."""
 
     def __init__(self, store: Store, supervisor: Supervisor, clock: Clock) -> None:
         self._store = store
         self._supervisor = supervisor
         self._clock = clock
-        self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held by whoever steers it
+        self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held while a steer is added
 
     async def send(
         self, session_id: str, message: Message, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
-        """Start a run with this message, or do what `when_busy` says while another run has the session.
+        """Start a run with this message, or do what `when_busy` says if the session has a run already.
 
-        Without a session id the message begins a session of its own.
+        Without a session id, the message starts a new session.
         """
         if not session_id:
             return await self._send(new_session_id(), message, state=None, once=once)
@@ -117,16 +117,16 @@ class Inbox:
     async def _send(
         self, session_id: str, message: Message, *, state: Session | None, once: OnceFor | None
     ) -> Sent | NotSent | Replayed | KeyConflict:
-        """Give the message a run of its own, now or behind those of the session; one without state is new."""
+        """Give the message its own run, behind the session's others; without a state, the session is new."""
         busy = len(state.open_runs) if state else 0
         if busy and message.when_busy == "reject":
             return NotSent("busy")
         room = QUEUE_MAX - (len(state.inbox.queue) if state else 0)
         if room <= 0:
             return NotSent("queue_full")
-        # Checked again with the append: others may send at this very moment.
+        # Checked again with the append, because others may send at the same time.
         fits = IfRunsOpenBelow(1 if message.when_busy == "reject" else busy + room)
-        # What a pause holds keeps nobody waiting who sends something now.
+        # Messages that a pause holds don't delay one that is sent now.
         is_free = state is None or (state.queue_paused and state.current_run is None)
         mode = "queue" if busy and not is_free else "send"
         sent = Sent(session_id, new_message_id(), new_run_id(), mode)
@@ -176,7 +176,7 @@ class Inbox:
         mode: Literal["steer", "redirect"] = "steer",
         once: OnceFor | None = None,
     ) -> Sent | NotSent | Replayed | KeyConflict:
-        """Say something to a run that is under way; it hears it at its next model call."""
+        """Send a message to a working run, which reads it before its next model call."""
         async with self._steer_lock(session_id):
             if len((await self._state_if_busy(session_id)).inbox.steering) >= QUEUE_MAX:
                 return NotSent("queue_full")
@@ -188,7 +188,7 @@ class Inbox:
         return NotSent("run_over") if isinstance(result, Declined) else result
 
     def _steer_lock(self, session_id: str) -> asyncio.Lock:
-        """Held from the count of what waits to the append: the next one counts this one, too."""
+        """The lock to hold from counting the steers to the append, so that the next one counts this one."""
         lock = self._steering.get(session_id)
         if lock is None:
             lock = self._steering[session_id] = asyncio.Lock()
@@ -206,7 +206,7 @@ class Inbox:
         )
 
     async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
-        """Say what waits in the queue to the run under way instead; False if there is none, or no room."""
+        """Send a queued message to the working run instead; False if there is none, or no room."""
         async with self._steer_lock(session_id):
             return await self._steer_with_queued(session_id, queued)
 
@@ -218,7 +218,7 @@ class Inbox:
         now_ms = self._clock.now_ms()
         said = e.MessageAccepted(
             at_ms=now_ms,
-            message_id=f"{queued.message_id}_now",  # the same for all who ask at once, so it is said once
+            message_id=f"{queued.message_id}_now",  # the same for concurrent requests, so it is sent once
             text=queued.text,
             mode="steer",
             client_id=queued.client_id,
@@ -226,14 +226,14 @@ class Inbox:
             run_id=current.run_id,
         )
         removed = e.MessageRemoved(at_ms=now_ms, message_id=queued.message_id)
-        # In one go, so that it is never said twice; while this run is open the queued one does not start.
+        # In one append, so that it's never sent twice; the queued run can't start while this one is open.
         when = [IfRunOpen(current.run_id)]
         return isinstance(await self._append(session_id, [said, removed], when=when), Appended)
 
     async def stop(self, session_id: str, run_id: str, *, cause: str = "user_stop", by: str = "") -> bool:
-        """Ask for the run's end; what waits behind it stays, paused. False if it has ended.
+        """Ask the run to stop, and pause the queue behind it; False if it has ended.
 
-        One that itself waits behind another run is nobody's turn: its end holds up no other.
+        Stopping a run that itself waits behind another one doesn't pause the queue.
         """
         now_ms = self._clock.now_ms()
         inputs: list[Input] = [e.StopRequested(at_ms=now_ms, run_id=run_id, cause=cause, by=by)]
@@ -279,9 +279,9 @@ class Inbox:
         return True
 
     async def revoke(self, grant_id: str, *, session_id: str = "") -> bool:
-        """Ask again about what this grant allowed, wherever it holds or in this session alone.
+        """Revoke a grant everywhere, or in one session only.
 
-        False if there is no such grant; a fork has those of the session that it is of.
+        False if there is no such grant. A fork has the grants of its original session.
         """
         is_known = await self._supervisor.judge.forget(grant_id)
         if session_id:
@@ -313,7 +313,7 @@ class Inbox:
     async def change_message(
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> SessionMessage | None:
-        """Edit, move or take back a waiting message; None if it is unknown or no longer waits."""
+        """Edit, move or remove a waiting message; None if it's unknown or no longer waits."""
         known = (await self.state(session_id)).inbox.messages.get(change.message_id)
         if known is None or known.state not in {MessageState.QUEUED, MessageState.STEERING}:
             return None
@@ -322,8 +322,8 @@ class Inbox:
             return None
         after = (await self.state(session_id)).inbox.messages[change.message_id]
         if isinstance(change, e.MessageEdited) and (after.text, after.parts) == (change.text, change.parts):
-            return after  # also if it was taken up since: with these words
-        # Whoever took it up first has it: then the change had no effect, and the caller hears so.
+            return after  # also if its run has started since, with the new text
+        # If its run started first, the change had no effect, and the caller is told.
         return None if after.state is MessageState.DISPATCHED else after
 
     async def retry(
@@ -339,7 +339,7 @@ class Inbox:
         to_seq = max(run.first_seq, _before_its_entries(view.transcript, run_id))
         rewound = e.SessionRewound(at_ms=now_ms, to_seq=to_seq)
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
-        assert isinstance(first, e.RunQueued), "a run begins with its queueing"
+        assert isinstance(first, e.RunQueued), "a run begins with run.queued"
         queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
         when = [IfSessionKnown(), IfRunsOpenBelow(1)]
         result = await self._append(
@@ -356,7 +356,7 @@ class Inbox:
                 return result
 
     async def rewind(self, session_id: str, to_seq: int) -> Literal["session_deleted", "busy"] | None:
-        """Go back to a place of the log, unless a run is under way; None if that is done, else why not."""
+        """Rewind the session to a seq, unless a run is open; None if that is done, else why not."""
         rewound = e.SessionRewound(at_ms=self._clock.now_ms(), to_seq=to_seq)
         when = [IfSessionKnown(), IfRunsOpenBelow(1)]
         match await self._append(session_id, [rewound], when=when):
@@ -368,15 +368,15 @@ class Inbox:
                 return None
 
     async def put(self, session_id: str, *inputs: Input) -> bool:
-        """Any other input of a known session: its title, its queue, its grants; False if it is deleted."""
+        """Append any other input: title, queue, grants; False if the session is unknown or deleted."""
         return isinstance(await self._append(session_id, inputs, when=[IfSessionKnown()]), Appended)
 
     async def state(self, session_id: str) -> Session:
-        """The session as its log stands now; to be read, never changed."""
+        """The current state of the session; read it, but never change it."""
         return (await self._supervisor.view(session_id)).session
 
     async def _state_if_busy(self, session_id: str) -> Session:
-        """As `state`, but of a session in which nothing runs or waits only that: no log is read for it."""
+        """Like `state`, but an empty state for a session without open runs, whose log isn't read."""
         if self._supervisor.owner(session_id) is None:
             known = await self._store.listed(session_id)
             if known is None or not known.open_runs:
@@ -402,7 +402,7 @@ class Inbox:
 
 
 def _before_its_entries(transcript: Transcript, run_id: str) -> int:
-    """The place before all that an ended run shows, and behind the run that had the word at that moment."""
+    """The seq before the run's first entry, but after the endings of earlier runs."""
     at = transcript.runs[run_id].entries[0].seq - 1
     earlier = (other for other in transcript.runs.values() if other.entries and other.entries[0].seq <= at)
     return max([at, *(other.ending.seq for other in earlier if other.ending)])

@@ -8,7 +8,7 @@ _log = logging.getLogger(__name__)
 
 SAMPLE_S = 0.25
 STUCK_S = 0.5
-SAMPLES_KEPT = 240  # one minute of them
+SAMPLES_KEPT = 240  # one minute
 
 
 class LoopLag:

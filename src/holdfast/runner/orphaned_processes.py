@@ -1,4 +1,4 @@
-"""What a crashed server left running: looked for once, and ended before the run that it is of goes on."""
+"""Processes that a crashed server left running: found once, and killed before their run continues."""
 
 import asyncio
 import logging
@@ -18,21 +18,21 @@ SCANS = 2  # a process that forks and exits while the table is read may hide its
 
 @dataclass(frozen=True, slots=True)
 class _Leftovers:
-    """The runs that living processes carry as their mark, and the tags of those that carry none."""
+    """The runs that the markers of living processes name, and the tags of processes without a marker."""
 
     runs: frozenset[str]
     tags: frozenset[int]
 
 
 class OrphanedProcesses:
-    """The runs of which an earlier process left something; one look at all processes serves all runs."""
+    """Finds and kills what earlier servers left running; one scan of all processes serves all runs."""
 
     def __init__(self) -> None:
         self._scan_lock = asyncio.Lock()
         self._found: _Leftovers | None = None
 
     async def end(self, run: Run) -> None:
-        """End what is left of the run's foreground calls; to be called before anything of it starts here."""
+        """Kill what is left of the run's foreground calls; call it before the run continues."""
         begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
         async with self._scan_lock:
             if self._found is None:
@@ -48,7 +48,7 @@ class OrphanedProcesses:
 
 
 def _scan() -> _Leftovers:
-    """Look at all processes; blocks."""
+    """Scan all processes; blocks."""
     runs: set[str] = set()
     tags: set[int] = set()
     for _ in range(SCANS):

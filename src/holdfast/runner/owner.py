@@ -1,7 +1,7 @@
-"""The owner of one session: follows its log and carries its runs out, one at a time.
+"""The owner of one session: follows its log and executes its runs, one at a time.
 
-Everything that it does follows from the log. A stop, a steer or an answer reaches it because it is on the
-log; after a crash it reads the same log and goes on.
+Everything it does follows from the log. A stop, a steer or an answer reaches it through the log, and after a
+crash it reads the same log and continues.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ SUSPECT_FROM = 2
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """Where a run is in the line that it waits in, the first is 1, and why there is one."""
+    """The position of a run in the queue for a slot, starting at 1, and why it has to wait."""
 
     position: int
     why: str
@@ -50,10 +50,10 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class RunnerShared:
-    """What owners share: slots for runs, and the one place for runs that may be what crashed us.
+    """What all owners share: slots for runs, and one slot for suspects, which may have crashed the server.
 
-    A suspect has that place to itself until it completes something, and for `suspect_alone_s` at most.
-    `crash_history` knows which of the processes before this one crashed.
+    A suspect keeps that slot until it completes something, and for `suspect_alone_s` at most.
+    `crash_history` knows which earlier processes crashed.
     """
 
     slots: Slots
@@ -65,7 +65,7 @@ class RunnerShared:
     batcher: DeltaBatcher = field(default_factory=DeltaBatcher)
 
     def queue_position(self, run_id: str) -> QueuePosition | None:
-        """What the run waits for before it begins or goes on; None if it waits for no turn."""
+        """The run's position in the queue for a slot; None if it isn't waiting for one."""
         if position := self.suspect_slot.position(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
@@ -77,7 +77,7 @@ class RunnerShared:
         return None
 
     def queued_line(self, run_id: str) -> str:
-        """The live line of a run that waits for its turn."""
+        """The live line of a run that waits for a slot."""
         queue_position = self.queue_position(run_id)
         return (
             f"{WORDS['queued']} · place {queue_position.position} · {queue_position.why}"
@@ -87,13 +87,13 @@ class RunnerShared:
 
 
 class SessionOwner:
-    """Carries out the runs of one session until none is left."""
+    """Executes the runs of one session until none is left."""
 
     def __init__(self, session_id: str, deps: AgentDeps, shared: RunnerShared, *, view: SharedFold) -> None:
         self.session_id = session_id
         self.view = view
-        self.handled_seq = 0  # how far it has done what the log asks for
-        self.enqueued_seq = 0  # up to where each run is in the line, or waits for something else
+        self.handled_seq = 0  # the last seq that it has handled
+        self.enqueued_seq = 0  # each run up to this seq is in the queue, or waits for something else
         self._deps = deps
         self._shared = shared
         self._current: asyncio.Task[None] | None = None
@@ -122,7 +122,7 @@ class SessionOwner:
 
     @property
     def is_safe_to_stop(self) -> bool:
-        """Whether stopping now loses nothing: all that was begun has its end on the log."""
+        """Whether stopping now loses nothing: everything that was started has its end on the log."""
         if self._settling:
             return False
         if self._current is None or not self._is_working:
@@ -166,18 +166,18 @@ class SessionOwner:
         return True
 
     def _is_over(self, run: Run) -> bool:
-        """Nobody carries it out and nobody wants it any more: all that is missing is its ending."""
+        """Whether no task executes the run and nobody needs it, so that only its ending is missing."""
         if self._current is not None and run.run_id == self._current_id:
             return False
         message = self.view.session.inbox.messages[run.message_id]
-        # A message that was taken back needs no run, and one that is retried twice needs one, the newest.
+        # A removed message needs no run, and a message that was retried twice needs only the newest one.
         is_needless = message.state is MessageState.REMOVED or message.run_id != run.run_id
         return run.phase is Phase.STOPPING or (run.phase is Phase.QUEUED and is_needless)
 
     async def _start_next(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         session = self.view.session
         if any(self.view.run(run_id).started_ms for run_id in self._settling):
-            return True  # one run at a time: of this one an earlier process may have left something
+            return True  # one run at a time, and an earlier process may have left something of this one
         run = next((run for run in session.open_runs if run.phase is Phase.RUNNING), None)
         if run is None:
             message = self._next_message()
@@ -197,7 +197,7 @@ class SessionOwner:
         return True
 
     def _next_message(self) -> SessionMessage | None:
-        """The first of the queue; a pause holds what waited when it was made, not what is sent after it."""
+        """The next message of the queue; a pause holds those that were waiting then, not those sent later."""
         session = self.view.session
         queue = (session.inbox.messages[message_id] for message_id in session.inbox.queue)
         waiting = (m for m in queue if m.run_id not in self._settling and not session.holds(m))
@@ -210,15 +210,15 @@ class SessionOwner:
             message_id=message.message_id,
             settings=await self._settings_for(message),
         )
-        # Whoever sent it was told that it is kept, so a store that takes no writes now is waited for.
+        # The sender was told that it is stored, so wait for the store if it takes no writes now.
         run_of = (self.session_id, queued.run_id)
         late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=fence)
         await late.append([queued])
-        # Seen before the next look at the queue, or the message would get a second run.
+        # Applied before the queue is read again, or the message would get a second run.
         await self.view.catch_up(self._deps.store, self.session_id)
 
     async def _settings_for(self, message: SessionMessage) -> RunSettings:
-        """Those of the run that the message was said to; but nobody is connected to the new one."""
+        """The settings of the run that the message was sent to, but no client is connected to the new run."""
         said = await self._deps.store.read(self.session_id, after=message.seq - 1, limit=1)
         ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
         run = self.view.session.runs.get(ids[0]) if ids else None
@@ -234,11 +234,11 @@ class SessionOwner:
             self.logs[run.run_id] = log
             try:
                 outcome = await self._outcome(run, log)
-                # From here on a stop comes too late: cancelled now, the run would have no ending.
+                # From here on a stop is too late: if cancelled now, the run would have no ending.
                 self._is_ending = True
                 await self._end(run, log, outcome)
             except JournalError as error:
-                # Nothing was shown that is not on disk; the next start goes on from there.
+                # Nothing was shown that is not on disk; the next start continues from there.
                 _log.error(
                     "run %s can't be saved, so it is paused until the next start: %s", run.run_id, error
                 )
@@ -271,7 +271,7 @@ class SessionOwner:
             return Outcome("cancelled", cause=self._stop_cause)
         except JournalError:
             raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours must end the run truthfully, not hang it
+        except Exception as error:  # noqa: BLE001  # a bug of ours must end the run as failed, not hang it
             _log.exception("run %s failed because of a bug in Holdfast", run.run_id)
             return _bug_outcome(error)
 
@@ -286,8 +286,8 @@ class SessionOwner:
             return await run_agent(self.view, log, self._deps)
 
     async def _resume(self, run: Run, log: RunLog) -> Outcome:
-        """Go on after a crash or a restart, but not for ever."""
-        # Before anything is said of its end: what it left running would go on.
+        """Continue after a crash or a restart, but not endlessly."""
+        # First, because processes that it left would keep running even if the run ends here.
         await self._shared.orphans.end(run)
         if (run.settings.on_restart or self._shared.on_restart) == "interrupt":
             return Outcome("interrupted", cause="restart")
@@ -297,13 +297,13 @@ class SessionOwner:
         if run.resumptions_without_progress < SUSPECT_FROM:
             async with self._slot:
                 return await self._continue(run, log)
-        # One of these may be what takes us down: alone, it takes no other along.
+        # One of these may crash the server; alone, it takes no other run down with it.
         async with self._one_suspect_at_a_time(run), self._slot:
             return await self._continue(run, log)
 
     @asynccontextmanager
     async def _one_suspect_at_a_time(self, run: Run) -> AsyncGenerator[None]:
-        """Keep other suspects waiting until this one completed something, waits itself, or had its time."""
+        """Keep other suspects waiting until this one completes something, waits itself, or its time is up."""
         suspect_slot = self._shared.suspect_slot
         await suspect_slot.acquire(run.run_id)
         clearing = asyncio.create_task(self._cleared(run))
@@ -315,7 +315,7 @@ class SessionOwner:
             await asyncio.wait([clearing])
 
     async def _cleared(self, run: Run) -> None:
-        """Return once the suspect goes on and gives no more reason to keep others waiting."""
+        """Return once the suspect has resumed and no longer has to keep others waiting."""
         tried = run.resumptions
         await self.view.until(lambda: run.resumptions > tried)
         with suppress(TimeoutError):
@@ -325,7 +325,7 @@ class SessionOwner:
                 )
 
     async def _pass_drain_gate(self, run: Run) -> None:
-        """The last moment before anything of the run happens in this process."""
+        """Wait here if the server is draining; after that, the run works."""
         await self._deps.drain.checkpoint(run.run_id)
         self._is_working = True
 
@@ -336,18 +336,18 @@ class SessionOwner:
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         log.resumed = True
         if run.attempt_id and run.finish in {None, "failed"}:
-            # The call brought no answer: what it said so far is not the beginning of one.
+            # The call has no answer, so its output so far doesn't count.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
         return await run_agent(self.view, log, self._deps)
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
-        """Close what is open, then say how it ended; the first ending stands, a second is declined."""
+        """Close what is open, then append the ending; it's declined if the run has one already."""
         try:
             await log.settled()
         except Unwritable as error:
             log.drop_unwritable()
             outcome = _bug_outcome(error)
-            # It may be on the log all the same, and nothing ends twice.
+            # Some of it may be on the log all the same, and nothing may end twice.
             await self.view.catch_up(self._deps.store, self.session_id)
         await self.view.settled(log)
         now_ms = log.now_ms()
@@ -367,7 +367,7 @@ class SessionOwner:
         for ask_id, ask in run.asks.items():
             if ask.state == "open":
                 closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)
-                # A person may answer at this very moment; then there is nothing to withdraw.
+                # A person may answer at the same time; then there is nothing to withdraw.
                 await log.append([closing], when=[IfAskOpen(ask_id)])
         ended = e.RunEnded(
             at_ms=now_ms,
@@ -381,7 +381,7 @@ class SessionOwner:
 
 
 def _is_waiting(run: Run) -> bool:
-    """Whether the run does nothing but wait for a person, or for the time that a provider named."""
+    """Whether the run only waits for a person, or for the time that a provider asked for."""
     return run.phase is Phase.RUNNING and not in_flight(run) and (run.only_waits or run.gate_until_ms > 0)
 
 

@@ -1,6 +1,6 @@
 """Grants that hold in one session only: a note names each, so that they can be listed without reading logs.
 
-A note is written before its grant is on the log, so it may name a grant that never came to be or was removed;
+A note is written before its grant is on the log, so it may name a grant that was never added or was removed;
 the log decides. Purging the session removes its notes.
 """
 

@@ -1,4 +1,4 @@
-"""The shared folds of this process: one per session, those looked at last kept for the next look."""
+"""The shared folds of this process: one per session; recently used ones are kept."""
 
 from collections import OrderedDict
 from weakref import WeakValueDictionary
@@ -7,11 +7,11 @@ from holdfast.agent.shared_fold import SharedFold
 
 SESSIONS_MAX = 256
 EVENTS_MAX = 200_000  # of all kept logs together; the fold of one event takes a few hundred bytes
-BYTES_MAX = 128 * 1024 * 1024  # and of their records: texts take as much in a fold as they do on the log
+BYTES_MAX = 128 * 1024 * 1024  # of their records; a text takes as much memory in a fold as on the log
 
 
 class SharedFolds:
-    """One fold for each session that somebody uses, and the most recent of the others, within bounds."""
+    """One fold for each session in use, and the most recently used of the others, within limits."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class SharedFolds:
         bytes_max: int = BYTES_MAX,
     ) -> None:
         self._in_use: WeakValueDictionary[str, SharedFold] = WeakValueDictionary()
-        # the most recent one last, each with the events and bytes that were counted for it
+        # the most recent one last, each with the events and bytes counted for it
         self._kept: OrderedDict[str, tuple[SharedFold, int, int]] = OrderedDict()
         self._events = 0
         self._bytes = 0
@@ -30,7 +30,7 @@ class SharedFolds:
         self._bytes_max = bytes_max
 
     def of(self, session_id: str) -> SharedFold:
-        """The session's fold as far as it was read; an empty one if nobody has one."""
+        """The session's fold as far as it was read; a new one if there is none."""
         fold = self._in_use.get(session_id)
         if fold is None:
             fold = self._in_use[session_id] = SharedFold()
@@ -38,11 +38,11 @@ class SharedFolds:
         return fold
 
     def known(self, session_id: str) -> SharedFold | None:
-        """The session's fold, if there is one; reading it makes it no more recent."""
+        """The session's fold, if there is one; this doesn't count as use."""
         return self._in_use.get(session_id)
 
     def keep(self, session_id: str, fold: SharedFold) -> None:
-        """Keep the fold as the most recent one, at its present size; drop the oldest if that is too much."""
+        """Keep the fold as the most recent one, at its current size; drops the oldest beyond the limits."""
         self._drop(session_id)
         self._in_use[session_id] = fold
         self._kept[session_id] = fold, fold.last_seq, fold.bytes
@@ -64,11 +64,11 @@ class SharedFolds:
         self._bytes -= size
 
     def count(self, session_id: str) -> None:
-        """Count what was read into the session's fold since, if the fold is still kept."""
+        """Update the counted size of the session's fold, if it's still kept."""
         if session_id in self._kept:
             self.of(session_id)
 
     def forget(self, session_id: str) -> None:
-        """The log is gone, or its fold cannot be trusted: the next look begins with an empty one."""
+        """Drop the session's fold, because its log is gone or the fold can't be trusted."""
         self._drop(session_id)
         self._in_use.pop(session_id, None)

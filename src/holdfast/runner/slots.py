@@ -1,4 +1,4 @@
-"""Slots: how many runs work at once; one that waits for a person or for a provider's time holds none."""
+"""Slots limit how many runs work at once; a run that waits for a person or a provider holds none."""
 
 import asyncio
 from collections import OrderedDict
@@ -9,14 +9,14 @@ from typing import Self
 
 
 class Slots:
-    """A number of slots, given out in the order in which they were asked for.
+    """A number of slots, acquired in the order of the requests.
 
-    A run that goes on after its wait goes on at once, even if that is one too many for a while; the next in
-    line waits until there is room again.
+    A run continues at once after such a wait, even if that exceeds the limit for a while; the next run in the
+    queue waits until there is room again.
 
-    A run is promised a place before it is stored, so that requests that come at once cannot make the line
-    longer than it may be. From then on it counts as coming until its session's owner asks for its slot or
-    sees that it waits for something else.
+    A place is reserved before a run is stored, so that concurrent requests can't make the queue longer than
+    allowed. Once stored, the run is pending until its session's owner asks for its slot, or sees that it
+    waits for something else.
     """
 
     def __init__(self, slots_max: int) -> None:
@@ -31,14 +31,14 @@ class Slots:
         return len(self._waiting)
 
     def position(self, run_id: str) -> int:
-        """The run's place in the line, the first is 1; 0 if it does not wait."""
+        """The run's position in the queue, starting at 1; 0 if it isn't waiting."""
         if run_id not in self._waiting:
             return 0
         return 1 + list(self._waiting).index(run_id)
 
     @contextmanager
     def reserve(self, *, waiting_max: int) -> Generator[bool]:
-        """Hold a place, at a slot or in the line, while the block stores a run; False if there is none."""
+        """Reserve a slot or a place in the queue while the block stores a run; False if there is none."""
         claimed = self._reserved + len(self._pending) + len(self._waiting)
         has_room = claimed - max(self._free, 0) < waiting_max
         self._reserved += has_room
@@ -48,15 +48,15 @@ class Slots:
             self._reserved -= has_room
 
     def add_pending(self, run_id: str, *, session_id: str) -> None:
-        """The run is stored, and its session's owner has not seen it yet."""
+        """Note that the run is stored, and that its session's owner hasn't seen it yet."""
         self._pending[run_id] = session_id
 
     def remove_pending(self, run_id: str) -> None:
-        """The run is in the line, or waits for something else than a slot."""
+        """Note that the run is in the queue, or waits for something other than a slot."""
         self._pending.pop(run_id, None)
 
     def drop_pending(self, session_id: str) -> None:
-        """The session has lost its owner: none of its runs is coming."""
+        """Forget the session's pending runs, because its owner has failed."""
         for run_id in [run_id for run_id, session in self._pending.items() if session == session_id]:
             del self._pending[run_id]
 
@@ -71,13 +71,13 @@ class Slots:
             await given
         except asyncio.CancelledError:
             if not given.cancelled():
-                self.release()  # it was given at the very moment
+                self.release()  # it was given at the same moment
             raise
         finally:
             self._waiting.pop(run_id, None)
 
     def acquire_over_limit(self) -> None:
-        """Take a slot whether there is one or not."""
+        """Take a slot even if none is free."""
         self._free -= 1
 
     def release(self) -> None:
@@ -91,12 +91,12 @@ class Slots:
 
 
 class Slot:
-    """The slot of one run: an async context manager that waits for it, and may lend it meanwhile."""
+    """The slot of one run: an async context manager that waits for it, and can release it for a while."""
 
     def __init__(self, slots: Slots, run_id: str) -> None:
         self._slots = slots
         self._run_id = run_id
-        self.is_requested = False  # whether it is in the line, or was
+        self.is_requested = False  # whether the run is in the queue, or was
         self._is_acquired = False  # whether the block is entered
         self._is_released = False
 
@@ -113,13 +113,13 @@ class Slot:
         self._is_acquired = False
 
     def release(self) -> None:
-        """Let others have it."""
+        """Let another run have it."""
         if self._is_acquired and not self._is_released:
             self._is_released = True
             self._slots.release()
 
     def reacquire(self) -> None:
-        """Have it again, at once."""
+        """Take it again at once."""
         if self._is_acquired and self._is_released:
             self._is_released = False
             self._slots.acquire_over_limit()

@@ -1,4 +1,4 @@
-"""The supervisor: owns every task that runs a run, so that nothing outlives the server."""
+"""The supervisor: owns the tasks of all runs, so that nothing outlives the server."""
 
 import asyncio
 import logging
@@ -23,26 +23,26 @@ from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
-DRAIN_POLL_S = 0.02  # how often a drain looks who is at rest
+DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerLimits:
-    """How much runs at once, what becomes of runs that a restart interrupted, how long a drain may take."""
+    """How many runs work at once, what happens to interrupted runs, how long a drain may take."""
 
     runs_max: int = 64
     on_restart: OnRestart = "resume"
     drain_s: float = 10.0
-    resume_runs: Literal["all", "asked"] = "all"  # with what a restart interrupted: all of it, or on request
+    resume_runs: Literal["all", "asked"] = "all"  # which interrupted runs: all, or those that are asked for
     delta_beat_s: float = BEAT_S  # how long deltas of different runs wait to share a commit
-    suspect_alone_s: float = 60.0  # how long a run that may have crashed us keeps others like it waiting
+    suspect_alone_s: float = 60.0  # how long a suspect of a crash keeps other suspects waiting
 
 
 class Supervisor:
     """Starts an owner for each session that has something to run; an async context manager.
 
-    Leaving it cancels what still runs; the next start resumes it. `drain` before that lets runs come to a
-    safe point. `lag` says how late the event loop is.
+    Leaving it cancels what still runs; the next start resumes it. `drain` before that lets runs reach a safe
+    point. `lag` says how late the event loop is.
     """
 
     def __init__(self, deps: AgentDeps, limits: RunnerLimits | None = None) -> None:
@@ -56,7 +56,7 @@ class Supervisor:
             batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
-        self._wanted: dict[str, int] = {}  # session -> the newest seq that someone must have seen
+        self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
         self._shared_folds = SharedFolds()
         self._titles = Titles(deps)
         self.lag = LoopLag()
@@ -65,16 +65,16 @@ class Supervisor:
         self._is_started = False  # from then on owners are started
 
     async def __aenter__(self) -> Self:
-        self._lag_task = asyncio.create_task(self.lag.run(), name="watch the loop")
-        self._resume_task = asyncio.create_task(self._resume_runs(), name="go on")
+        self._lag_task = asyncio.create_task(self.lag.run(), name="measure the loop's lag")
+        self._resume_task = asyncio.create_task(self._resume_runs(), name="resume runs")
         if self._deps.store.trouble is None:
             try:
                 await self._resume_task
             except BaseException:
-                self._lag_task.cancel()  # nobody leaves what was not entered
+                self._lag_task.cancel()  # __aexit__ isn't called if __aenter__ fails
                 raise
         else:
-            # Reading works meanwhile; what a crash interrupted goes on once the store takes writes.
+            # Reads work meanwhile; interrupted runs are resumed once the store takes writes.
             self._resume_task.add_done_callback(_log_resume_failure)
         return self
 
@@ -91,24 +91,22 @@ class Supervisor:
         await self._record_clean_shutdown()
 
     async def _record_clean_shutdown(self) -> None:
-        """Leave word that this was no crash, so that nobody is suspected of one."""
+        """Record that this was no crash, so that no run is suspected of one."""
         try:
             await self._shared.crash_history.end(self._deps.store)
         except JournalError as error:
             _log.info("the next start will treat this shutdown as a crash: %s", error)
 
     async def drain(self) -> None:
-        """Begin nothing more, and give what is under way some time to come to a safe point.
+        """Start nothing more, and give working runs some time to reach a safe point.
 
-        Inputs are still taken: what they ask for happens after the next start.
+        Inputs are still accepted; they take effect after the next start.
         """
         self._deps.drain.close()
         loop, drain_s = asyncio.get_running_loop(), self._limits.drain_s
         give_up_s = loop.time() + drain_s
         if not all(owner.is_safe_to_stop for owner, _ in self._owners.values()):
-            _log.warning(
-                "finishing what is under way, for %g s at most; a second signal ends it now", drain_s
-            )
+            _log.warning("finishing current work, for %g s at most; a second signal stops it now", drain_s)
         while self._owners and loop.time() < give_up_s:
             for owner, task in list(self._owners.values()):
                 if owner.is_safe_to_stop:
@@ -117,16 +115,16 @@ class Supervisor:
 
     @property
     def judge(self) -> Judge:
-        """Who decides about actions."""
+        """Decides whether an action is allowed, or needs approval."""
         return self._deps.judge
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether all that earlier lives left is in the store."""
+        """Whether the store has everything that earlier processes left."""
         return self._is_started
 
     def owner(self, session_id: str) -> SessionOwner | None:
-        """Who owns the session now, if anyone."""
+        """The session's owner, if it has one now."""
         return self._owners[session_id][0] if session_id in self._owners else None
 
     async def view(self, session_id: str) -> SharedFold:
@@ -141,7 +139,7 @@ class Supervisor:
         return self._shared_folds.known(session_id)
 
     def forget(self, session_id: str) -> None:
-        """The session was purged: nothing that was read of it stays here."""
+        """Drop the fold of a purged session."""
         self._shared_folds.forget(session_id)
 
     @property
@@ -155,22 +153,22 @@ class Supervisor:
         return self._shared.slots.waiting
 
     def queue_position(self, run_id: str) -> QueuePosition | None:
-        """What the run waits for before it begins or goes on; None if it waits for no turn."""
+        """The run's position in the queue for a slot; None if it isn't waiting for one."""
         return self._shared.queue_position(run_id)
 
     def reserved_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
-        """Hold a place for a run while the block stores it; False if so many runs wait for one already."""
+        """Reserve a place for a run while the block stores it; False if too many runs are waiting."""
         return self._shared.slots.reserve(waiting_max=waiting_max)
 
     def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
-        """There is a new run on the session's log, which ends at `seq`."""
+        """Wake the owner for a new run; the session's log ends at `seq`."""
         owner = self.owner(session_id)
-        if owner is None or owner.enqueued_seq < seq:  # else it was quicker than we are
+        if owner is None or owner.enqueued_seq < seq:  # otherwise it has seen the run already
             self._shared.slots.add_pending(run_id, session_id=session_id)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
-        """There is something new on the session's log, up to `seq`."""
+        """Wake the session's owner, or start one: the log has new events up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
         if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
             view = self._shared_folds.of(session_id)
@@ -194,11 +192,11 @@ class Supervisor:
         self._shared_folds.keep(session_id, owner.view)
         self._titles.consider(session_id, owner.view)
         if owner.handled_seq < wanted:
-            # Something came while the owner was on its way out.
+            # New events came while the owner was ending.
             self.wake(session_id, wanted)
 
     async def _resume_runs(self) -> None:
-        """After a restart: each run without an ending goes on, after all that its earlier life left."""
+        """Resume each run without an ending, once the store has everything that earlier processes left."""
         store = self._deps.store
         await ready(store, self._deps.clock, spool=self._deps.spool)
         crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
@@ -216,15 +214,15 @@ class Supervisor:
             return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
-        # What was said to a run that ended without hearing it waits for a run of its own.
+        # A message to a run that ended before reading it gets a run of its own.
         for session_id in await store.undelivered_steers():
             self.wake(session_id, 0)
 
     async def _end_leftovers(self) -> None:
-        """End what a crash left of runs that nobody asked to go on with."""
+        """Kill the processes that a crash left of runs that nobody asked to resume."""
         async for row in open_runs(self._deps.store):
             if row.status == "queued":
-                return  # they come last, and none of them has begun
+                return  # queued runs come last, and none has started
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
@@ -238,7 +236,7 @@ OPEN: tuple[RunStatus, ...] = ("running", "stopping", "queued")
 
 
 async def open_runs(index: Index) -> AsyncGenerator[RunRow]:
-    """All of them, those that were running first."""
+    """All runs without an ending, those that were running first."""
     for status in OPEN:
         before: tuple[int, str] | None = None
         while True:

@@ -35,8 +35,8 @@ SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
 STATES: dict[str, tuple[list[list[Step]], str]] = {
     "waiting": ([[Hang()]], "waiting for"),
     "streaming": ([[Say("hel"), Hang()]], "is answering"),
-    "backing off": ([[server_error()]], "is asked again"),
-    "gated": ([[rate_limited_s(600)]], "is asked again"),
+    "backing off": ([[server_error()]], "retrying in"),
+    "gated": ([[rate_limited_s(600)]], "retrying in"),
 }
 
 

@@ -66,11 +66,11 @@ async def test_the_line_while_backing_off_and_at_a_gate(wire: Wire) -> None:
         line.clock.held = Gate()
         task = line.start()
         await line.clock.held.reached()
-        assert line.told.line == "main was overloaded · is asked again in 0 s"
+        assert line.told.line == "main was overloaded · retrying in 0 s"
         line.clock.held.open()
         line.clock.held = Gate()
         await line.clock.held.reached()
-        assert line.told.line == "main asked to wait · is asked again in 12 s"
+        assert line.told.line == "main asked to wait · retrying in 12 s"
         line.clock.held.open()
         assert isinstance(await task, Answer)
 

@@ -19,7 +19,7 @@ QUICK = Patience(first_event_s=0.05)  # only with a target that stays silent
 
 
 async def gated(line: Line, until_s: float) -> None:
-    await line.told.until_line("is asked again in")
+    await line.told.until_line("retrying in")
     assert line.told.of(e.CallGated)[0].until_ms == line.clock.now_ms() + 1000 * until_s
 
 
@@ -33,7 +33,7 @@ async def test_ten_runs_learn_one_429_once(wire: Wire) -> None:
         others = [line.start(sink=sink) for sink in voices]
         await line.clock.held.reached(10)
         assert server.seen.requests_seen == 1, "nobody asks before the reset"
-        assert all("main asked to wait · is asked again in 30 s" in sink.line for sink in voices)
+        assert all("main asked to wait · retrying in 30 s" in sink.line for sink in voices)
         line.clock.held.open()
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(first, *others))
         assert server.seen.requests_seen == 11

@@ -139,7 +139,7 @@ async def test_an_answer_whose_stream_is_never_closed_is_an_answer() -> None:
 async def answered_without_an_end(wire: Wire) -> None:
     async with line_of(wire, [Say("hello"), Finish(), Hang()]) as (line, server):
         task = line.start()
-        assert "goes on at 1 s" in await line.told.until_line("has answered")
+        assert "continues at 1 s" in await line.told.until_line("has answered")
         assert isinstance(await task, Answer)
         assert line.told.text == "hello"
         assert line.told.failures == []
