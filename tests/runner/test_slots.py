@@ -69,7 +69,7 @@ async def test_no_slot_is_lost_or_made_whoever_is_cancelled_when(seed: int) -> N
     assert not slots.waiting
 
 
-async def test_a_promised_place_is_kept_for_a_run_until_it_is_in_the_line() -> None:
+async def test_a_reserved_place_is_kept_for_a_run_until_it_is_in_the_queue() -> None:
     """P10: a run that is being stored, one that its owner has not seen yet and one that waits all count."""
     slots = Slots(1)
     async with Slot(slots, "working"):
