@@ -226,7 +226,7 @@ REFUSALS = [
     ),
     (
         "407 No\r\nproxy-authenticate: Negotiate\r\nproxy-authenticate: NTLM",
-        "requires a user name and a password (407 No, it accepts only Negotiate or NTLM, and Holdfast supports only",
+        "requires a user name and a password (407 No, it accepts only Negotiate or NTLM, and",
         1,
     ),
     ("403 Forbidden", "blocked the request (403 Forbidden); check proxy of main", 1),
