@@ -339,6 +339,40 @@ async def check_a_key_that_the_model_says_is_not_shown(secrets: Redactor) -> Non
             assert b"sk-test-of-a-key" not in answer.body, path
 
 
+class LeavesInputsAlone(Redactor):
+    """Redacts what a run says, but no input: a server without its RedactingStore."""
+
+    def redact(self, event: Event) -> Event:
+        return event if isinstance(event, Input) else super().redact(event)
+
+
+async def check_a_key_that_a_client_sends_is_not_kept(make: Callable[[list[str]], Redactor]) -> None:
+    """P11: no input brings a secret to the disk, and from there to every other client."""
+    disk, secret = MemoryDisk(), "sk-test-of-a-key"
+    setting = Setting(secrets=make([secret]))
+    async with (
+        ChaosServer([Say("noted")]) as chaos,
+        served(target_of(chaos), store=MemoryStore(disk), setting=setting) as server,
+    ):
+        run_id = await server.start(f"keep {secret} safe", session_id="s")
+        await server.ended(run_id)
+        await server.call("PATCH", "/api/sessions/s", body={"title": f"about {secret}"})
+        for path in (
+            f"/v1/runs/{run_id}",
+            f"/v1/runs/{run_id}/events?view=native",
+            "/api/sessions",
+            "/api/sessions/s/messages",
+            "/api/sessions/s/export",
+            "/api/sessions?q=keep",
+        ):
+            answer = await server.call("GET", path)
+            assert answer.status == 200, path
+            assert secret.encode() not in answer.body, path
+        assert secret not in str(chaos.seen.requests[0].body), "the model was told"
+    assert secret not in repr(disk), "it is on the disk"
+    assert "keep [redacted] safe" in repr(disk), "the message itself is kept"
+
+
 # P12: bad input leaves nothing behind
 
 
@@ -430,5 +464,6 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P11", check_a_ticket_is_for_one_path, locked, takes_a_ticket_for_any_path),
     Sabotage("P11", check_a_key_does_only_what_its_scopes_say, locked, minds_no_scope),
     Sabotage("P11", check_a_key_that_the_model_says_is_not_shown, Redactor(["sk-test-of-a-key"]), NO_SECRETS),
+    Sabotage("P11", check_a_key_that_a_client_sends_is_not_kept, Redactor, LeavesInputsAlone),
     Sabotage("P12", check_bad_requests_leave_nothing_behind, MemoryStore, CreatesWhatIsAskedFor),
 )
