@@ -1,5 +1,7 @@
 """The read model: one fold for all who look, and a replay of one run shows the same."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from msgspec import Raw
@@ -32,13 +34,35 @@ def test_a_replay_of_a_run_shows_what_the_shared_fold_showed_p7(log: Log) -> Non
                 assert run.terminal_seq == same.terminal_seq
 
 
+def test_a_replay_adds_the_same_text_after_a_superseded_attempt() -> None:
+    """P7: what both attempts say is added once, and a difference restarts the answer for both readers."""
+    scene, shared, replay = begun(), SessionFold(), RunReplay("r1")
+    scene.pieces("half ", "of ")
+    scene.stalls()
+    scene.attempt()
+    scene.pieces("half ", "of ", "it", segment=1)
+    added: list[tuple[str, str]] = []
+    for seq, event in scene.log:
+        shared.apply(seq, event)
+        run = replay.apply(seq, event)
+        if isinstance(event, e.TextDelta):
+            assert run is not None
+            added.append((shared.runs["r1"].added_text, run.added_text))
+    assert added == [("half ", "half "), ("of ", "of "), ("", ""), ("", ""), ("it", "it")]
+
+
 def test_an_event_that_is_offered_again_changes_nothing() -> None:
     scene, fold = begun(), SessionFold()
     scene.text("once")
-    for seq, event in [*scene.log, *scene.log]:
+    for seq, event in scene.log:
         fold.apply(seq, event)
-    assert fold.runs["r1"].output == "once"
-    assert fold.last_seq == scene.log[-1][0]
+    run, milestone = fold.runs["r1"], fold.runs["r1"].milestone
+    for seq, event in scene.log:
+        fold.apply(seq, event)
+        assert fold.last_seq == scene.log[-1][0]
+        assert fold.runs["r1"] is run
+        assert run.milestone is milestone
+    assert run.output == "once"
 
 
 def test_what_cannot_be_read_is_refused_each_time_and_nothing_after_it_is_taken_for_it() -> None:
@@ -64,21 +88,22 @@ def test_a_replay_begins_with_the_queueing_of_its_run() -> None:
 def test_the_milestone_is_what_people_were_told_last() -> None:
     scene, fold = begun(), SessionFold()
     scene.say_while_busy("also this", message_id="m9", mode="steer")
-    scene.of_run(e.CallStarted, call_id="c2", turn=1, purpose="title")
-    scene.of_run(e.ReasoningDone, segment=9, text="not told")
-    milestones: list[type[e.Event]] = []
-    for kind, fields in (
-        (e.CallStarted, {"call_id": "c3", "turn": 1}),
-        (e.ReasoningDone, {"segment": 10, "text": ""}),
-        (e.ReasoningDone, {"segment": 11, "text": "told"}),
-        (e.MessageDispatched, {"message_id": "m9"}),
-    ):
-        scene.of_run(kind, **fields)
+    steps: list[tuple[Callable[..., e.Event], dict[str, object], type[e.Event]]] = [
+        (e.CallStarted, {"call_id": "c2", "turn": 1, "purpose": "title"}, e.RunStarted),
+        (e.ReasoningDone, {"segment": 9, "text": "not part of an answer"}, e.RunStarted),
+        (e.CallStarted, {"call_id": "c3", "turn": 1}, e.RunStarted),
+        (e.ReasoningDone, {"segment": 10, "text": ""}, e.RunStarted),
+        (e.ReasoningDone, {"segment": 11, "text": "told"}, e.ReasoningDone),
+        (e.TextDelta, {"segment": 12, "text": "a piece"}, e.ReasoningDone),
+        (e.MessageDispatched, {"message_id": "m9"}, e.MessageDispatched),
+    ]
+    milestones = {scene.of_run(kind, **fields): milestone for kind, fields, milestone in steps}
     for seq, event in scene.log:
         fold.apply(seq, event)
-        if "r1" in fold.runs and fold.runs["r1"].milestone not in milestones:
-            milestones.append(fold.runs["r1"].milestone)
-    assert milestones == [e.RunQueued, e.RunStarted, e.ReasoningDone, e.MessageDispatched]
+        if isinstance(event, e.MessageDispatched) and event.message_id == "m1":
+            assert fold.runs["r1"].milestone is e.RunQueued, "its own message is no news"
+        if seq in milestones:
+            assert fold.runs["r1"].milestone is milestones[seq], seq
     assert fold.runs["r1"].message_text("m9") == "also this"
     assert fold.runs["r1"].message_text("m0") == ""
     assert fold.runs["r1"].terminal_seq == 0
