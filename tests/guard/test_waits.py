@@ -8,27 +8,9 @@ import pytest
 from holdfast.decisions.deadlines import RequestFacts, Sign, effective
 from holdfast.guard.waits import DeadlinePassed, DeadlineWatch
 from holdfast.targets import Patience
+from moved_loop import MovedLoop, time_passes
 
 PATIENCE = Patience(connect_s=20, gap_s=20, first_progress_s=500)
-
-
-class MovedLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock is moved by hand."""
-
-    moved_s = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.moved_s
-
-
-async def moved(by_s: float) -> None:
-    """Let everybody come to their next wait, let time pass, let everybody see it."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, MovedLoop)
-    for step_s in (0.0, by_s, 0.0):
-        loop.moved_s += step_s
-        for _ in range(5):
-            await asyncio.sleep(0)
 
 
 def _run(scenario: Callable[[DeadlineWatch], Coroutine[object, object, None]]) -> None:
@@ -60,9 +42,9 @@ def _stream(watch: DeadlineWatch) -> None:
 def test_a_wait_ends_at_its_deadline_and_not_before() -> None:
     async def scenario(watch: DeadlineWatch) -> None:
         waiting, _ = _waiting(watch)
-        await moved(19)
+        await time_passes(19)
         assert not waiting.done()
-        await moved(2)
+        await time_passes(2)
         assert (await _ended(waiting)).deadline.kind == "connect"
 
     _run(scenario)
@@ -73,12 +55,12 @@ def test_keep_alives_end_a_wait_and_renew_nothing() -> None:
         _stream(watch)
         for _ in range(3):
             waiting, peer = _waiting(watch)
-            await moved(6)
+            await time_passes(6)
             peer.set_result(": keep-alive")
             await waiting
             watch.sign(Sign.ALIVE)
         waiting, _ = _waiting(watch)
-        await moved(3)
+        await time_passes(3)
         assert (await _ended(waiting)).deadline.kind == "gap"
 
     _run(scenario)
@@ -89,7 +71,7 @@ def test_progress_renews_the_wait() -> None:
         _stream(watch)
         for _ in range(10):
             waiting, peer = _waiting(watch)
-            await moved(15)
+            await time_passes(15)
             peer.set_result("more")
             assert await waiting == "more"
             watch.sign(Sign.PROGRESS)
@@ -101,14 +83,14 @@ def test_the_time_between_two_waits_is_the_readers() -> None:
     async def scenario(watch: DeadlineWatch) -> None:
         _stream(watch)
         waiting, peer = _waiting(watch)
-        await moved(15)
+        await time_passes(15)
         peer.set_result("more")
         await waiting
-        await moved(3600)
+        await time_passes(3600)
         waiting, _ = _waiting(watch)
-        await moved(4)
+        await time_passes(4)
         assert not waiting.done()
-        await moved(2)
+        await time_passes(2)
         await _ended(waiting)
 
     _run(scenario)
@@ -117,11 +99,11 @@ def test_the_time_between_two_waits_is_the_readers() -> None:
 def test_after_the_computer_slept_the_wait_begins_anew_but_short() -> None:
     async def scenario(watch: DeadlineWatch) -> None:
         waiting, _ = _waiting(watch)
-        await moved(3600)
+        await time_passes(3600)
         assert not waiting.done()
-        await moved(14)
+        await time_passes(14)
         assert not waiting.done()
-        await moved(2)
+        await time_passes(2)
         assert (await _ended(waiting)).deadline.why == "woke"
 
     _run(scenario)
@@ -132,7 +114,7 @@ def test_a_thinking_model_has_the_longer_patience() -> None:
         _stream(watch)
         watch.sign(Sign.OPENING)
         waiting, peer = _waiting(watch)
-        await moved(499)
+        await time_passes(499)
         peer.set_result("more")
         assert await waiting == "more"
 

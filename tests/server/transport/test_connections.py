@@ -11,11 +11,13 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.server.options import ApiKey, ServerOptions
-from serving import PATIENT, Served, Setting, limited, served, target_of
+from holdfast.server.options import ApiKey, Limits, ServerOptions
+from moved_loop import on_moved_loop, time_passes
+from serving import PATIENT, Served, Setting, served, target_of
 
 HEAD = b"Host: localhost\r\n"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+LIMITS = Limits()
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
 SLOWLY_BYTES = 1_000_000  # less than what the system takes at once, so that the server sees nothing go
 
@@ -111,28 +113,33 @@ async def test_garbage_behind_a_request_does_not_take_the_place_of_its_answer() 
 
 
 @pytest.mark.parametrize("said", [b"\r\n", b"\r\n" * 100])
+@on_moved_loop
 async def test_who_says_nothing_after_an_answer_is_not_kept(said: bytes) -> None:
     """P10: empty lines are no request, so they do not hold the connection either."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(keep_alive_s=0.05)) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         head = b"GET /health HTTP/1.1\r\n" + HEAD + b"\r\n"
         async with connected(server) as (reader, writer):
             writer.write(head)
             await reader.readuntil(b"}")
             writer.write(said)
+            await time_passes(LIMITS.keep_alive_s / 2)
+            assert not reader.at_eof()
+            await time_passes(LIMITS.keep_alive_s / 2)
             assert await reader.read() == b""
 
 
+@on_moved_loop
 async def test_a_body_that_ends_after_its_answer_does_not_keep_the_connection() -> None:
     """P10: the answer needed no body; then nothing more is asked."""
-    setting = limited(header_s=0.05)
     async with (
         ChaosServer() as chaos,
-        served(target_of(chaos), setting=setting) as server,
+        served(target_of(chaos)) as server,
         connected(server) as (reader, writer),
     ):
         writer.write(b"POST /v1/nowhere HTTP/1.1\r\n%bContent-Length: 2\r\n\r\n" % HEAD)
         await reader.readuntil(b"}}")
         writer.write(b"{}")
+        await time_passes(LIMITS.header_s)
         assert await reader.read() == b""
 
 
@@ -149,24 +156,29 @@ async def asking(server: Served, head: bytes) -> AsyncGenerator[socket.socket]:
         yield asked
 
 
+@on_moved_loop
 async def test_who_never_reads_is_cut_off() -> None:
     """P3, P10: what waits for a reader waits for a known time, and then there is room again."""
     async with (
         ChaosServer([Hang()], after_last="repeat") as chaos,
-        served(target_of(chaos, patience=PATIENT), setting=limited(unread_s=0.1)) as server,
+        served(target_of(chaos, patience=PATIENT)) as server,
     ):
         for _ in range(6):
             await server.start("x" * 1_000_000, session_id="s")  # far more than the buffers on the way hold
         async with asking(server, b"GET /api/sessions/s/events HTTP/1.1\r\n"):
             await server.until_streams(1)
+            await time_passes(LIMITS.unread_s / 2)
+            assert len(server.streams) == 1
+            await time_passes(LIMITS.unread_s / 2)
             await server.until_streams(0)
         assert (await server.get("/health"))[0] == 200
 
 
+@on_moved_loop
 async def test_who_reads_slowly_gets_all_of_it() -> None:
     """P3: only one that reads nothing at all is not waited for."""
     blob = bytes(6_000_000)
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(unread_s=1.0)) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         async with server.http.post(f"{server.url}/api/blobs", data=io.BytesIO(blob)) as answer:
             name: str = (await answer.json())["blob"]
         head = b"GET /api/blobs/%b HTTP/1.1\r\nConnection: close\r\n" % name.encode()
@@ -174,7 +186,8 @@ async def test_who_reads_slowly_gets_all_of_it() -> None:
             got = 0
             while piece := await asyncio.get_running_loop().sock_recv(slow, 65_536):
                 got += len(piece)
-                await asyncio.sleep(0.005 if got < SLOWLY_BYTES else 0)
+                if got < SLOWLY_BYTES:
+                    await time_passes(LIMITS.unread_s / 10)
         assert got > len(blob)
 
 

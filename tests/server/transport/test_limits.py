@@ -17,7 +17,10 @@ from holdfast.server.options import Limits
 from holdfast.server.runs.requests import RunRequest
 from holdfast.server.transport.bodies import parsed
 from holdfast.server.transport.edge import SECURITY_HEADERS
+from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, limited, served, target_of
+
+LIMITS = Limits()
 
 
 async def raw(server: Served, sent: bytes) -> bytes:
@@ -30,6 +33,15 @@ async def raw(server: Served, sent: bytes) -> bytes:
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+async def raw_after(deadline_s: float, server: Served, sent: bytes) -> bytes:
+    """The same, where the server says nothing before the deadline."""
+    asked = asyncio.create_task(raw(server, sent))
+    await time_passes(deadline_s / 2)
+    assert not asked.done()
+    await time_passes(deadline_s / 2)
+    return await asked
 
 
 def has_security_headers(answer: bytes) -> bool:
@@ -152,22 +164,24 @@ async def test_what_cannot_be_encoded_again_is_refused() -> None:
         b"GE",
     ],
 )
+@on_moved_loop
 async def test_headers_that_do_not_come_end_the_connection(sent: bytes) -> None:
     """P10: a sender that says nothing holds nothing."""
-    async with ChaosServer() as chaos, served(target_of(chaos), setting=limited(header_s=0.05)) as server:
-        assert await raw(server, sent) == b""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        assert await raw_after(LIMITS.header_s, server, sent) == b""
 
 
+@on_moved_loop
 async def test_a_body_that_does_not_come_is_answered_and_ends_the_connection() -> None:
     """P10, P12: a sender that stops in the middle hears so."""
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     async with ChaosServer() as chaos:
-        async with served(target_of(chaos), setting=limited(body_s=0.05)) as server:
-            answer = await raw(server, head)
+        async with served(target_of(chaos)) as server:
+            answer = await raw_after(LIMITS.body_s, server, head)
         assert b"408" in answer.split(b"\r\n")[0]
         assert b'"code":"body_too_slow"' in answer
-        async with served(target_of(chaos), setting=limited(body_total_s=0.05)) as server:
-            assert b'"code":"body_too_slow"' in await raw(server, head)
+        async with served(target_of(chaos), setting=limited(body_total_s=15)) as server:
+            assert b'"code":"body_too_slow"' in await raw_after(15, server, head)
 
 
 async def test_what_is_no_http_gets_the_envelope() -> None:
@@ -254,6 +268,7 @@ async def test_a_flood_of_headers_is_cut_off(sent: bytes) -> None:
         assert (await server.get("/health"))[0] == 200
 
 
+@on_moved_loop
 async def test_a_chunked_body_is_read_whole_and_a_broken_one_starts_nothing() -> None:
     """P12: chunks of any size make a body; a bad length, a slow chunk or an early end makes none."""
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
@@ -261,16 +276,14 @@ async def test_a_chunked_body_is_read_whole_and_a_broken_one_starts_nothing() ->
     disk = MemoryDisk()
     async with (
         ChaosServer([Say("x")], after_last="repeat") as chaos,
-        served(target_of(chaos), store=MemoryStore(disk), setting=limited(body_s=0.2)) as server,
+        served(target_of(chaos), store=MemoryStore(disk)) as server,
     ):
-        for broken, status in (
-            (b"zz\r\n{}\r\n", b"400"),
-            (b'5\r\n{"inp', b"408"),
-            (b"2\r\n{}\r\n", b"408"),
-            (b"2\r\n{}XX0\r\n\r\n", b"400"),
-        ):
+        for broken in (b"zz\r\n{}\r\n", b"2\r\n{}XX0\r\n\r\n"):
             answer = await raw(server, head + broken)
-            assert answer.split(b" ")[1] == status, (broken, answer)
+            assert answer.split(b" ")[1] == b"400", (broken, answer)
+        for cut_short in (b'5\r\n{"inp', b"2\r\n{}\r\n"):
+            answer = await raw_after(LIMITS.body_s, server, head + cut_short)
+            assert answer.split(b" ")[1] == b"408", (cut_short, answer)
         assert not disk.logs
         body = b'{"input": "hi"}'
         pieces = b"".join(b"1\r\n%c\r\n" % letter for letter in body) + b"0\r\n\r\n"
