@@ -16,6 +16,7 @@ from holdfast.folds.transcript import fold, output
 from holdfast.host.runtime import Runner, open_runner
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Record, Store
+from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
@@ -122,6 +123,7 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     store: Store | None = None,
     inbox: type[Inbox] = Inbox,
     http: type[ModelHttp] = ModelHttp,
+    model: ModelCaller | None = None,
     patience: Patience = PATIENT,
     prices: Prices | None = None,
     clock: Clock | None = None,
@@ -137,7 +139,8 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
     runs_clock = clock or SystemClock()  # model calls keep the machine's time
 
     def agent(**wired: Any) -> AgentDeps:
-        return replace(usual.agent(**wired), clock=runs_clock)
+        made = replace(usual.agent(**wired), clock=runs_clock)
+        return made if model is None else replace(made, model=model)
 
     parts = replace(usual, agent=agent, http=http, prices=prices or Prices())
     async with open_runner(parts, limits) as runner:

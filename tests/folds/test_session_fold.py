@@ -1,6 +1,7 @@
 """The read model: one fold for all who look, and a replay of one run shows the same."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.session_fold import RunReplay, SessionFold
 from scene import begun
 from strategies.legal_logs import BOUNDED, Log, logs
+
+Step: TypeAlias = tuple[Callable[..., e.Event], dict[str, object], type[e.Event]]  # with its milestone
 
 
 @BOUNDED
@@ -88,7 +91,7 @@ def test_a_replay_begins_with_the_queueing_of_its_run() -> None:
 def test_the_milestone_is_what_people_were_told_last() -> None:
     scene, fold = begun(), SessionFold()
     scene.say_while_busy("also this", message_id="m9", mode="steer")
-    steps: list[tuple[Callable[..., e.Event], dict[str, object], type[e.Event]]] = [
+    steps: list[Step] = [
         (e.CallStarted, {"call_id": "c2", "turn": 1, "purpose": "title"}, e.RunStarted),
         (e.ReasoningDone, {"segment": 9, "text": "not part of an answer"}, e.RunStarted),
         (e.CallStarted, {"call_id": "c3", "turn": 1}, e.RunStarted),
