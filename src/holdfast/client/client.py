@@ -16,6 +16,7 @@ from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
 from holdfast.client.address import Address, Patience, Where, at
+from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
 from holdfast.client.streams import heard, hermes_frames
@@ -281,7 +282,7 @@ class Client:
     async def _answer(self, asked: ClientRequest, kind: type[_Body]) -> _Body:
         body = await self._exchange.call(asked)
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decoded(body, kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadAnswer(f"{asked.method} {asked.path} was not answered by a Holdfast: {error}") from error
 
