@@ -322,7 +322,7 @@ async def about(c: Client, _model: Model) -> None:
 
 
 async def deep(c: Client, _model: Model) -> None:
-    """Bodies past the limits of the edge."""
+    """Bodies past the limits of the server."""
     route = "POST /v1/runs"
     await c.call(route, b'{"input":' + b"[" * 100 + b"]" * 100 + b"}")
     await c.call(route, b'{"input":"play:plain"}', headers=auth(Content_Encoding="br"))

@@ -287,5 +287,5 @@ async def served(
         app = application(runtime, setting.options, setting.runner)
         # The client outlives the server: what it still reads ends in order.
         client = await stack.enter_async_context(aiohttp.ClientSession())
-        url = await stack.enter_async_context(serving(app, outermost=setting.around(app.edge, kept)))
+        url = await stack.enter_async_context(serving(app, outermost=setting.around(app.asgi, kept)))
         yield Served(url, client, app.streams)

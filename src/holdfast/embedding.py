@@ -22,7 +22,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
-from holdfast.policy.approvals import nobody_there
+from holdfast.policy.approvals import deny_unattended
 from holdfast.policy.verdicts import Allow, Deny, Verdict
 from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Message, Sent
@@ -137,7 +137,7 @@ class TrustedTools:
 
     def for_a_person(self, findings: tuple[str, ...]) -> Deny:
         """Deny: nobody is there to ask."""
-        return nobody_there(findings)
+        return deny_unattended(findings)
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         """No grants: each answer is for one action."""

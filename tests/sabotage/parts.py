@@ -45,9 +45,9 @@ from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.forced_exit import force_exit
 from holdfast.tools.shell.marker import foreground, marked
 from holdfast.tools.shell.process_table import look
-from holdfast.tools.shell.quick_end import end_now
 from holdfast.tools.shell.scope import find_marked, kill_leftovers
 from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure
@@ -343,7 +343,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
-    Sabotage("P5", check_a_second_signal_leaves_no_process, end_now, leaves_at_once),
+    Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),

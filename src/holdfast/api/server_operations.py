@@ -14,7 +14,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/api/events",
-        "log.news",
+        "log.list_changes",
         tag="Server",
         summary="Changes of the session list, without end, for a client that has no session open.",
         responses={200: {EVENTS: None}},

@@ -171,7 +171,7 @@ async def _own_client(
         serving(app) as url,
     ):
         if works == "nothing":
-            await app.edge.drain()
+            await app.asgi.drain()
         lock.announce(url)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url

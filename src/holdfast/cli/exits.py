@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from holdfast.cli.terminal.output import restore
-from holdfast.tools.shell.quick_end import end_now, kill_foreground
+from holdfast.tools.shell.forced_exit import force_exit, kill_foreground
 
 AT_ONCE = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -23,7 +23,7 @@ def kill_tools_on_exit() -> Generator[None]:
     def at_once(number: int, frame: FrameType | None) -> None:
         del frame
         tidy()
-        end_now(number)
+        force_exit(number)
 
     before = {number: signal.signal(number, at_once) for number in taken}
     try:

@@ -25,9 +25,9 @@ from holdfast.host.open_files import allow_open_files
 from holdfast.host.server_keys import first_key, keys_of
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.auth import LINK_MS
+from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.options import ApiKey
-from holdfast.server.transport.edge import Edge
-from holdfast.tools.shell.quick_end import end_now
+from holdfast.tools.shell.forced_exit import force_exit
 
 OK, FAILED = 0, 1
 _ABOUT_PORT = (errno.EADDRINUSE, errno.EACCES)
@@ -80,7 +80,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         lock.announce(url)
 
         def greet() -> None:
-            _greet(url, loaded, first_key=first_key, way_in=_way_in(app.edge, url, keys))
+            _greet(url, loaded, first_key=first_key, way_in=_way_in(app.asgi, url, keys))
 
         stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
         await _Server(app, greet).serve(sockets=[listening])
@@ -98,7 +98,7 @@ def url_of(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _way_in(app: Edge, url: str, keys: tuple[ApiKey, ...] | None) -> str:
+def _way_in(app: AccessMiddleware, url: str, keys: tuple[ApiKey, ...] | None) -> str:
     """How a browser gets in. A link is for whoever sits at a terminal, and never for a log file or a journal.
 
     What stands behind the # reaches no server and no proxy, either.
@@ -160,7 +160,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """See uvicorn."""
         if self.should_exit:
-            end_now(sig)
+            force_exit(sig)
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -174,7 +174,7 @@ class _Server(uvicorn.Server):
             print(
                 "Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.", file=sys.stderr
             )
-        await self._app.edge.drain()
+        await self._app.asgi.drain()
         self._app.streams.end()
         await super().shutdown(sockets)
 

@@ -12,11 +12,11 @@ from starlette.types import ASGIApp
 from holdfast.host.runtime import Runtime
 from holdfast.racing import race
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.app import make_app
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
 from holdfast.server.transport.connection import connection_with
-from holdfast.server.transport.edge import Edge
 
 HOST = "127.0.0.1"
 LOOK_S = 0.005
@@ -27,7 +27,7 @@ CHECKS_MAX = 10  # loop steps for the other end of a closed connection to notice
 class Application:
     """The ASGI application, with its open event streams and the limits it keeps."""
 
-    edge: Edge
+    asgi: AccessMiddleware
     streams: Streams
     limits: Limits
 
@@ -38,15 +38,15 @@ def application(
     """The application on top of a runtime; its lifespan owns the runner."""
     options = replace(options or ServerOptions(), targets=runtime.describe_targets, try_now=runtime.try_now)
     streams = Streams()
-    edge = make_app(runtime.agent, streams, options=options, runner=limits)
-    return Application(edge, streams, options.limits)
+    asgi = make_app(runtime.agent, streams, options=options, runner=limits)
+    return Application(asgi, streams, options.limits)
 
 
 def http_config(app: Application, *, outermost: ASGIApp | None = None) -> uvicorn.Config:
     """How an application is served: with deadlines against slow senders, and without uvicorn's own logs."""
     return uvicorn.Config(
-        outermost or app.edge,
-        http=connection_with(app.limits, app.edge.knows, files=app.edge.open_files),
+        outermost or app.asgi,
+        http=connection_with(app.limits, app.asgi.brings_key, files=app.asgi.open_files),
         ws="none",
         log_config=None,
         access_log=False,

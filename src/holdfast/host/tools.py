@@ -45,10 +45,10 @@ async def open_tools(
     await background.adopt()
     registry = Registry()
     kept_out = await asyncio.to_thread(_kept_out, settings, config)
-    box = await asyncio.to_thread(
+    built_in = await asyncio.to_thread(
         lambda: built_in_tools(environment, background=background, kept_out=kept_out)
     )
-    registry.put("box", box)
+    registry.put("built_in", built_in)
     read_command = CommandReader()
     try:
         async with orphans_adopted(OrphanReaper()), _mcp(settings, environment) as from_mcp:

@@ -93,11 +93,11 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
 def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
     """The verdict where only a person may decide: ask, or refuse if nobody is there."""
     if mode == "unattended":
-        return nobody_there(findings)
+        return deny_unattended(findings)
     return NeedsApproval(findings)
 
 
-def nobody_there(findings: tuple[str, ...]) -> Deny:
+def deny_unattended(findings: tuple[str, ...]) -> Deny:
     """Refuse what only a person may allow."""
     return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)
 

@@ -16,6 +16,7 @@ from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
+from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.blobs import BlobRoutes
@@ -40,10 +41,9 @@ from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.sessions import SessionRoutes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
-from holdfast.server.transport.edge import Edge
 from holdfast.server.upkeep.disconnects import Disconnects
+from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
-from holdfast.server.upkeep.session_changes import tell_news
 from holdfast.server.upkeep.thinning import Thinning
 
 
@@ -103,7 +103,7 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "queue.clear": queue.clear,
         "queue.change": queue.change,
         "queue.remove": queue.remove,
-        "log.news": log.news,
+        "log.list_changes": log.list_changes,
     }
 
 
@@ -152,7 +152,7 @@ def make_app(
     *,
     options: ServerOptions | None = None,
     runner: RunnerLimits | None = None,
-) -> Edge:
+) -> AccessMiddleware:
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
@@ -165,7 +165,12 @@ def make_app(
         await deps.marks.load()
         await begin_figures(deps)
         async with deps.supervisor:
-            works = (purges.run(), Thinning(deps).run(), tell_news(deps), deps.options.open_files.watch())
+            works = (
+                purges.run(),
+                Thinning(deps).run(),
+                publish_list_changes(deps),
+                deps.options.open_files.watch(),
+            )
             tasks = [asyncio.create_task(work) for work in works]
             try:
                 yield
@@ -179,7 +184,7 @@ def make_app(
     page = PageRoute(PageRoutes(deps.options.page))
     router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
     drain = deps.supervisor.drain
-    return Edge(
+    return AccessMiddleware(
         router, deps.options, keys=deps.keys, sign_ins=deps.sign_ins, tickets=deps.tickets, drain=drain
     )
 

@@ -12,7 +12,7 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.sessions.read_marks import ReadMarks
-from holdfast.server.streams.feeds import News
+from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 
@@ -32,7 +32,7 @@ class RouteDeps:
     options: ServerOptions
     marks: ReadMarks
     metrics: Metrics
-    news: News = field(default_factory=News)
+    list_changes: SessionListChanges = field(default_factory=SessionListChanges)
 
     @property
     def store(self) -> Store:

@@ -13,10 +13,10 @@ from holdfast.events import Input
 from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreFull, StoreOverloaded, UnknownSession
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.access.middleware import SECURITY_HEADERS
 from holdfast.server.options import Limits
 from holdfast.server.runs.requests import RunRequest
 from holdfast.server.transport.bodies import parsed
-from holdfast.server.transport.edge import SECURITY_HEADERS
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, limited, served, target_of
 

@@ -9,11 +9,11 @@ from holdfast.api.access import SignedIn, SignedOut, SignInLink, SignInRequest, 
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.server.access.auth import LINK_MS, OPEN, SIGNED_IN_FOR_MS, BrowserSecrets, cookie_name
 from holdfast.server.access.caller import KEY_NAME, SIGN_IN
+from holdfast.server.access.middleware import SIGN_IN_BYTES_MAX
 from holdfast.server.access.tickets import TICKET_MS, target_of
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_answer, parsed, read_body
-from holdfast.server.transport.edge import SIGN_IN_BYTES_MAX
 
 TARGET_CHARS_MAX = 2_000
 

@@ -26,7 +26,7 @@ from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs
 from holdfast.server.sessions.sessions import checked_title, session_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
 from holdfast.server.streams.cursors import EPOCH_HEADER, cursor_in
-from holdfast.server.streams.feeds import Live, NewsFeed, SessionFeed, live_lines
+from holdfast.server.streams.feeds import Live, SessionFeed, SessionListFeed, live_lines
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     checked_session_id,
@@ -94,7 +94,7 @@ class SessionLogRoutes:
             after = 0  # a cursor of another log: a replay changes nothing, a gap would
         live = Live(lambda: live_lines(deps.supervisor, session_id), limits=deps.limits, view="native")
         records = deps.store.follow(session_id, after=after)
-        feed = SessionFeed(records, deps.news, live=live)
+        feed = SessionFeed(records, deps.list_changes, live=live)
         pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
         headers = [(EPOCH_HEADER, epoch.encode())]
         return EventStream(feed, deps.streams, limits=deps.limits, headers=headers, pace_s=pace_s)
@@ -113,11 +113,11 @@ class SessionLogRoutes:
         )
         return raw_answer(with_events(stretch, [numbered(record.seq, record.body) for record in records]))
 
-    async def news(self, request: Request) -> Any:
+    async def list_changes(self, request: Request) -> Any:
         """GET /api/events."""
         del request
         deps = self._deps
-        feed = NewsFeed(deps.news)
+        feed = SessionListFeed(deps.list_changes)
         return EventStream(feed, deps.streams, limits=deps.limits)
 
     async def rewind(self, request: Request) -> Response:

@@ -123,7 +123,7 @@ class HermesFeed(RunFeed):
         return frames
 
 
-class News:
+class SessionListChanges:
     """Changes of the session list, numbered; a reader that is too far behind is told to look anew."""
 
     KEPT = 256
@@ -131,9 +131,9 @@ class News:
     def __init__(self) -> None:
         self.number = 0
         self._frames: deque[bytes] = deque(maxlen=self.KEPT)
-        self.listeners: WeakSet[NewsFeed] = WeakSet()
+        self.listeners: WeakSet[SessionListFeed] = WeakSet()
 
-    def listen(self, feed: "NewsFeed") -> int:
+    def listen(self, feed: "SessionListFeed") -> int:
         """The feed wants to know what changes from now on, for as long as it lives."""
         self.listeners.add(feed)
         return self.number
@@ -151,12 +151,12 @@ class News:
         return list(self._frames)[len(self._frames) - missed :] if missed else ()
 
 
-class NewsFeed:
+class SessionListFeed:
     """Changes of the session list alone, for a reader who has no session open."""
 
-    def __init__(self, news: News) -> None:
-        self._news = news
-        self._heard = news.listen(self)
+    def __init__(self, list_changes: SessionListChanges) -> None:
+        self._changes = list_changes
+        self._seen = list_changes.listen(self)
         self._waiter: asyncio.Future[None] | None = None
         self._greeting: tuple[bytes, ...] = (HEARTBEAT,)
 
@@ -174,13 +174,13 @@ class NewsFeed:
     def aside(self, silent_s: float) -> Sequence[bytes]:
         """See Feed.aside."""
         del silent_s
-        frames = [*self._greeting, *self._news.after(self._heard)]
-        self._heard = self._news.number
+        frames = [*self._greeting, *self._changes.after(self._seen)]
+        self._seen = self._changes.number
         self._greeting = ()
         return frames
 
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s; the news poke.
+        """See Feed.look_again_s; a change pokes the stream.
 
         Some browsers give an answer to the page only once it has a body, so that something is said at once.
         """
@@ -188,11 +188,11 @@ class NewsFeed:
         return 0.0 if self._greeting else None
 
 
-class SessionFeed(NewsFeed):
+class SessionFeed(SessionListFeed):
     """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
 
-    def __init__(self, records: Following, news: News, *, live: Live) -> None:
-        super().__init__(news)
+    def __init__(self, records: Following, list_changes: SessionListChanges, *, live: Live) -> None:
+        super().__init__(list_changes)
         self._records = records
         self._live = live
 

@@ -165,7 +165,7 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
         self._is_due = False  # it is time to say something else than frames
         self._over = False
-        self._sent_s = self._news_s = self._now_s()  # when anything was sent last, and when a frame
+        self._sent_s = self._frame_s = self._now_s()  # when anything was sent last, and when a frame
 
     def poke(self) -> None:
         """There may be something to say aside."""
@@ -205,7 +205,7 @@ class EventStream:
 
     async def _send_all(self, send: Send) -> None:
         in_a_row = 0
-        self._sent_s = self._news_s = self._now_s()
+        self._sent_s = self._frame_s = self._now_s()
         self._set_timer()
         try:
             while not self._over:
@@ -213,7 +213,7 @@ class EventStream:
                 if frames is None:
                     return
                 if frames:
-                    self._news_s = self._sent_s = self._now_s()
+                    self._frame_s = self._sent_s = self._now_s()
                 else:
                     frames = self._aside()
                 for piece in _pieces(frames):
@@ -243,7 +243,7 @@ class EventStream:
         """What is to be said although no frame came."""
         self._is_due = False
         now_s = self._now_s()
-        frames = self.feed.aside(now_s - self._news_s)
+        frames = self.feed.aside(now_s - self._frame_s)
         if not frames and now_s - self._sent_s >= self._limits.heartbeat_s:
             frames = (HEARTBEAT,)
         if frames:
@@ -256,14 +256,14 @@ class EventStream:
         self._rest()
         now_s = self._now_s()
         due_s = self._sent_s + self._limits.heartbeat_s
-        look_again_s = self.feed.look_again_s(now_s - self._news_s)
+        look_again_s = self.feed.look_again_s(now_s - self._frame_s)
         if look_again_s is not None:
             due_s = min(due_s, now_s + look_again_s)
-        self._timer = asyncio.get_running_loop().call_at(due_s, self._look, self._news_s)
+        self._timer = asyncio.get_running_loop().call_at(due_s, self._look, self._frame_s)
 
-    def _look(self, news_s: float) -> None:
+    def _look(self, frame_s: float) -> None:
         self._timer = None
-        if news_s == self._news_s:
+        if frame_s == self._frame_s:
             self.poke()
         else:
             self._set_timer()

@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.runs import SESSION_ID_CHARS_MAX
+from holdfast.server.access.middleware import too_large
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.edge import too_large
 
 LARGE_BYTES = 64 * 1024  # looking through more than this would hold up everyone else
 _FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")

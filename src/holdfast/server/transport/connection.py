@@ -11,9 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.models.unsent_bytes import unsent_bytes
+from holdfast.server.access.middleware import HEALTH_PATHS, SECURITY_HEADERS, SIGN_IN_BYTES_MAX
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.edge import HEALTH_PATHS, SECURITY_HEADERS, SIGN_IN_BYTES_MAX
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 
 _GARBLED = bad_request("That is not an HTTP request", code="invalid_http")

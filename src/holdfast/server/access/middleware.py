@@ -69,7 +69,7 @@ _OPEN_AGAIN = Problem(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AccessHeaders:
     """The few headers that decide whether a request comes in."""
 
     host: str
@@ -81,7 +81,7 @@ class _Asked:
     body_bytes: int
 
 
-class Edge:
+class AccessMiddleware:
     """Wraps the routes; an ASGI application.
 
     `sign_ins.new_link` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
@@ -117,27 +117,27 @@ class Edge:
             await self._app(scope, receive, send)
             return
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
-        asked = _asked(scope["headers"])
-        answering = _Answering(send, self._headers(asked))
+        asked = _access_headers(scope["headers"])
+        response = _ResponseSender(send, self._headers(asked))
         try:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
-                await answering.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
+                await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
-            name = self._come_in(scope, asked)
+            name = self._admit(scope, asked)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # Starlette then raises what it does not know, instead of answering in plain text.
             scope["app"] = self
-            await self._app(scope, receive, answering)
+            await self._app(scope, receive, response)
         except Exception as error:  # every failure leaves in the envelope
-            if answering.began:
+            if response.began:
                 raise  # the server cuts the connection, so that nobody takes half an answer for a whole
             problem = problem_of(error)
-            await answering.send_whole(problem.status, problem.encoded(), problem.headers)
+            await response.send_whole(problem.status, problem.encoded(), problem.headers)
 
-    def knows(self, scope: Scope) -> bool:
+    def brings_key(self, scope: Scope) -> bool:
         """Whether a request brings what opens this server; asked as soon as its headers are there."""
         try:
-            asked = _asked(scope["headers"])
+            asked = _access_headers(scope["headers"])
             return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
         except Problem:
             return False
@@ -146,7 +146,7 @@ class Edge:
         """Whether pages of this origin may read our answers; with * any may, but none is lent the cookie."""
         return origin in self._origins or (bool(origin) and "*" in self._origins)
 
-    def _headers(self, asked: _Asked) -> list[tuple[bytes, bytes]]:
+    def _headers(self, asked: _AccessHeaders) -> list[tuple[bytes, bytes]]:
         headers = SECURITY_HEADERS
         if asked.session_key:
             headers = [*headers, (b"x-hermes-session-key", asked.session_key.encode("latin-1"))]
@@ -162,7 +162,7 @@ class Edge:
             ]
         return headers
 
-    def _come_in(self, scope: Scope, asked: _Asked) -> str:
+    def _admit(self, scope: Scope, asked: _AccessHeaders) -> str:
         """The name under which the request acts; raises a Problem if it may not."""
         path: str = scope["path"]
         if path in HEALTH_PATHS:
@@ -180,7 +180,7 @@ class Edge:
             raise too_large(self._body_bytes_max)
         return name
 
-    def _check_host(self, asked: _Asked) -> None:
+    def _check_host(self, asked: _AccessHeaders) -> None:
         """A page of another site that was given this address by its DNS sends its own name."""
         name = _host_name(asked.host)
         if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
@@ -190,7 +190,7 @@ class Edge:
                 code="unknown_host",
             )
 
-    def _name_of(self, asked: _Asked, scope: Scope) -> str | None:
+    def _name_of(self, asked: _AccessHeaders, scope: Scope) -> str | None:
         if self.keys.is_open:
             if scope["method"] in _UNSAFE:
                 self._check_origin(asked)
@@ -205,7 +205,7 @@ class Edge:
             scope[SIGN_IN] = asked.cookie
         return name
 
-    def _signed_in(self, asked: _Asked, scope: Scope) -> str | None:
+    def _signed_in(self, asked: _AccessHeaders, scope: Scope) -> str | None:
         """Whose browser it is: by the cookie and, beside it, the page's secret or a ticket."""
         if asked.page:
             return self.sign_ins.name_of(asked.cookie, asked.page)
@@ -220,14 +220,14 @@ class Edge:
         scope[BY_TICKET] = True
         return self.sign_ins.owner_of(asked.cookie)
 
-    def _check_origin(self, asked: _Asked) -> None:
+    def _check_origin(self, asked: _AccessHeaders) -> None:
         origin = asked.origin
         own = origin.partition("://")[2] == asked.host
         if origin and not own and origin not in self._origins:
             raise Problem(403, "Requests from this origin aren't allowed", code="foreign_origin")
 
 
-class _Answering:
+class _ResponseSender:
     """The `send` of one request: adds the headers, and knows whether the answer has begun."""
 
     __slots__ = ("_headers", "_send", "began")
@@ -252,7 +252,7 @@ class _Answering:
         await self._send({"type": "http.response.body", "body": body})
 
 
-def _refusal(asked: _Asked, scope: Scope) -> Problem:
+def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
     if without_ticket(scope["query_string"].decode("latin-1"))[0]:
         return _OPEN_AGAIN
     return _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
@@ -268,7 +268,7 @@ def too_large(bytes_max: int) -> Problem:
 _DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))
 
 
-def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
+def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
     found: dict[bytes, str] = {}
     cookies: list[str] = []
     body_bytes = 0
@@ -282,7 +282,7 @@ def _asked(headers: Iterable[tuple[bytes, bytes]]) -> _Asked:
         elif name in _DECIDING:
             found[name] = value.decode("latin-1")
     host = found.get(b"host", "").lower()
-    return _Asked(
+    return _AccessHeaders(
         host=host,
         origin=found.get(b"origin", ""),
         authorization=found.get(b"authorization", ""),

@@ -15,7 +15,7 @@ _LOOKS = 5
 _LOOK_AGAIN_S = 0.02
 
 
-def end_now(number: int) -> NoReturn:
+def force_exit(number: int) -> NoReturn:
     """End this process as the signal would, once nothing runs in the foreground; safe in a signal handler."""
     for _ in range(_LOOKS):
         # More than once: a thread of ours may be about to start something.

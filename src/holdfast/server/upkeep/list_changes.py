@@ -12,13 +12,13 @@ _log = logging.getLogger(__name__)
 GATHER_S = 0.1  # what changes within this time is told together
 
 
-async def tell_news(deps: RouteDeps) -> None:
+async def publish_list_changes(deps: RouteDeps) -> None:
     """Follow what changes, and tell it as rows of the list, each once however often it changed."""
     async for ids in deps.store.changes():
-        listeners = deps.news.listeners
+        listeners = deps.list_changes.listeners
         for session_id in ids if listeners else ():
             try:
-                deps.news.add(await _row(deps, session_id))
+                deps.list_changes.add(await _row(deps, session_id))
             except JournalError as error:
                 # One row is told with its next change; without this task nobody would hear of any.
                 _log.warning("a change of session %s was not told: %s", session_id, error)
