@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from rich.console import Console
 from rich.text import Text
+from typing_extensions import override
 
 from holdfast.cli.doctor import machine, store
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
@@ -132,36 +133,38 @@ def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     yield saving
 
 
-class PlainReport:
+class PlainReport(Report):
     """Lines for a file or a pipe."""
 
+    @override
     def busy(self, what: str) -> AbstractContextManager[object]:
-        """See Paper."""
         del what
         return nullcontext()
 
+    @override
     def progress(self, what: str) -> None:
-        """See Paper."""
+        pass
 
+    @override
     def write(self, finding: DoctorFinding) -> None:
-        """See Paper."""
         print(f"{finding.state:<5} {finding.name}: {finding.text}", flush=True)
         if finding.advice:
             print(f"      {finding.advice}", flush=True)
 
+    @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
-        """See Paper."""
         print(summary(findings))
 
 
 class JsonReport(PlainReport):
     """One JSON document for a program."""
 
+    @override
     def write(self, finding: DoctorFinding) -> None:
-        """See Paper."""
+        pass
 
+    @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
-        """See Paper."""
         healthy = not any(finding.state == "fault" for finding in findings)
         print(msgspec.json.format(msgspec.json.encode({"ok": healthy, "findings": findings})).decode())
 
@@ -173,25 +176,25 @@ class ColourReport(PlainReport):
         self._console = Console(highlight=False)
         self._update: Callable[[str], None] = lambda _: None
 
+    @override
     def busy(self, what: str) -> AbstractContextManager[object]:
-        """See Paper."""
         status = self._console.status(what)
         self._update = status.update
         return status
 
+    @override
     def progress(self, what: str) -> None:
-        """See Paper."""
         self._update(what)
 
+    @override
     def write(self, finding: DoctorFinding) -> None:
-        """See Paper."""
         mark, style = MARKS[finding.state]
         self._console.print(Text.assemble((mark, style), " ", (finding.name, "bold"), f"  {finding.text}"))
         if finding.advice:
             self._console.print(Text(f"  → {finding.advice}", style="cyan"))
 
+    @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
-        """See Paper."""
         self._console.print(Text(f"\n{summary(findings)}", style="bold"))
 
 

@@ -68,7 +68,7 @@ PROXY_ADVICE = (
 )
 
 
-class _Ear:
+class _ProbeSink:
     """A sink without a log: it keeps why attempts failed, and when the first text arrived."""
 
     def __init__(self, clock: SystemClock) -> None:
@@ -82,32 +82,27 @@ class _Ear:
         self._segment = 0
 
     def emit(self, event: e.Event) -> None:
-        """See Voice."""
         if isinstance(event, e.AttemptFailed):
             self.failure = event.failure
 
     def say(self, segment: int, text: str) -> None:
-        """See Voice."""
         del segment, text
         self.first_s = self.first_s or self._clock.monotonic_s()
 
     def think(self, segment: int, text: str) -> None:
-        """See Voice."""
         self.say(segment, text)
 
     def next_segment(self) -> int:
-        """See Voice."""
         self._segment += 1
         return self._segment
 
     async def room(self) -> None:
-        """See Voice."""
+        """There is always room."""
 
     async def settled(self) -> None:
-        """See Voice."""
+        """Nothing is stored, so there is nothing to wait for."""
 
     def now_ms(self) -> int:
-        """See Voice."""
         return self._clock.now_ms()
 
 
@@ -126,7 +121,7 @@ def _call_s(target: Target) -> float:
 
 async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
     clock, store = SystemClock(), MemoryStore()
-    ear = _Ear(clock)
+    ear = _ProbeSink(clock)
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )

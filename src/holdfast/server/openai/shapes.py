@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 from starlette.responses import Response
 from starlette.types import Send
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
@@ -20,7 +21,7 @@ from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
-from holdfast.server.streams.stream import EventStream
+from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import NO_RETRY
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
@@ -96,7 +97,7 @@ class RunStreamView(Protocol):
         ...
 
 
-class OpenAIFeed:
+class OpenAIFeed(Feed):
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
     def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView) -> None:
@@ -117,8 +118,8 @@ class OpenAIFeed:
         text = f"The stream ends here, before the run does; {where} says how it stands"
         return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
+    @override
     async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more."""
         if self._pending:
             pending, self._pending = self._pending, []
             return pending
@@ -146,17 +147,17 @@ class OpenAIFeed:
                 made += self._view.add(frame.frame, reader.run)
         return made
 
+    @override
     def nudge(self) -> None:
-        """See Feed.nudge."""
         self._records.nudge()
 
+    @override
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
         del silent_s
         return ()
 
+    @override
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s."""
         del silent_s
         return None
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from holdfast.api.runs import AssistantSaid, SessionChatCompletion, SessionChatFailed, SessionChatRequest
 from holdfast.folds.rows import RunRow
@@ -17,7 +18,7 @@ from holdfast.server.runs.responses import status_of
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
-from holdfast.server.streams.stream import EventStream
+from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
 from holdfast.server.transport.bodies import checked_session_id, json_answer, parsed, read_body
 from holdfast.server.transport.once import earlier_answer, once_for
@@ -87,7 +88,7 @@ class ChatRoutes:
         return row, headers_of(row, sent)
 
 
-class _Named:
+class _Named(Feed):
     """Frames with an event name in front, as clients of chat streams expect them; a last one says done.
 
     What has no id is told beside the log, to clients that know no other words for it.
@@ -99,8 +100,8 @@ class _Named:
         self._about = {"run_id": row.run_id, "session_id": row.session_id}
         self._message_id = f"msg_{row.run_id.removeprefix('run_')}"
 
+    @override
     async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more."""
         if self._over:
             return None
         frames = await self._feed.more()
@@ -141,14 +142,14 @@ class _Named:
     def _said(self, name: str, /, **fields: Any) -> bytes:
         return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({**self._about, **fields, "event": name}))
 
+    @override
     def nudge(self) -> None:
-        """See Feed.nudge."""
         self._feed.nudge()
 
+    @override
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
         return self._feed.aside(silent_s)
 
+    @override
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s."""
         return self._feed.look_again_s(silent_s)

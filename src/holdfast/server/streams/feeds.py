@@ -1,4 +1,4 @@
-"""What streams are fed with: a run in hermes' words or as journaled, and a whole session."""
+"""Feeds, where event streams get their frames: a run as hermes clients know it or as journaled, a session."""
 
 import asyncio
 from collections import deque
@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from weakref import WeakSet
 
 import msgspec
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
@@ -15,7 +16,7 @@ from holdfast.runner.supervisor import Supervisor
 from holdfast.server.options import Limits
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, SharedFrames
-from holdfast.server.streams.stream import CLOSED, HEARTBEAT
+from holdfast.server.streams.stream import CLOSED, HEARTBEAT, Feed
 
 View: TypeAlias = Literal["hermes", "native"]
 
@@ -23,14 +24,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
-    """What the log does not say of the session's runs that are under way, by run id; may be empty."""
+    """The live lines of the session's active runs by run id; a line may be empty."""
     owner = supervisor.owner(session_id)
     logs = owner.logs if owner else {}
     return {id_: log.live_line() for id_, log in logs.items()}
 
 
 class Live:
-    """Live lines as ephemeral frames: from some seconds of silence on, each time that they change."""
+    """Live lines as ephemeral frames: sent when they change, after some seconds without events."""
 
     def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
         self._lines = lines
@@ -39,7 +40,7 @@ class Live:
         self._shown: Mapping[str, str] = {}
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
+        """The lines that have changed, once the stream has been silent for long enough."""
         if silent_s < self._limits.live_after_s:
             return ()
         lines = self._lines()
@@ -51,14 +52,14 @@ class Live:
         ]
 
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s."""
+        """When to look for changed lines again; None while no run has a line."""
         if not self._lines():
             return None
         return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
 
 
-class RunFeed:
-    """The events of one run as they are journaled, up to its ending; `after` is a cursor of the run, or 0."""
+class RunFeed(Feed):
+    """The events of one run as journaled, up to its ending; `after` is a cursor of the run, or 0."""
 
     def __init__(self, journal: Journal, row: RunRow, *, after: int, live: Live) -> None:
         self._journal = journal
@@ -70,8 +71,8 @@ class RunFeed:
     def _follow(self, after: int) -> Following:
         return self._journal.follow(self._row.session_id, after=after)
 
+    @override
     async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more."""
         if self.is_over:
             return None
         records = await anext(self._records, None)
@@ -87,21 +88,21 @@ class RunFeed:
                     return [*frames, CLOSED]
         return frames
 
+    @override
     def nudge(self) -> None:
-        """See Feed.nudge."""
         self._records.nudge()
 
+    @override
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
         return self._live.aside(silent_s)
 
+    @override
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s."""
         return self._live.look_again_s(silent_s)
 
 
 class HermesFeed(RunFeed):
-    """The same as hermes clients know it, with the frames that the run's readers share."""
+    """A run as hermes clients know it, with the frames that its readers share."""
 
     def __init__(
         self, journal: Journal, row: RunRow, *, after: int, live: Live, frames: SharedFrames | None
@@ -124,7 +125,7 @@ class HermesFeed(RunFeed):
 
 
 class SessionListChanges:
-    """Changes of the session list, numbered; a reader that is too far behind is told to look anew."""
+    """Changes to the session list, numbered; a reader too far behind is told to reload the list."""
 
     KEPT = 256
 
@@ -134,25 +135,25 @@ class SessionListChanges:
         self.listeners: WeakSet[SessionListFeed] = WeakSet()
 
     def listen(self, feed: "SessionListFeed") -> int:
-        """The feed wants to know what changes from now on, for as long as it lives."""
+        """Add a feed for as long as it exists; returns the number of the newest change."""
         self.listeners.add(feed)
         return self.number
 
     def add(self, frame: Frame) -> None:
-        """Something changed."""
+        """Add a change."""
         self.number += 1
         self._frames.append(b"data: %b\n\n" % _encode(frame))
 
     def after(self, number: int) -> Sequence[bytes]:
-        """What changed since the number was the newest."""
+        """The changes after this number."""
         missed = self.number - number
         if missed > len(self._frames):
             return (b"data: %b\n\n" % _encode({"type": "sessions.stale"}),)
         return list(self._frames)[len(self._frames) - missed :] if missed else ()
 
 
-class SessionListFeed:
-    """Changes of the session list alone, for a reader who has no session open."""
+class SessionListFeed(Feed):
+    """Changes to the session list only, for a reader with no open session."""
 
     def __init__(self, list_changes: SessionListChanges) -> None:
         self._changes = list_changes
@@ -160,55 +161,54 @@ class SessionListFeed:
         self._waiter: asyncio.Future[None] | None = None
         self._greeting: tuple[bytes, ...] = (HEARTBEAT,)
 
+    @override
     async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more; there is nothing but what is said aside."""
+        # All frames are asides, so this only waits for a nudge.
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
         return ()
 
+    @override
     def nudge(self) -> None:
-        """See Feed.nudge."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    @override
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
         del silent_s
         frames = [*self._greeting, *self._changes.after(self._seen)]
         self._seen = self._changes.number
         self._greeting = ()
         return frames
 
+    @override
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s; a change pokes the stream.
-
-        Some browsers give an answer to the page only once it has a body, so that something is said at once.
-        """
+        # Some browsers hand over a response only once it has a body, so a greeting is sent at once.
         del silent_s
         return 0.0 if self._greeting else None
 
 
 class SessionFeed(SessionListFeed):
-    """The whole log of a session, gap-free and without end, and beside it changes of the session list."""
+    """The whole log of a session, gap-free and endless, and changes to the session list."""
 
     def __init__(self, records: Following, list_changes: SessionListChanges, *, live: Live) -> None:
         super().__init__(list_changes)
         self._records = records
         self._live = live
 
+    @override
     async def more(self) -> Sequence[bytes] | None:
-        """See Feed.more."""
         records = await anext(self._records, None)
         return None if records is None else [record.frame for record in records]
 
+    @override
     def nudge(self) -> None:
-        """See Feed.nudge."""
         self._records.nudge()
 
+    @override
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """See Feed.aside."""
         return [*super().aside(silent_s), *self._live.aside(silent_s)]
 
+    @override
     def look_again_s(self, silent_s: float) -> float | None:
-        """See Feed.look_again_s."""
         return 0.0 if self._greeting else self._live.look_again_s(silent_s)

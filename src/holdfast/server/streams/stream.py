@@ -33,35 +33,35 @@ class Feed(Protocol):
     """Where a stream's frames come from."""
 
     async def more(self) -> Sequence[bytes] | None:
-        """The next frames, waiting for them, or none of them if nudged; None after the last."""
+        """Wait for the next frames; empty after a nudge, None after the last."""
         ...
 
     def nudge(self) -> None:
-        """Let whoever waits for frames go on without any."""
+        """Let a waiting `more` return without frames."""
         ...
 
     def aside(self, silent_s: float) -> Sequence[bytes]:
-        """Frames without an id that are due after so long a silence; they are not part of the log."""
+        """Frames without an id that are due after this much silence; they aren't part of the log."""
         ...
 
     def look_again_s(self, silent_s: float) -> float | None:
-        """When to ask for asides again; None is not before the stream is poked."""
+        """When to ask for asides again; None: only when the stream is poked."""
         ...
 
 
 class StreamPlace:
-    """A place that a stream is sure of, although it is not open yet."""
+    """A place reserved for a stream that isn't open yet."""
 
     is_handed_over = False
 
     def given_to(self, stream: Stream) -> Stream:
-        """The stream that has the place from here on."""
+        """Hand the place over to the stream."""
         stream.place, self.is_handed_over = self, True
         return stream
 
 
 class Streams:
-    """All open event streams, so that they can be counted and ended together."""
+    """All open event streams: counts them and ends them together."""
 
     def __init__(self) -> None:
         self._open: set[EventStream] = set()
@@ -73,7 +73,7 @@ class Streams:
 
     @contextmanager
     def promise(self, most: int) -> Generator["StreamPlace"]:
-        """Hold a place for a stream while the block makes it; raises a Problem if there is none."""
+        """Reserve a place for a stream while the block creates it; raises a Problem if there is none."""
         self._check_room(most)
         self._promised += 1
         place = StreamPlace()
@@ -85,7 +85,7 @@ class Streams:
 
     def _check_going(self) -> None:
         if self._ending.is_set():
-            text = "The server is going down; come back"
+            text = "The server is shutting down. Try again in a few seconds"
             raise Problem(503, text, code="shutting_down", headers={"Retry-After": "2"})
 
     def _check_room(self, most: int) -> None:
@@ -93,13 +93,13 @@ class Streams:
         if len(self._open) + self._promised >= most:
             raise Problem(
                 429,
-                f"{most} event streams are open, the most that are served at once",
+                f"The limit of {most} open event streams is reached. Close one, or try again later",
                 code="too_many_streams",
                 headers={"Retry-After": "5"},
             )
 
     def add(self, stream: "EventStream", *, most: int) -> None:
-        """One more reader; raises a Problem if there is no room for it, or no tomorrow."""
+        """Add an open stream; raises a Problem if there are too many, or if the server is shutting down."""
         if stream.place is not None:
             self._promised -= 1
             self._check_going()
@@ -108,23 +108,23 @@ class Streams:
         self._open.add(stream)
 
     def remove(self, stream: "EventStream") -> None:
-        """The reader is gone."""
+        """Remove a stream whose reader is gone."""
         self._open.discard(stream)
 
     def poke(self, feeds: Container[Feed]) -> None:
-        """Let the streams of these feeds look whether there is something to say aside."""
+        """Make the streams of these feeds check for asides."""
         for stream in self._open:
             if stream.feed in feeds:
                 stream.poke()
 
     def end_where(self, is_over: Callable[[Scope], bool]) -> None:
-        """End the streams of these requests: whoever made them may not read any more."""
+        """End the streams of these requests: their callers no longer have access."""
         for stream in self._open:
             if is_over(stream.scope):
                 stream.end()
 
     async def until_end(self) -> None:
-        """Wait until the server is going."""
+        """Wait until the server shuts down."""
         await self._ending.wait()
 
     @property
