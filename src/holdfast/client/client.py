@@ -284,7 +284,9 @@ class Client:
         try:
             return decoded(body, kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadAnswer(f"{asked.method} {asked.path} was not answered by a Holdfast: {error}") from error
+            raise BadAnswer(
+                f"{asked.method} {asked.path} wasn't answered by a Holdfast server: {error}"
+            ) from error
 
 
 def _once() -> str:

@@ -41,5 +41,5 @@ def refusal(status: int, body: bytes, *, retry_after: str) -> Refused:
     try:
         error = msgspec.json.decode(body, type=ErrorEnvelope).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        error = ErrorDetail(message=f"HTTP status {status} without a reason", code="no_envelope")
+        error = ErrorDetail(message=f"HTTP status {status}, with no error message", code="no_envelope")
     return Refused(status, error, retry_after_s=min(wait_s, 60.0))

@@ -119,7 +119,7 @@ class RetryingHttp:
                     raise refusal(answer.status, await _body(answer), retry_after=retry_after)
                 yield answer
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-            raise Unreachable(address.url, "an address begins with http:// or https://") from error
+            raise Unreachable(address.url, "the address must begin with http:// or https://") from error
         except BROKEN:
             self._address = None  # it may have moved: the next try asks where it is
             raise
@@ -152,14 +152,14 @@ def _encoded(body: Any) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as error:
-        text = "The text holds half a character (a lone surrogate), which cannot be sent"
+        text = "The text has half a character (a lone surrogate), so it can't be sent"
         raise Refused(HTTPStatus.BAD_REQUEST, ErrorDetail(message=text, code="invalid_json")) from error
 
 
 def told(error: Exception) -> str:
     """An exception of a connection in a few words."""
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return "it didn't answer in time"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return error.os_error.strerror or "no such host"
     if isinstance(error, aiohttp.ClientSSLError):

@@ -150,7 +150,7 @@ async def _connection(
                 yield None
                 return
             if answer.content_type != EVENTS:
-                raise BadAnswer(f"{asked.path} was not answered by a Holdfast: {answer.content_type}")
+                raise BadAnswer(f"{asked.path} wasn't answered by a Holdfast server: {answer.content_type}")
             yield _Opened(answer.headers.get(EPOCH_HEADER, ""))
             parser = FrameParser()
             async for piece in answer.content.iter_any():
@@ -203,11 +203,11 @@ def _event(frame: StreamFrame) -> AnyEvent:
     try:
         return decode(frame.data, where=f"frame {frame.id}")
     except UnreadableEvent as error:
-        raise BadAnswer(f"the server sent an event that this version does not know: {error}") from error
+        raise BadAnswer(f"the server sent an event that this version doesn't know: {error}") from error
 
 
 def _decoded(data: bytes, kind: type[Any]) -> Any:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise BadAnswer(f"the server sent a frame that is no JSON object: {error}") from error
+        raise BadAnswer(f"the server sent a frame that isn't a JSON object: {error}") from error

@@ -25,7 +25,7 @@ class BlobRoutes:
         limits = self._deps.limits
         data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
         if not data:
-            raise bad_request("The body is empty: send the bytes of the file", code="empty_blob")
+            raise bad_request("The body is empty. Send the bytes of the file", code="empty_blob")
         name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
         return json_answer(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)
@@ -36,7 +36,7 @@ class BlobRoutes:
         is_name = len(name) == NAME_CHARS and name.isascii() and name.isalnum()
         data = await self._deps.store.blob(name) if is_name else None
         if data is None:
-            raise Problem(404, "There is no such blob", code="blob_not_found", param="blob")
+            raise Problem(404, "There's no blob with this name", code="blob_not_found", param="blob")
         media_type = request.query_params.get("media_type", "")
         headers = {"Cache-Control": "private, max-age=31536000, immutable", "ETag": f'"{name}"'}
         if has_already(request, headers["ETag"]):

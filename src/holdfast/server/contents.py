@@ -70,7 +70,7 @@ async def keep_attached(
         if not _BLOB.fullmatch(name) or not await blobs.keep_blob(name):
             raise Problem(
                 400,
-                f"There is no blob {name[:80]!r}; upload it with POST /api/blobs first",
+                f"There's no blob {name[:80]!r}; upload it with POST /api/blobs first",
                 code="blob_not_found",
                 param=param,
             )
@@ -125,7 +125,7 @@ def _inline(url: object, param: str, attached: Attached) -> tuple[str, str]:
     except (binascii.Error, ValueError) as error:
         raise bad_request(f"Invalid '{param}': {error}", param=param) from None
     if not data:
-        raise bad_request(f"Invalid '{param}': it holds no bytes", param=param)
+        raise bad_request(f"Invalid '{param}': it's empty", param=param)
     name = sha256(data).hexdigest()
     attached[name] = data
     return found["kind"].lower(), name

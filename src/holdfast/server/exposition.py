@@ -24,14 +24,12 @@ def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> byt
     class Collected:
         def collect(self) -> Iterator[Metric]:
             about = {"version": __version__, "python": platform.python_version()}
-            yield InfoMetricFamily(f"{_PREFIX}build", "What runs here.", value=about)
+            yield InfoMetricFamily(f"{_PREFIX}build", "The Holdfast version.", value=about)
             for name, (words, value) in gauges.items():
                 yield GaugeMetricFamily(_PREFIX + name, words, value=value)
             yield from _runs(metrics)
             yield from _models(metrics)
-            yield _histogram(
-                "commit_seconds", "From handing events in to having them on disk.", metrics.commit_s
-            )
+            yield _histogram("commit_seconds", "Time until events are on disk.", metrics.commit_s)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected())
@@ -40,19 +38,17 @@ def exposition(metrics: Metrics, gauges: Mapping[str, tuple[str, float]]) -> byt
 
 
 def _runs(metrics: Metrics) -> Iterator[Metric]:
+    yield CounterMetricFamily(f"{_PREFIX}runs_started", "Runs that got a slot.", value=metrics.runs_started)
     yield CounterMetricFamily(
-        f"{_PREFIX}runs_started", "Runs that got their slot.", value=metrics.runs_started
+        f"{_PREFIX}runs_resumed", "Runs that continued after a restart.", value=metrics.runs_resumed
     )
-    yield CounterMetricFamily(
-        f"{_PREFIX}runs_resumed", "Runs that went on after a restart.", value=metrics.runs_resumed
-    )
-    ended = CounterMetricFamily(f"{_PREFIX}runs_ended", "Runs by how they ended.", labels=["outcome"])
+    ended = CounterMetricFamily(f"{_PREFIX}runs_ended", "Ended runs, by outcome.", labels=["outcome"])
     for outcome, count in list(metrics.runs_ended.items()):
         ended.add_metric([outcome], count)
     yield ended
-    yield GaugeMetricFamily(f"{_PREFIX}runs_active", "Runs under way.", value=len(metrics.runs_active))
-    yield GaugeMetricFamily(f"{_PREFIX}runs_queued", "Runs that wait.", value=len(metrics.runs_queued))
-    tools = CounterMetricFamily(f"{_PREFIX}tool_calls", "Tool calls by how they ended.", labels=["ending"])
+    yield GaugeMetricFamily(f"{_PREFIX}runs_active", "Active runs.", value=len(metrics.runs_active))
+    yield GaugeMetricFamily(f"{_PREFIX}runs_queued", "Waiting runs.", value=len(metrics.runs_queued))
+    tools = CounterMetricFamily(f"{_PREFIX}tool_calls", "Tool calls, by how they ended.", labels=["ending"])
     for ending, count in list(metrics.tools.items()):
         tools.add_metric([ending], count)
     yield tools
@@ -60,15 +56,17 @@ def _runs(metrics: Metrics) -> Iterator[Metric]:
 
 def _models(metrics: Metrics) -> Iterator[Metric]:
     for name, words, label, counts in (
-        ("model_attempts", "Connections to models by why they closed.", "close_reason", metrics.attempts),
-        ("model_failures", "Failed connections by what went wrong.", "kind", metrics.failures),
-        ("tokens", "Tokens that calls used.", "direction", metrics.tokens),
+        ("model_attempts", "Connections to models, by why they closed.", "close_reason", metrics.attempts),
+        ("model_failures", "Failed connections to models, by what went wrong.", "kind", metrics.failures),
+        ("tokens", "Tokens used by model calls.", "direction", metrics.tokens),
     ):
         family = CounterMetricFamily(_PREFIX + name, words, labels=["target", label])
         for labels, count in list(counts.items()):
             family.add_metric(labels, count)
         yield family
-    cost = CounterMetricFamily(f"{_PREFIX}cost_usd", "What calls cost, where it is known.", labels=["target"])
+    cost = CounterMetricFamily(
+        f"{_PREFIX}cost_usd", "Cost of model calls, where it's known.", labels=["target"]
+    )
     for target, spent in list(metrics.cost_usd.items()):
         cost.add_metric([target], spent)
     yield cost

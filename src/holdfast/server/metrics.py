@@ -34,16 +34,19 @@ class MetricsRoutes:
         deps = self._deps
         lag = deps.supervisor.lag
         return {
-            "active_sessions": ("Sessions that have something to run.", deps.supervisor.active),
-            "waiting_sessions": ("Of these, those that wait for a slot.", deps.supervisor.waiting),
-            "open_streams": ("Event streams that clients have open.", len(deps.streams)),
+            "active_sessions": ("Sessions with something to run.", deps.supervisor.active),
+            "waiting_sessions": ("Sessions that wait for a slot.", deps.supervisor.waiting),
+            "open_streams": ("Open event streams.", len(deps.streams)),
             "open_asks": (
-                "Approvals and questions that wait for a person.",
+                "Approvals and questions waiting for a person.",
                 len(await deps.store.open_asks()),
             ),
-            "event_loop_lag_seconds": ("How late the event loop was at the last look.", lag.last_s),
-            "event_loop_lag_worst_seconds": ("The longest hold-up of the last minute.", lag.worst_s),
-            "event_loop_tasks": ("Tasks that exist in the event loop.", len(asyncio.all_tasks())),
+            "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),
+            "event_loop_lag_worst_seconds": (
+                "The longest delay of the event loop in the last minute.",
+                lag.worst_s,
+            ),
+            "event_loop_tasks": ("Tasks in the event loop.", len(asyncio.all_tasks())),
         }
 
 

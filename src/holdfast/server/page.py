@@ -102,7 +102,7 @@ class PageRoutes:
             name = INDEX
         file = self._files.get(name)
         if file is None:
-            raise _not_built() if name == INDEX else Problem(404, "There is no such route", code="not_found")
+            raise _not_built() if name == INDEX else Problem(404, "There's no such route", code="not_found")
         if request.method not in _METHODS:
             raise HTTPException(405, headers={"Allow": ", ".join(_METHODS)})
         if has_already(request, file.headers["ETag"]):
@@ -120,5 +120,7 @@ def _is_place(name: str) -> bool:
 
 def _not_built() -> Problem:
     return Problem(
-        404, "This installation holds no page; the API works. Build it: scripts/setup run", code="no_page"
+        404,
+        "This installation has no web page; the API works. To build the page, run scripts/setup",
+        code="no_page",
     )

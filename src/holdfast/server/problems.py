@@ -20,8 +20,8 @@ _TYPES = {
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
 }
 _SENTENCES = {
-    HTTPStatus.NOT_FOUND: "There is no such route",
-    HTTPStatus.METHOD_NOT_ALLOWED: "The route does not take this method",
+    HTTPStatus.NOT_FOUND: "There's no such route",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This route doesn't support this method",
 }
 
 
@@ -91,7 +91,7 @@ def problem_of(error: Exception) -> Problem:
         case StoreOverloaded():
             return Problem(
                 503,
-                "More is being written than the store can take; try again",
+                "The store can't keep up with writes right now. Try again",
                 code="store_overloaded",
                 headers={"Retry-After": "1"},
             )
@@ -99,16 +99,20 @@ def problem_of(error: Exception) -> Problem:
             return Problem(404, f"Session not found: {error}", code="session_not_found", param="session_id")
         case StoreDamaged():
             _log.error("the store failed a request: %s", error)
-            text = f"What was stored cannot be read: {error}. `holdfast doctor` says what to do"
+            text = f"Stored data can't be read: {error}. Run `holdfast doctor` to see what to do"
             return Problem(500, text, code="store_damaged")
         case JournalError():
             _log.error("the store failed a request: %s", error)
             return Problem(
                 503,
-                f"The store cannot be used now: {error}",
+                f"The store is unavailable: {error}",
                 code="store_unavailable",
                 headers={"Retry-After": "2"},
             )
         case _:
-            _log.error("a request met a bug of ours", exc_info=error)
-            return Problem(500, "Holdfast itself failed; its log says how.", code="internal_error")
+            _log.error("a request failed because of a bug in Holdfast", exc_info=error)
+            return Problem(
+                500,
+                "Holdfast failed because of a bug. The server's log has the details.",
+                code="internal_error",
+            )

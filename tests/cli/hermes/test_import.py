@@ -150,8 +150,8 @@ def test_what_cannot_be_read_or_taken_is_said(home: Path, capsys: pytest.Capture
     assert import_hermes(None, {}, how="do") == 0
     out = capsys.readouterr().out
     assert "1 sessions imported" in out
-    assert "state.db: cannot be read" in out
-    assert "bad.json: cannot be read" in out
+    assert "state.db: can't read the file" in out
+    assert "bad.json: can't read the file" in out
     assert "1 sessions that have an id that Holdfast can't use" in out
 
 

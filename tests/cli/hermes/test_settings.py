@@ -195,7 +195,7 @@ def test_an_address_tells_what_is_spoken_there(
             "model: {default: m, base_url: 'http://h', api_key: '${GONE}'}\n",
             "GONE, which .env doesn't contain",
         ),
-        ("a: [\n", "cannot be read"),
+        ("a: [\n", "can't read the file"),
     ],
 )
 def test_what_cannot_be_taken_is_said_in_words_that_help(home: Path, config: str, words: str) -> None:
@@ -302,4 +302,4 @@ def test_settings_that_are_no_file_keep_nobody_waiting(tmp_path: Path, name: str
     """P3."""
     os.mkfifo(tmp_path / name)
     taken = read_settings(tmp_path)
-    assert f"{tmp_path / name}: cannot be read: it is not a regular file" in taken.problems
+    assert f"{tmp_path / name}: can't read the file: it is not a regular file" in taken.problems

@@ -95,7 +95,7 @@ SCRIPTS: Mapping[str, Callable[[Pace, int], Script]] = MappingProxyType(
         DROP.said: _first_then(lambda pace: [SayWords(HALF, pace.word_s), Drop()], WHOLE),
         LIMIT.said: _first_then(lambda pace: [rate_limited_s(pace.limit_s)], WHOLE),
         STOP.said: lambda pace, _: [
-            SayWords("I start a program that takes an hour.", pace.word_s),
+            SayWords("I'll start a program that takes an hour.", pace.word_s),
             CallTool("shell", {"command": f"sleep {CHILD_S}"}),
         ],
         # Slowly at first, so that the kill surely comes in the middle.

@@ -54,7 +54,7 @@ class Screen:
 
     def opening(self) -> None:
         """What is going to happen."""
-        self._line(Text("Holdfast demo: what goes wrong, and what you see of it", style="bold"))
+        self._line(Text("Holdfast demo: what can go wrong, and what you see of it", style="bold"))
         self._line(
             "A misbehaving model server and a real Holdfast server now run in a temporary directory. Nothing"
         )
@@ -127,7 +127,7 @@ class Screen:
 
     def wrong(self, what: str) -> None:
         """The tour did not see what it promised to show."""
-        self._line(Text(f"This should not have happened: {what}", style="bold red"))
+        self._line(Text(f"This shouldn't have happened: {what}", style="bold red"))
 
     def closing(self, took_s: float) -> None:
         """Where to go from here."""

@@ -54,7 +54,7 @@ class TourServer:
     @property
     def pid(self) -> int:
         """The process that serves now."""
-        assert self._process is not None, "the server was not started"
+        assert self._process is not None, "the server wasn't started"
         return self._process.pid
 
     async def start(self) -> None:
@@ -73,7 +73,7 @@ class TourServer:
 
     async def where(self) -> Address:
         """Where it listens, as it says in the directory's lock; see client.Where."""
-        assert self._process is not None, "the server was not started"
+        assert self._process is not None, "the server wasn't started"
         try:
             async with asyncio.timeout(START_S):
                 while True:
@@ -84,7 +84,7 @@ class TourServer:
                         raise NotServing(await self._last_words())
                     await asyncio.sleep(LOOK_S)
         except TimeoutError as error:
-            raise NotServing(f"it did not start within {START_S:g} s") from error
+            raise NotServing(f"it didn't start within {START_S:g} s") from error
 
     async def _last_words(self) -> str:
         assert self._process is not None
@@ -93,7 +93,7 @@ class TourServer:
 
     async def kill(self) -> None:
         """End it as a crash would: signal 9."""
-        assert self._process is not None, "the server was not started"
+        assert self._process is not None, "the server wasn't started"
         self._process.kill()
         await self._process.communicate()
 

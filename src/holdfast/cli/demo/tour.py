@@ -141,7 +141,7 @@ async def _stopped(stage: DemoStage, act: acts.Act) -> None:
     stage.screen.timeline(seen)
     ended = seen[-1].event
     if not isinstance(ended, e.RunEnded) or ended.outcome != "cancelled" or left:
-        raise NotAsPromised(f"the run ended so: {ended}; still there: {left}")
+        raise NotAsPromised(f"the run ended like this: {ended}; still there: {left}")
     asked_ms = next(one.event.at_ms for one in seen if isinstance(one.event, e.StopRequested))
     gone = "once the program was gone" if running else "once it was true"
     ours = f"said “cancelled” {ended.at_ms - asked_ms} ms after the stop, and only {gone}."

@@ -30,7 +30,7 @@ CLOCK_MIN_MS = 1_767_225_600_000  # this program did not exist before 2026
 
 
 def versions() -> DoctorFinding:
-    """What runs here."""
+    """The Holdfast version."""
     facts = {
         "holdfast": __version__,
         "python": platform.python_version(),

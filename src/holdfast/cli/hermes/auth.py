@@ -78,7 +78,7 @@ def _document(path: Path, stored: StoredKeys) -> Mapping[str, object]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        stored.problems.append(f"{path}: cannot be read: {error}")
+        stored.problems.append(f"{path}: can't read the file: {error}")
         return {}
     found = json_of(text.removeprefix("\ufeff"))
     table = table_of(found)

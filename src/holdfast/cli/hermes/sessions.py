@@ -30,7 +30,7 @@ class HermesSessions:
         found = dict(self._problems)
         for folder in self._pages:
             found |= folder.problems
-        return [f"{path}: cannot be read: {error}" for path, error in found.items()]
+        return [f"{path}: can't read the file: {error}" for path, error in found.items()]
 
     def read(self) -> Iterator[HermesSession]:
         """Each conversation once: where both stores have it, the one with more in it."""

@@ -156,7 +156,7 @@ def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        taken.problems.append(f"{path}: cannot be read: {error}")
+        taken.problems.append(f"{path}: can't read the file: {error}")
         return {}
     found: dict[str, str] = {}
     for line in text.splitlines():
@@ -186,7 +186,7 @@ def _config(path: Path, taken: TakenSettings) -> Table:
         return {}
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         first = str(error).partition("\n")[0]
-        taken.problems.append(f"{path}: cannot be read: {first}")
+        taken.problems.append(f"{path}: can't read the file: {first}")
         return {}
     return _table(found)
 

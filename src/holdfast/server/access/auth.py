@@ -13,7 +13,7 @@ from holdfast.interfaces.journal import Notes
 from holdfast.server.access.keys import AddedKeys, digest_of
 from holdfast.server.options import ApiKey
 
-OPEN = "open"  # the name under which everyone is known where there are no keys
+OPEN = "open"  # everyone's name on a server without keys
 _COOKIE = "holdfast_sign_in"
 _PREFIX = "sign_in:"
 SIGN_INS_MAX = 1000
@@ -27,15 +27,15 @@ class _SignIn(msgspec.Struct, frozen=True):
 
     key: str
     expires_at_ms: int
-    secret: str = ""  # tells the key's secret from a later one under the same name
-    page: str = ""  # the hash of the page's secret; without one the cookie opens nothing
+    secret: str = ""  # distinguishes the key's secret from a later one with the same name
+    page: str = ""  # the hash of the page's secret; without it the cookie is useless
 
 
 @dataclass(frozen=True, slots=True)
 class BrowserSecrets:
-    """What a browser gets: a cookie, and a secret that only pages of this very origin can read.
+    """What a browser gets: a cookie, and a secret that only pages of this origin can read.
 
-    A browser sends a cookie to every port of the host, so whatever listens there has it too.
+    A browser sends a cookie to every port of the host, so every server on that host sees it.
     """
 
     name: str
@@ -49,7 +49,7 @@ class BrowserSecrets:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A sign-in link that was handed out and not used."""
+    """A sign-in link that hasn't been used yet."""
 
     key: str
     expires_at_ms: int
@@ -61,11 +61,11 @@ class KeyRing:
     def __init__(self, keys: Iterable[ApiKey] | None, added: AddedKeys) -> None:
         self.added = added
         self._configured: list[tuple[str, bytes]] | None = None
-        self.made: frozenset[str] = frozenset()  # of those, the names of which no configuration knows
+        self.made: frozenset[str] = frozenset()  # those that aren't in the configuration
         self.replace(keys)
 
     def replace(self, keys: Iterable[ApiKey] | None) -> None:
-        """Other keys from now on: a revoked one opens nothing, nor does what was signed in with it."""
+        """Use other keys from now on; a revoked key stops working, and so do its sign-ins."""
         given = None if keys is None else list(keys)
         self._configured = None if given is None else [(key.name, digest_of(key.secret)) for key in given]
         self.made = frozenset(key.name for key in given or () if key.source == "made")
@@ -77,27 +77,27 @@ class KeyRing:
 
     @property
     def configured(self) -> list[str]:
-        """The names of those that the server was started with, which it cannot revoke."""
+        """The names of the keys from the configuration, which the server can't revoke."""
         return [name for name, _ in self._configured or ()]
 
     def holds(self, name: str, secret: str) -> bool:
-        """Whether the key of this name is still good, and still the one with this mark."""
+        """Whether the key with this name is still valid and still has this mark."""
         return self.is_open or any(known == name and _mark(it) == secret for known, it in self._all())
 
     def mark_of(self, name: str) -> str:
-        """What tells the secret of this name from any other; empty if there is no such key."""
+        """A mark that changes with the key's secret; empty if there's no such key."""
         return next((_mark(digest) for known, digest in self._all() if known == name), "")
 
     def scopes_of(self, name: str) -> frozenset[Scope]:
-        """What the key of this name may do; whoever can configure the server may do everything."""
+        """What the key with this name may do; configured keys may do everything."""
         if self.is_open or name in self.configured:
             return frozenset(SCOPES)
         return self.added.scopes_of(name)
 
     def name_of(self, secret: str) -> str | None:
-        """Whose key it is; every key is compared, in constant time."""
+        """The name of this key; compares every key in constant time."""
         if not secret:
-            return None  # whatever is kept by mistake, no key is empty
+            return None  # an empty key never matches, even if one was stored by mistake
         given, found = digest_of(secret), None
         for name, known in self._all():
             if hmac.compare_digest(given, known):
@@ -111,12 +111,12 @@ class KeyRing:
 
 
 def _mark(digest: bytes) -> str:
-    """A hash of the hash: it goes into notes of browsers, which are no place for what opens a key."""
+    """A hash of the hash, because it's stored with sign-ins, where the key's own hash doesn't belong."""
     return digest_of(digest.hex()).hex()[:32]
 
 
 class SignIns:
-    """Browsers that are signed in, kept as notes so that a restart signs nobody out."""
+    """Signed-in browsers, stored as notes so that a restart signs nobody out."""
 
     def __init__(self, notes: Notes, clock: Clock, keys: KeyRing) -> None:
         self._notes = notes
@@ -126,12 +126,12 @@ class SignIns:
         self._links: dict[bytes, _Link] = {}
 
     async def load(self) -> None:
-        """Remember those of an earlier process."""
+        """Load the sign-ins of an earlier process."""
         for key, raw in (await self._notes.notes(_PREFIX)).items():
             self._known[bytes.fromhex(key.removeprefix(_PREFIX))] = msgspec.json.decode(raw, type=_SignIn)
 
     def new_link(self, key_name: str) -> str:
-        """The token of a link that signs in once on behalf of a key, for ten minutes at most."""
+        """A token for a link that signs in once with a key's rights, within ten minutes."""
         token = secrets.token_urlsafe(32)
         self._links[digest_of(token)] = _Link(key_name, self._clock.now_ms() + LINK_MS)
         while len(self._links) > LINKS_MAX:
@@ -139,7 +139,7 @@ class SignIns:
         return token
 
     async def sign_in_by_link(self, token: str) -> BrowserSecrets | None:
-        """Sign in, if the link is good; where the store takes no writes now, it stays good."""
+        """Sign in if the link is valid; it stays valid if the store can't take writes right now."""
         digest = digest_of(token)
         link = self._links.pop(digest, None)
         if link is None or link.expires_at_ms <= self._clock.now_ms() or not self._keys.mark_of(link.key):
@@ -151,7 +151,7 @@ class SignIns:
             raise
 
     async def sign_in(self, key_name: str) -> BrowserSecrets:
-        """A browser comes in; this is on disk before the browser hears of it."""
+        """Sign a browser in; the sign-in is on disk before the browser gets its secrets."""
         made = BrowserSecrets(key_name, secrets.token_urlsafe(32), secrets.token_urlsafe(32))
         expires_at_ms = self._clock.now_ms() + SIGNED_IN_FOR_MS
         page = digest_of(made.page).hex()
@@ -163,23 +163,23 @@ class SignIns:
         return made
 
     async def sign_out(self, cookie: str) -> None:
-        """The cookie opens nothing any more."""
+        """Sign out: the cookie stops working."""
         await self._forget(digest_of(cookie))
 
     def name_of(self, cookie: str, page: str) -> str | None:
-        """Whose cookie it is, if it is good and comes with its page's secret."""
+        """The key name of a valid cookie that comes with its page's secret."""
         known = self._good(cookie)
         if known is None or not known.page:
             return None
         return known.key if hmac.compare_digest(known.page, digest_of(page).hex()) else None
 
     def owner_of(self, cookie: str) -> str | None:
-        """Whose cookie it is, if it is good; enough only where something else was checked beside it."""
+        """The key name of a valid cookie; call it only after another check: a cookie alone isn't enough."""
         known = self._good(cookie)
         return None if known is None or not known.page else known.key
 
     def _good(self, cookie: str) -> _SignIn | None:
-        """Only the hash of the cookie is looked up, so its bytes leak no time."""
+        """Looks up only the cookie's hash, so timing reveals nothing about its bytes."""
         known = self._known.get(digest_of(cookie))
         if known is None or known.expires_at_ms <= self._clock.now_ms():
             return None
@@ -194,19 +194,19 @@ class SignIns:
 
     async def _forget(self, name: bytes) -> None:
         if name in self._known:
-            # On disk first: what a refusing store still knows, a second try must find.
+            # On disk first: if the store refuses, a second try must still find it.
             await self._notes.drop_note(_PREFIX + name.hex())
             self._known.pop(name, None)
 
 
 def cookie_name(host: str) -> str:
-    """What the cookie is called at this address: two servers on one host must not share it."""
+    """The cookie's name at this address; two servers on one host must not share a cookie."""
     port = host.rpartition(":")[2]
     return f"{_COOKIE}_{port}" if port.isascii() and port.isdigit() else _COOKIE
 
 
 def cookie_in(header: str, name: str) -> str:
-    """The cookie of this name in a Cookie header, or nothing."""
+    """The cookie with this name in a Cookie header; empty if there's none."""
     for pair in header.split(";"):
         found, _, value = pair.strip().partition("=")
         if found == name:

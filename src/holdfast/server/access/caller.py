@@ -1,4 +1,4 @@
-"""Who calls and what they may do, as the outermost layer leaves it in the ASGI scope of a request."""
+"""Who makes a request and what they may do, as the middleware stores it in the ASGI scope."""
 
 from starlette.types import Scope as AsgiScope
 
@@ -8,14 +8,14 @@ from holdfast.server.problems import Problem
 
 KEY_NAME = "holdfast.key_name"  # never the key itself
 KEY_SCOPES = "holdfast.scopes"
-SIGN_IN = "holdfast.sign_in"  # the cookie that let the request in, if one did
-BY_TICKET = "holdfast.by_ticket"  # whether a ticket did
+SIGN_IN = "holdfast.sign_in"  # the cookie that authenticated the request, if any
+BY_TICKET = "holdfast.by_ticket"  # whether a ticket authenticated it
 
 
 def check_may_call(operation: Operation, asked: AsgiScope) -> None:
-    """Raise a Problem unless the caller may do this; nothing of the request has been read before."""
+    """Raise a Problem unless the caller may do this; called before anything of the request is read."""
     if asked.get(BY_TICKET) and not operation.by_ticket:
-        raise Problem(403, "Tickets are for images and downloads alone", code="no_ticket_taken")
+        raise Problem(403, "Tickets work only for images and downloads", code="no_ticket_taken")
     held: frozenset[Scope] = asked.get(KEY_SCOPES, frozenset())
     needed = operation.scopes
     if not needed or not held.isdisjoint(needed):

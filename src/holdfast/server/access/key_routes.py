@@ -1,4 +1,4 @@
-"""Named keys over HTTP: who has one, one more, one less."""
+"""Named keys over HTTP: list, add and revoke them."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -17,7 +17,7 @@ from holdfast.server.transport.bodies import decoded, json_answer
 
 
 class KeyRoutes:
-    """What the routes under /api/keys do; no answer but the one that makes a key holds a secret."""
+    """The routes under /api/keys; only the response that creates a key contains its secret."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -49,7 +49,7 @@ class KeyRoutes:
         if not scopes:
             raise bad_request(f"'scopes' must name at least one of {', '.join(SCOPES)}", param="scopes")
         if deps.keys.is_open:
-            raise Problem(409, "This server is open to everyone: it needs no keys", code="no_keys_needed")
+            raise Problem(409, "This server is open to everyone, so it needs no keys", code="no_keys_needed")
         if len(self._added.list()) >= KEYS_MAX:
             raise too_many(
                 f"There are {KEYS_MAX} keys; revoke one first", code="too_many_keys", retry_after_s=60
@@ -60,7 +60,7 @@ class KeyRoutes:
             secret = await self._added.add(name, scopes)
         except KeyExists:
             raise _exists() from None
-        # One that was revoked meanwhile is not there any more.
+        # A key that was revoked meanwhile is gone.
         known_ms = (key.created_ms for key in self._added.list() if key.name == name)
         created_ms = next(known_ms, deps.clock.now_ms())
         shown = _shown(name, "added", created_ms=created_ms, scopes=scopes)
@@ -72,12 +72,12 @@ class KeyRoutes:
         name: str = request.path_params["name"]
         if not await self._revoked(name):
             if name in self._deps.keys.made:
-                why = "This key is the file api-key of the data directory; delete it and restart for another"
+                why = "This key is in the data directory. To replace it, delete the file api-key and restart"
                 raise Problem(409, why, code="key_configured", param="name")
             if name in self._deps.keys.configured:
-                why = "This key is in the configuration; remove it there and restart"
+                why = "This key is in the configuration. Remove it there, then restart"
                 raise Problem(409, why, code="key_configured", param="name")
-            raise Problem(404, "There is no key of this name", code="key_not_found", param="name")
+            raise Problem(404, "There's no key with this name", code="key_not_found", param="name")
         return json_answer(KeyRevoked(name=name, deleted=True))
 
     async def _revoked(self, name: str) -> bool:
@@ -85,7 +85,7 @@ class KeyRoutes:
             return await self._added.revoke(name)
         finally:
             if not self._deps.keys.is_open and not self._deps.keys.mark_of(name):
-                # It opens nothing, saved or not; who reads came in by it, or by signing in with it.
+                # The key no longer works, saved or not, so streams that it or its sign-ins opened end.
                 self._deps.streams.end_where(lambda scope: scope.get(KEY_NAME) == name)
 
 
@@ -107,4 +107,4 @@ def _shown(
 
 
 def _exists() -> Problem:
-    return Problem(409, "There is a key of this name already", code="key_exists", param="name")
+    return Problem(409, "A key with this name already exists", code="key_exists", param="name")

@@ -1,4 +1,4 @@
-"""Keys that people add and revoke while the server runs: kept as hashes in notes, obeyed at once."""
+"""Keys that are added and revoked while the server runs: stored as hashes in notes, effective at once."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _PREFIX = "api_key:"
 
 
 class AddedKey(msgspec.Struct, frozen=True):
-    """A key that was added; its secret was shown once and is not kept."""
+    """A key that was added; its secret was shown once and isn't stored."""
 
     name: str
     created_ms: int
@@ -25,16 +25,16 @@ class AddedKey(msgspec.Struct, frozen=True):
 
 
 class KeyExists(Exception):
-    """There is a key of this name already."""
+    """A key with this name already exists."""
 
 
 def digest_of(secret: str) -> bytes:
-    """What is kept of a secret: it tells whether another one is the same, and nothing else."""
+    """The hash that is stored instead of a secret."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 
 def is_key_name(name: str) -> bool:
-    """Whether a key can be called so, in a list and in a URL."""
+    """Whether this can be a key's name, in a list and in a URL."""
     return (
         0 < len(name) <= NAME_CHARS_MAX
         and name.isprintable()
@@ -45,34 +45,34 @@ def is_key_name(name: str) -> bool:
 
 
 class AddedKeys:
-    """The added keys, by name; also for a command that works on the store while no server does."""
+    """The added keys by name; commands use it too while no server runs."""
 
     def __init__(self, notes: Notes, clock: Clock) -> None:
         self._notes = notes
         self._clock = clock
         self._keys: dict[str, AddedKey] = {}
-        self._revoked: set[str] = set()  # names that open nothing, but whose notes are still on disk
+        self._revoked: set[str] = set()  # revoked keys whose notes are still on disk
 
     async def load(self) -> None:
-        """Remember what an earlier process knew."""
+        """Load the keys of an earlier process."""
         found = (await self._notes.notes(_PREFIX)).values()
         self._keys = {key.name: key for key in (msgspec.json.decode(raw, type=AddedKey) for raw in found)}
 
     def list(self) -> list[AddedKey]:
-        """All of them, the oldest first."""
+        """All keys, oldest first."""
         return sorted(self._keys.values(), key=lambda key: (key.created_ms, key.name))
 
     def digests(self) -> Iterator[tuple[str, bytes]]:
-        """Names and what their secrets must hash to."""
+        """The hash of each key's secret, by name."""
         return ((key.name, bytes.fromhex(key.digest)) for key in self._keys.values())
 
     def scopes_of(self, name: str) -> frozenset[Scope]:
-        """What the key of this name may do; a scope that this version does not know opens nothing."""
+        """What the key of this name may do; scopes that this version doesn't know are ignored."""
         key = self._keys.get(name)
         return frozenset(one for one in SCOPES if key is not None and one in key.scopes)
 
     async def add(self, name: str, scopes: Sequence[Scope] = SCOPES) -> str:
-        """A new secret, which opens the server once it is on disk; raises KeyExists."""
+        """Add a key and return its secret, which works once it's on disk; raises KeyExists."""
         assert is_key_name(name), "names are checked where they come in"
         assert scopes, "a key that may do nothing is a mistake"
         if name in self._keys:
@@ -80,7 +80,7 @@ class AddedKeys:
         secret = f"hf-{secrets.token_urlsafe(32)}"
         kept = tuple(one for one in SCOPES if one in scopes)
         key = AddedKey(name, self._clock.now_ms(), digest_of(secret).hex(), kept)
-        self._keys[name] = key  # before the wait, so that of two requests one has the name
+        self._keys[name] = key  # before the wait, so that only one of two requests gets the name
         try:
             await self._notes.put_note(_PREFIX + name, msgspec.json.encode(key))
         except BaseException:
@@ -90,16 +90,16 @@ class AddedKeys:
         if name in self._keys:
             self._revoked.discard(name)
         else:
-            # Revoked meanwhile: the note may have come after its removal.
+            # Revoked meanwhile: the note may have been written after its removal.
             self._revoked.add(name)
             await self.revoke(name)
         return secret
 
     async def revoke(self, name: str) -> bool:
-        """The key opens nothing from now on, nor after a restart; False if there is none of this name."""
+        """Revoke the key for good; False if there's none with this name."""
         if self._keys.pop(name, None) is None and name not in self._revoked:
             return False
-        # Where the store takes no writes now, the caller hears so, and the next try is not for nothing.
+        # If the store refuses, this raises, and the next try removes the note.
         self._revoked.add(name)
         await self._notes.drop_note(_PREFIX + name)
         self._revoked.discard(name)

@@ -1,6 +1,6 @@
-"""The outermost layer: every request passes here, and every answer leaves with the same headers.
+"""The outermost layer: checks every request, and adds the same headers to every response.
 
-Checks come in this order, before anything is read or looked up: host, origin, key, size.
+The order of checks, before anything is read or looked up: host, origin, key, size.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -20,10 +20,10 @@ _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not lis
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
-SIGN_IN_BYTES_MAX = 4096  # the only body that is read of someone who brings no key
+SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
-# The page needs nothing from elsewhere, and nothing of it is of use inside another page.
+# The page loads nothing from other origins, and no other page may embed it.
 _CONTENT_POLICY = (
     b"default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; "
     b"object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"content-security-policy", _CONTENT_POLICY),
 ]
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
-# SDKs in browsers send further headers of their own; the star covers all but the first.
+# Browser SDKs send headers of their own; the star covers all of them except Authorization.
 _CORS_HEADERS = (
     b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Hermes-Session-Id, "
     b"X-Hermes-Session-Key, *"
@@ -51,26 +51,26 @@ _SESSION_KEY_CHARS_MAX = 256
 
 _UNAUTHORIZED = Problem(
     401,
-    "A valid API key is needed: send the header 'Authorization: Bearer KEY'",
+    "You need a valid API key. Send the header 'Authorization: Bearer KEY'",
     code="invalid_api_key",
     headers={"WWW-Authenticate": "Bearer"},
 )
 _SIGN_IN_AGAIN = Problem(
     401,
-    "You are no longer signed in here: sign in again. (A cookie alone opens nothing; it needs the header "
-    "X-Holdfast-Page, or a ticket for this very resource)",
+    "You're no longer signed in. Sign in again. (A cookie alone isn't enough: send the header "
+    "X-Holdfast-Page with it, or a ticket for this resource)",
     code="invalid_api_key",
 )
 _OPEN_AGAIN = Problem(
     401,
-    "This address was good for one minute, in the browser that it was made for: open it again from the page",
+    "This link has expired, or it was made for another browser. Open it again from the page",
     code="invalid_api_key",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _AccessHeaders:
-    """The few headers that decide whether a request comes in."""
+    """The headers that decide whether a request is admitted."""
 
     host: str
     origin: str
@@ -84,8 +84,8 @@ class _AccessHeaders:
 class AccessMiddleware:
     """Wraps the routes; an ASGI application.
 
-    `sign_ins.new_link` gives out what the printed sign-in link holds; `keys.replace` revokes; `drain` is to
-    be awaited before the shutdown; `open_files` counts the connections that it is served on.
+    `sign_ins.new_link` makes the token of the printed sign-in link; `keys.replace` revokes; await `drain`
+    before the shutdown; `open_files` counts the connections.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class AccessMiddleware:
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
-        # What a single route may take beyond this, it says itself.
+        # Routes may set lower limits of their own.
         self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the life of the application."""
+        """Handle one request, or the application's lifespan."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
@@ -125,17 +125,17 @@ class AccessMiddleware:
                 return
             name = self._admit(scope, asked)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
-            # Starlette then raises what it does not know, instead of answering in plain text.
+            # With an app in the scope, Starlette raises its errors instead of answering in plain text.
             scope["app"] = self
             await self._app(scope, receive, response)
-        except Exception as error:  # every failure leaves in the envelope
+        except Exception as error:  # every failure gets the error envelope
             if response.began:
-                raise  # the server cuts the connection, so that nobody takes half an answer for a whole
+                raise  # the server closes the connection, so the half response isn't taken for a whole one
             problem = problem_of(error)
             await response.send_whole(problem.status, problem.encoded(), problem.headers)
 
     def brings_key(self, scope: Scope) -> bool:
-        """Whether a request brings what opens this server; asked as soon as its headers are there."""
+        """Whether a request is authenticated; asked as soon as its headers are there."""
         try:
             asked = _access_headers(scope["headers"])
             return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
@@ -143,7 +143,7 @@ class AccessMiddleware:
             return False
 
     def _lists(self, origin: str) -> bool:
-        """Whether pages of this origin may read our answers; with * any may, but none is lent the cookie."""
+        """Whether pages of this origin may read responses; with * all may, but without the cookie."""
         return origin in self._origins or (bool(origin) and "*" in self._origins)
 
     def _headers(self, asked: _AccessHeaders) -> list[tuple[bytes, bytes]]:
@@ -163,7 +163,7 @@ class AccessMiddleware:
         return headers
 
     def _admit(self, scope: Scope, asked: _AccessHeaders) -> str:
-        """The name under which the request acts; raises a Problem if it may not."""
+        """The caller's name; raises a Problem if the request isn't admitted."""
         path: str = scope["path"]
         if path in HEALTH_PATHS:
             return ""
@@ -181,12 +181,12 @@ class AccessMiddleware:
         return name
 
     def _check_host(self, asked: _AccessHeaders) -> None:
-        """A page of another site that was given this address by its DNS sends its own name."""
+        """Refuse DNS rebinding: a page whose DNS name points here sends that name as its host."""
         name = _host_name(asked.host)
         if not (self._any_host or name in self._hosts or (self._any_address and _is_address(name))):
             raise Problem(
                 421,
-                "This server is not known by that name; add it to `hosts` in the configuration",
+                "This server isn't known by that name. Add the name to `hosts` in the configuration",
                 code="unknown_host",
             )
 
@@ -200,13 +200,13 @@ class AccessMiddleware:
             return name
         name = self._signed_in(asked, scope) if asked.cookie else None
         if name is not None:
-            # A browser adds the cookie by itself, so whose page made it ask decides.
+            # A browser adds the cookie by itself, so the page that sent the request must be ours.
             self._check_origin(asked)
             scope[SIGN_IN] = asked.cookie
         return name
 
     def _signed_in(self, asked: _AccessHeaders, scope: Scope) -> str | None:
-        """Whose browser it is: by the cookie and, beside it, the page's secret or a ticket."""
+        """The key name of a signed-in browser: needs the cookie, and the page's secret or a ticket."""
         if asked.page:
             return self.sign_ins.name_of(asked.cookie, asked.page)
         if scope["path"] in COOKIE_PATHS:
@@ -228,7 +228,7 @@ class AccessMiddleware:
 
 
 class _ResponseSender:
-    """The `send` of one request: adds the headers, and knows whether the answer has begun."""
+    """The `send` of one request: adds the headers, and knows whether the response has begun."""
 
     __slots__ = ("_headers", "_send", "began")
 
@@ -244,7 +244,7 @@ class _ResponseSender:
         await self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
-        """A small answer that needs no route."""
+        """Send a small response that needs no route."""
         lines = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
         if body:
             lines += [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
@@ -259,7 +259,7 @@ def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
 
 
 def too_large(bytes_max: int) -> Problem:
-    """The body is over what the route takes."""
+    """The body is larger than the limit."""
     return Problem(
         413, f"The request body is larger than the limit of {bytes_max} bytes", code="body_too_large"
     )
@@ -278,7 +278,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
         elif name == b"cookie":
             cookies.append(value.decode("latin-1"))
         elif name == b"host" and name in found:
-            found[name] = ", "  # two of them are read differently by a proxy in front, so they name nobody
+            found[name] = ", "  # a proxy might read two of them differently, so neither counts
         elif name in _DECIDING:
             found[name] = value.decode("latin-1")
     host = found.get(b"host", "").lower()
@@ -294,7 +294,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is no name, so that nobody's DNS gave it."""
+    """Whether this is an IP address, which no DNS name points to."""
     try:
         ip_address(name)
     except ValueError:
@@ -303,7 +303,7 @@ def _is_address(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Without the port; an IPv6 address without its brackets."""
+    """The host without its port, and an IPv6 address without its brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Signing a browser in and out, and what it is handed to show images and save files."""
+"""Signing browsers in and out, and tickets for their images and downloads."""
 
 from urllib.parse import unquote
 
@@ -19,7 +19,7 @@ TARGET_CHARS_MAX = 2_000
 
 
 class SignInRoutes:
-    """What the routes do that a browser needs to come in."""
+    """The routes that a browser needs to sign in."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -28,8 +28,8 @@ class SignInRoutes:
         """POST /api/sign-in."""
         deps = self._deps
         if "origin" in request.headers and "x-holdfast-page" not in request.headers:
-            # It would take the cookie, not keep the secret, and ask for the key again and again.
-            text = "This page is from before an upgrade of the server: reload it, then sign in"
+            # An old page would take the cookie, lose the secret, and ask for the key again and again.
+            text = "This page is from an older version of the server. Reload it, then sign in"
             raise Problem(409, text, code="page_outdated")
         limits = deps.limits
         body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.header_s)
@@ -37,10 +37,10 @@ class SignInRoutes:
         if deps.keys.is_open:
             return json_answer(SignedIn(signed_in=True, name=OPEN, page="", scopes=SCOPES))
         if not wanted.token and not wanted.key:
-            raise bad_request("Either 'token' or 'key' is needed", param="token")
+            raise bad_request("Send either 'token' or 'key'", param="token")
         signed_in = await self._signed_in(wanted)
         if signed_in is None:
-            text = "The key is wrong, or the link was used before or is older than ten minutes"
+            text = "The key is wrong, or the link has been used or is older than ten minutes"
             raise Problem(401, text, code="invalid_api_key")
         held = deps.keys.scopes_of(signed_in.name)
         scopes: tuple[Scope, ...] = tuple(one for one in SCOPES if one in held)
@@ -90,7 +90,7 @@ class SignInRoutes:
         wanted = (await decoded(request, self._deps.limits, TicketRequest)).path
         cookie = request.scope.get(SIGN_IN)
         if cookie is None:
-            text = "Only a browser that signed in needs a ticket; ask for the resource with your key"
+            text = "Only a signed-in browser needs a ticket. Request the resource with your key"
             raise Problem(409, text, code="no_ticket_needed")
         if not wanted.startswith("/") or len(wanted) > TARGET_CHARS_MAX:
             raise bad_request("'path' must be a path of this server", param="path")

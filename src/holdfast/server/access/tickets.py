@@ -1,4 +1,4 @@
-"""Tickets: what an image or a download sends in place of a header, good for one resource and one minute."""
+"""Tickets, which images and downloads send instead of a header: valid for one resource and one minute."""
 
 import hmac
 import secrets
@@ -12,9 +12,9 @@ PARAMETER = "ticket"
 
 
 class Tickets:
-    """Makes tickets and checks them; none is kept, and none outlives the process.
+    """Makes and checks tickets; none is stored, and none outlives the process.
 
-    A ticket is of use only beside the cookie that it was made for, so it ends with its sign-in, too.
+    A ticket works only with the cookie that it was made for, so it ends with its sign-in.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -27,13 +27,13 @@ class Tickets:
         return f"{until_ms:x}.{self._mark(cookie, target, until_ms=until_ms)}"
 
     def opens(self, cookie: str, ticket: str, *, target: str) -> bool:
-        """Whether the ticket is for exactly this path and query, and not too old."""
+        """Whether the ticket is for exactly this path and query, and hasn't expired."""
         until, _, mark = ticket.partition(".")
         try:
             until_ms = int(until[:16], 16)
         except ValueError:
             return False
-        # One from the future was made before the clock was set back, and would last for too long.
+        # A ticket from the future was made before the clock was set back, and would last too long.
         if not 0 < until_ms - self._clock.now_ms() <= TICKET_MS:
             return False
         made = self._mark(cookie, target, until_ms=until_ms)
@@ -45,7 +45,7 @@ class Tickets:
 
 
 def without_ticket(query: str) -> tuple[str, str]:
-    """The ticket of a query string, and the rest of it."""
+    """The ticket in a query string, and the rest of the string."""
     parts = query.split("&")
     found = [one for one in parts if one.startswith(f"{PARAMETER}=")]
     rest = "&".join(one for one in parts if one not in found)

@@ -49,7 +49,7 @@ def _place_after(items: Sequence[Item], after: str) -> int:
         return 0
     places = [at for at, item in enumerate(items, start=1) if item["id"] == after]
     if not places:
-        raise bad_request("'after' is no item of this response", param="after")
+        raise bad_request("'after' isn't an item of this response", param="after")
     return places[0]
 
 

@@ -52,7 +52,7 @@ def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> S
     where = f"{param}[{last}].content"
     text, parts = content_of(history[-1][1].content, param=where, attached=attached)
     if not text.strip() and not parts:
-        raise bad_request(f"The last of '{param}' is empty: say what is wanted", param=where)
+        raise bad_request(f"The last of '{param}' is empty: say what the model should do", param=where)
     before = history_of(history[:-1], limits, param=param, attached=attached)
     return Said(text, parts, before, "\n\n".join(one for one in instructions if one), attached)
 

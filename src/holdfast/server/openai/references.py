@@ -31,7 +31,7 @@ async def whole_items(deps: RouteDeps, given: RawInput) -> list[Item]:
             item = await _named(deps, one.get("id"), where=f"input[{at}]")
             room -= len(item.get("content", "").encode())
             if room < 0:
-                text = f"The items that 'input' names hold more than {deps.limits.body_bytes_max} bytes"
+                text = f"The items that 'input' refers to have more than {deps.limits.body_bytes_max} bytes"
                 raise Problem(413, text, code="body_too_large", param="input")
             whole.append(item)
         else:
@@ -46,7 +46,7 @@ def _is_reference(item: Item) -> bool:
 
 async def _named(deps: RouteDeps, named: object, *, where: str) -> Item:
     if not isinstance(named, str):
-        raise bad_request(f"Invalid '{where}': the id of an item is text", param=where)
+        raise bad_request(f"Invalid '{where}': an item's id must be a string", param=where)
     kind, _, rest = named.partition("_")
     run, _, name = rest.partition("_")
     row = await response_row(deps, response_id(run), param=where)

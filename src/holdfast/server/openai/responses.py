@@ -116,12 +116,12 @@ class OpenAIResponsesRoutes:
         """The session to go on in, and what is said there."""
         if wanted.previous_response_id and wanted.conversation_name:
             raise bad_request(
-                "'previous_response_id' and 'conversation' cannot be used together", param="conversation"
+                "You can't use 'previous_response_id' and 'conversation' together", param="conversation"
             )
         if wanted.background and wanted.store is False:
-            raise bad_request("A response in the background must be stored", param="store")
+            raise bad_request("A background response must be stored", param="store")
         if isinstance(wanted.input, str) and not wanted.input.strip():
-            raise bad_request("Missing or empty 'input': say what is wanted", param="input")
+            raise bad_request("Missing or empty 'input': say what the model should do", param="input")
         said = said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
         attached = dict(said.attached)
         given = wanted.conversation_name
@@ -170,7 +170,7 @@ class OpenAIResponsesRoutes:
             try:
                 await store.put_note(hidden_note(row.session_id, response), b"not stored")
             except JournalError as error:
-                text = f"The run goes on, but it could not be noted that it is not to be shown: {error}"
+                text = f"The run continues, but hiding its response failed: {error}"
                 headers = {**NO_RETRY, "X-Hermes-Run-Id": row.run_id}
                 raise Problem(503, text, code="store_unavailable", headers=headers) from error
         kept = Kept(
@@ -183,7 +183,7 @@ class OpenAIResponsesRoutes:
                 await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
             except JournalError as error:
                 # The run is accepted: an error now would have it sent a second time.
-                _log.warning("what %s was asked with is not kept: %s", response, error)
+                _log.warning("the request of response %s isn't stored: %s", response, error)
         return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
 
     async def _asked(self, row: RunRow, kept: Kept) -> ResponseContext:

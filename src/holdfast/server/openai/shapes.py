@@ -115,7 +115,7 @@ class OpenAIFeed(Feed):
         if self._over:
             return []
         where = f"GET /v1/runs/{self._row.run_id}"
-        text = f"The stream ends here, before the run does; {where} says how it stands"
+        text = f"The stream ends here, but the run continues. {where} shows its status"
         return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
     @override

@@ -53,8 +53,8 @@ async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple
     if _is_taken_back(seen, row.run_id):
         raise Problem(
             409,
-            "The response was taken back: its session was rewound, or its message run again. Go on after "
-            "a response that stands",
+            "This response no longer counts: its session was rewound, or its message was run again. Continue "
+            "after a newer response",
             code="response_rewound",
             param="previous_response_id",
             headers=NO_RETRY,
@@ -119,7 +119,7 @@ async def _await_history(deps: RouteDeps, session_id: str, *, run_id: str) -> tu
     if seen.runs[run_id].ending is None:
         raise Problem(
             409,
-            "The answer before this message is still under way; send it again when that is there",
+            "The previous answer is still being written. Send the message again when it's finished",
             code="session_busy",
             headers={"Retry-After": "2"},
         )

@@ -124,7 +124,7 @@ class RunInputRoutes:
         row = await row_of(deps, request)
         run = await self._run(row)
         if run.outcome is not None or not run.gate_until_ms or deps.options.try_now is None:
-            raise Problem(409, "The run does not wait at a gate", code="not_gated")
+            raise Problem(409, "The run isn't waiting for a provider", code="not_gated")
         passed = await deps.options.try_now(run.target)
         return json_answer(GateTried(run_id=row.run_id, status="trying" if passed else "tried"))
 
@@ -186,7 +186,9 @@ class RunInputRoutes:
         run = await self._run(row)
         ask = run.asks.get(request.path_params["approval_id"])
         if ask is None or not isinstance(ask.asked, e.ApprovalAsked):
-            raise Problem(404, "The run has no such approval", code="approval_not_found", param="approval_id")
+            raise Problem(
+                404, "The run has no approval with this id", code="approval_not_found", param="approval_id"
+            )
         rule = await self._rule(row, ask.asked)
         return json_answer(RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule))
 
@@ -199,7 +201,9 @@ class RunInputRoutes:
         question_id: str = request.path_params["question_id"]
         ask = run.asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
-            raise Problem(404, "The run has no such question", code="question_not_found", param="question_id")
+            raise Problem(
+                404, "The run has no question with this id", code="question_not_found", param="question_id"
+            )
         answered = e.QuestionAnswered(
             at_ms=deps.clock.now_ms(),
             run_id=row.run_id,
@@ -208,7 +212,11 @@ class RunInputRoutes:
             by=_who(request),
         )
         if not await deps.inbox.answer_question(row.session_id, answered):
-            raise Problem(409, "The question is answered, expired or withdrawn", code="question_stale")
+            raise Problem(
+                409,
+                "The question was already answered, or it expired or was withdrawn",
+                code="question_stale",
+            )
         return json_answer(QuestionSettled(run_id=row.run_id, question_id=question_id, status="answered"))
 
     async def _run(self, row: RunRow) -> Run:
@@ -230,18 +238,20 @@ def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -
     if approval_id:
         known = run.asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
-            raise Problem(409, "The run has no such approval", code="approval_stale", param="approval_id")
+            raise Problem(
+                409, "The run has no approval with this id", code="approval_stale", param="approval_id"
+            )
         if known.state != "open":
             raise _stale()
         return [known.asked]
     if run.outcome is not None:
-        raise Problem(409, "The run is over", code="approval_not_active")
+        raise Problem(409, "The run has ended", code="approval_not_active")
     if not pending:
-        raise Problem(409, "No approval is open in this run", code="approval_not_pending")
+        raise Problem(409, "This run has no open approval", code="approval_not_pending")
     if len(pending) > 1 and not all_of_them:
         raise Problem(
             409,
-            f"{len(pending)} approvals are open: say which by 'approval_id', or 'all'",
+            f"{len(pending)} approvals are open. Choose one with 'approval_id', or send 'all'",
             code="approval_ambiguous",
             param="approval_id",
         )
@@ -259,7 +269,10 @@ def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:
 
 def _stale() -> Problem:
     return Problem(
-        409, "That approval is answered, expired or withdrawn", code="approval_stale", param="approval_id"
+        409,
+        "This approval was already answered, or it expired or was withdrawn",
+        code="approval_stale",
+        param="approval_id",
     )
 
 
@@ -270,7 +283,7 @@ def _message_of(said: SayRequest, limits: Limits) -> Message:
     attached: Attached = {}
     text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:
-        raise bad_request("Missing or empty 'message': say what the run is to hear", param="message")
+        raise bad_request("Missing or empty 'message': say what to tell the run", param="message")
     return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
 
 

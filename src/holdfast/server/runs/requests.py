@@ -30,7 +30,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
     text, parts, earlier = _input(given, limits, param=name, attached=attached)
     parts = (*parts, *body.parts)
     if not text.strip() and not parts:
-        raise bad_request(f"Missing or empty '{name}': say what the run is to do", param=name)
+        raise bad_request(f"Missing or empty '{name}': say what the run should do", param=name)
     if _count(body, given) > limits.content_parts_max:
         raise too_many_parts(limits, param="parts" if body.parts else name)
     history = earlier or None
@@ -81,7 +81,7 @@ def output_tokens_max(options: ModelOptions) -> int:
     given = {one for one in names if one is not None}
     if len(given) > 1:
         raise bad_request(
-            "'max_tokens', 'max_completion_tokens' and 'max_output_tokens' are one limit; give it once",
+            "'max_tokens', 'max_completion_tokens' and 'max_output_tokens' are the same limit. Send one",
             param="max_tokens",
         )
     return given.pop() if given else 0
@@ -93,7 +93,7 @@ def _budget(given: BudgetRequest | None) -> Budget | None:
     limits = msgspec.structs.asdict(given)
     for name, most in limits.items():
         if not 0 <= most < BUDGET_MAX:
-            raise bad_request(f"'budget.{name}' must be 0, for no limit, or more", param=f"budget.{name}")
+            raise bad_request(f"'budget.{name}' must be 0 (no limit) or more", param=f"budget.{name}")
     return Budget(**limits)
 
 
@@ -107,7 +107,7 @@ def history_of(
         where = f"{param}[{at}]"
         if item.role not in ROLES:
             raise bad_request(
-                f"Invalid '{where}.role': {item.role[:40]!r} is none of {', '.join(sorted(ROLES))}",
+                f"Invalid '{where}.role': {item.role[:40]!r} isn't one of {', '.join(sorted(ROLES))}",
                 param=f"{where}.role",
             )
         text, parts = content_of(item.content, param=f"{where}.content", attached=attached)
@@ -151,7 +151,7 @@ def _input(
 def metadata_of(given: dict[str, Any]) -> dict[str, str]:
     """Metadata as it is kept: what is no text as JSON; raises a Problem if it is too much."""
     if len(given) > METADATA_KEYS_MAX:
-        raise bad_request(f"'metadata' holds more than {METADATA_KEYS_MAX} entries", param="metadata")
+        raise bad_request(f"'metadata' has more than {METADATA_KEYS_MAX} entries", param="metadata")
     return {
         key: value if isinstance(value, str) else msgspec.json.encode(value).decode()
         for key, value in given.items()
@@ -161,5 +161,5 @@ def metadata_of(given: dict[str, Any]) -> dict[str, str]:
 def too_many_parts(limits: Limits, *, param: str) -> Problem:
     """More messages and attachments than one request may hold."""
     return bad_request(
-        f"'{param}' holds more than {limits.content_parts_max} parts", param=param, code="too_many_parts"
+        f"'{param}' has more than {limits.content_parts_max} parts", param=param, code="too_many_parts"
     )

@@ -56,7 +56,7 @@ def reserved_place(deps: RouteDeps) -> Generator[None]:
     """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
     with deps.supervisor.reserved_place(waiting_max=deps.limits.queued_runs_max) as has_room:
         if not has_room:
-            text = "Too many runs are waiting; send it again later"
+            text = "Too many runs are waiting. Send the request again later"
             raise too_many(text, code="queue_full", retry_after_s=10)
         yield
 
@@ -67,12 +67,14 @@ def not_sent(why: NotSent) -> Problem:
         case "session_deleted":
             return Problem(409, "The session is deleted", code="session_deleted", param="session_id")
         case "queue_full":
-            text = "The session's queue is full; send it again later"
+            text = "The session's queue is full. Send the message again later"
             return too_many(text, code="queue_full", retry_after_s=5)
         case "busy":
-            return Problem(409, "The session has a run under way", code="session_busy", param="when_busy")
+            return Problem(
+                409, "The session already has an active run", code="session_busy", param="when_busy"
+            )
         case "run_over":
-            return Problem(409, "The run is over and takes no more input", code="run_not_accepting_steer")
+            return Problem(409, "The run has ended and takes no more input", code="run_not_accepting_steer")
 
 
 def run_state(fold: RunReadModel, row: RunRow) -> RunState:

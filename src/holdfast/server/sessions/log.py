@@ -127,10 +127,10 @@ class SessionLogRoutes:
         found = await session_of(deps, request)
         session_id = found.row.session_id
         if not 1 <= wanted.to_seq <= await deps.store.last_seq(session_id):
-            raise bad_request("'to_seq' is no seq of this session", param="to_seq")
+            raise bad_request("'to_seq' isn't a seq of this session", param="to_seq")
         match await deps.inbox.rewind(session_id, wanted.to_seq):
             case "busy":
-                why = "The session has a run under way, or messages that wait: stop it, or clear its queue"
+                why = "The session has an active run or waiting messages. Stop the run, or clear the queue"
                 raise Problem(409, why, code="session_busy")
             case "session_deleted":
                 raise session_not_found(session_id)
@@ -151,7 +151,7 @@ class SessionLogRoutes:
         last_seq = await deps.store.last_seq(source_id)
         at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
         if not 1 <= at_seq <= last_seq:
-            raise bad_request("'at_seq' is no seq of this session", param="at_seq")
+            raise bad_request("'at_seq' isn't a seq of this session", param="at_seq")
         copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
         answer = wrapped(
             Forked(
@@ -177,7 +177,7 @@ class SessionLogRoutes:
                 return json_answer(answer, 201)
             case Declined():
                 raise Problem(
-                    409, "There is such a session already", code="session_exists", param="session_id"
+                    409, "A session with this id already exists", code="session_exists", param="session_id"
                 )
             case _:
                 return replayed(result, status=201)

@@ -37,7 +37,9 @@ class QueueRoutes:
         now_ms = deps.clock.now_ms()
         if wanted.text is not None:
             if not wanted.text.strip():
-                raise bad_request("Empty 'text': remove the message instead", param="text")
+                raise bad_request(
+                    "'text' is empty. To drop the message, remove it from the queue", param="text"
+                )
             edited = e.MessageEdited(
                 at_ms=now_ms, message_id=message.message_id, text=wanted.text, parts=message.parts
             )
@@ -93,7 +95,7 @@ class QueueRoutes:
         found = (await self._deps.inbox.state(session_id)).inbox.messages.get(message_id)
         if found is None:
             raise Problem(
-                404, "The session has no such message", code="message_not_found", param="message_id"
+                404, "The session has no message with this id", code="message_not_found", param="message_id"
             )
         return found
 

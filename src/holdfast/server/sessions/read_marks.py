@@ -20,7 +20,7 @@ class ReadMarks:
         self._marks: dict[str, ReadMark] = {}
 
     async def load(self) -> None:
-        """Remember what an earlier process knew."""
+        """Load the keys of an earlier process."""
         for key, raw in (await self._notes.notes("session/")).items():
             session_id, _, name = key.removeprefix("session/").partition("/")
             if name == "read":

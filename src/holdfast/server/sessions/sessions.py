@@ -142,7 +142,7 @@ class SessionRoutes:
                 return json_answer(answer, 201)
             case Declined():
                 raise Problem(
-                    409, "There is such a session already", code="session_exists", param="session_id"
+                    409, "A session with this id already exists", code="session_exists", param="session_id"
                 )
             case _:
                 return replayed(result, status=201)
@@ -216,7 +216,7 @@ class SessionRoutes:
         try:
             await self._purges.purge(session_id)
         except RunsGoOn:
-            text = "The session is deleted, but a run of it does not end; it is purged as soon as it can be"
+            text = "The session is deleted, but one of its runs hasn't ended. It'll be purged once it has"
             raise Problem(503, text, code="runs_go_on", headers={"Retry-After": "15"}) from None
 
     async def undelete(self, request: Request) -> Response:
@@ -240,7 +240,7 @@ class SessionRoutes:
         draft = await decoded(request, self._deps.limits, DraftRequest)
         session_id = checked_session_id(request.path_params["session_id"])
         if len(draft.text) > DRAFT_CHARS_MAX:
-            raise bad_request(f"'text' is over {DRAFT_CHARS_MAX} characters", param="text")
+            raise bad_request(f"'text' is longer than {DRAFT_CHARS_MAX} characters", param="text")
         key, text = _draft_note(session_id), self._deps.agent.secrets.redact_text(draft.text)
         if not text:
             await self._deps.store.drop_note(key)
@@ -267,7 +267,7 @@ def _skipped(given: str) -> int:
     digits = given.lstrip("0")
     if given and not (given.isascii() and given.isdigit() and int(digits[:9] or 0) <= OFFSET_MAX):
         raise bad_request(
-            f"'offset' must be a whole number up to {OFFSET_MAX}; go on by 'cursor'", param="offset"
+            f"'offset' must be a whole number up to {OFFSET_MAX}; use 'cursor' to go further", param="offset"
         )
     return int(digits or 0)
 
@@ -287,5 +287,5 @@ def checked_title(title: str) -> str:
     """The title in one line; raises a Problem if it is too long."""
     title = " ".join(title.split())
     if len(title) > GIVEN_TITLE_CHARS_MAX:
-        raise bad_request(f"'title' is over {GIVEN_TITLE_CHARS_MAX} characters", param="title")
+        raise bad_request(f"'title' is longer than {GIVEN_TITLE_CHARS_MAX} characters", param="title")
     return title

@@ -1,4 +1,4 @@
-"""The state of runs and sessions for those who look: the shared folds, and runs replayed by themselves."""
+"""The state of runs and sessions for readers: shared folds, and replays of single runs."""
 
 from collections import OrderedDict
 from weakref import WeakValueDictionary
@@ -15,13 +15,13 @@ from holdfast.server.streams.shared_frames import SharedFrames
 REPLAYS_MAX = 128
 REPLAYED_BYTES_MAX = 64 * 1024 * 1024
 POLLED_MAX = 32
-READ_AT_ONCE = 64  # a record may have a megabyte, and all of a batch are in memory at once
+READ_AT_ONCE = 64  # a record may have a megabyte, and a whole batch is in memory at once
 
 
 class Folds:
     """Folds on demand. Those of sessions are shared with their owners.
 
-    A run that is over, of a session that nobody uses, is replayed from its own first event: that reads less
+    An ended run of an unused session is replayed from its own first event: that reads less
     than the whole log.
     """
 
@@ -30,7 +30,7 @@ class Folds:
         self._supervisor = supervisor
         self._replays: OrderedDict[str, tuple[RunReadModel, int, int]] = (
             OrderedDict()
-        )  # up to a seq; its bytes
+        )  # the seq it's folded up to, and its bytes
         self._replayed_bytes = 0
         self._frames: WeakValueDictionary[str, SharedFrames] = WeakValueDictionary()
         self._polled: OrderedDict[str, SharedFrames] = OrderedDict()
@@ -74,7 +74,7 @@ class Folds:
             self._replayed_bytes -= oldest
 
     async def frames(self, row: RunRow) -> SharedFrames | None:
-        """The frames that all readers of an open run share; None if the run is over."""
+        """The frames that all readers of an open run share; None if the run has ended."""
         if row.status == "ended":
             return None
         view = await self._supervisor.view(row.session_id)
@@ -84,7 +84,7 @@ class Folds:
         return shared
 
     async def polled_frames(self, row: RunRow) -> SharedFrames | None:
-        """The same for a reader that comes again and again: they are kept until its next request."""
+        """The same for a polling reader: the frames are kept until its next request."""
         shared = await self.frames(row)
         if shared is not None:
             self._polled[row.run_id] = shared
@@ -96,13 +96,13 @@ class Folds:
         return shared
 
     def forget(self) -> None:
-        """A session was purged: nothing that was read of it stays here."""
+        """Forget everything about a purged session."""
         self._replays.clear()
         self._replayed_bytes = 0
         self._polled.clear()
         self._frames.clear()
 
     async def session(self, session_id: str) -> tuple[Session, Transcript]:
-        """State and transcript of a session, up to date with its log; to be read, never changed."""
+        """State and transcript of a session, up to date with its log; don't change them."""
         view = await self._supervisor.view(session_id)
         return view.session, view.transcript

@@ -51,12 +51,12 @@ TERMINAL_NAMES: Mapping[str, str] = MappingProxyType(
 _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "restart": (
-            "The server was restarted while the run was under way, and on_restart says that such a run does "
-            "not go on. What it said and did so far is kept: send the message again, or retry the run."
+            "The server was restarted during this run, and on_restart says that such runs don't continue. "
+            "Everything so far is kept. Send the message again, or retry the run."
         ),
         "crash_loop": (
-            "The server ended three times in a row while it carried this run out, so it was not tried again. "
-            "What it said and did so far is kept. Look for the cause in the server's log, then retry the run."
+            "The server crashed three times in a row during this run, so it wasn't tried again. All that it "
+            "did is kept. Look for the cause in the server's log, then retry the run."
         ),
     }
 )
@@ -74,7 +74,7 @@ def usage_of(run: Run) -> UsageShown:
 
 
 def error_of(run: Run) -> str:
-    """Why the run did not complete, in words for a person."""
+    """Why the run didn't complete, for people."""
     if run.failure is not None:
         return "\n".join([run.failure.text, *run.trace])
     if run.outcome is None:
@@ -87,7 +87,7 @@ def error_of(run: Run) -> str:
 
 
 def code_of(run: Run) -> str:
-    """The same in one word for a program."""
+    """The same as a code, for programs."""
     if run.outcome == "interrupted":
         return "interrupted"
     if run.outcome in {"truncated", "budget"}:
@@ -96,7 +96,7 @@ def code_of(run: Run) -> str:
 
 
 def ask_of(asked: e.AskAsked) -> ApprovalShown | QuestionShown:
-    """What a person is asked to decide or to say."""
+    """The frame of an approval or a question."""
     expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
     if isinstance(asked, e.ApprovalAsked):
         action = asked.action
@@ -121,7 +121,7 @@ def ask_of(asked: e.AskAsked) -> ApprovalShown | QuestionShown:
 
 
 def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
-    """How an ask was settled; hermes clients look a question's answer up themselves."""
+    """How an ask was settled; hermes clients look up a question's answer themselves."""
     fields: Frame = {f"{kind_of(event)}_id": event.ask_id}
     match event:
         case e.ApprovalAnswered():
@@ -135,7 +135,7 @@ def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
 
 
 def milestone_of(run: RunReadModel) -> str:
-    """The name of the run's newest frame that is not a delta."""
+    """The name of the run's newest frame that isn't a delta."""
     if run.milestone is e.RunEnded:
         return TERMINAL_NAMES[run.state.outcome or "failed"]
     return _NAMES[run.milestone]
@@ -156,7 +156,7 @@ def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
 
 
 def tool_args(run: RunReadModel, tool_call_id: str) -> dict[str, object]:
-    """What the model gave to a tool."""
+    """The arguments that the model gave to a tool."""
     call = run.state.tools.get(tool_call_id)
     return call.asked.args if call else {}
 
@@ -268,7 +268,7 @@ _LONG = ("output", "result", "error", "text", "command", "description", "questio
 
 
 def sse(seq: int, run_id: str, *, at_ms: int, frame: Frame) -> bytes:
-    """The frame as it is sent; what is too long for a line is shortened, and says so."""
+    """The frame as bytes; texts that are too long are shortened and marked."""
     shown = {"event": frame["event"], "run_id": run_id, "timestamp": at_ms / 1000, "seq": seq, **frame}
     if not frame["event"].endswith(".delta") and _is_long(shown):
         shown = shortened(shown)
@@ -276,13 +276,13 @@ def sse(seq: int, run_id: str, *, at_ms: int, frame: Frame) -> bytes:
 
 
 def _is_long(frame: Frame) -> bool:
-    """Whether it is too long for a line; an answer of many megabytes is not encoded to find that out."""
+    """Whether the frame is too long; finds out without encoding megabytes."""
     texts = [text for name in _LONG if isinstance(text := frame.get(name), str)]
     return sum(map(len, texts)) > OUTPUT_BYTES_MAX or len(_encode(frame)) > OUTPUT_BYTES_MAX
 
 
 def shortened(frame: Frame) -> Frame:
-    """The frame with long fields cut; whoever wants them whole asks for the run."""
+    """The frame with long fields cut; the run's own route has them whole."""
     short = dict(frame)
     room = OUTPUT_BYTES_MAX
     for name in _LONG:
@@ -299,7 +299,7 @@ def shortened(frame: Frame) -> Frame:
 
 
 def _cut(text: str, bytes_max: int) -> str:
-    """The beginning of the text that takes so many bytes as JSON."""
+    """The beginning of the text that fits into this many bytes of JSON."""
     bytes_max = max(bytes_max, 0)
     text = text[:bytes_max]
     while len(_encode(text)) > bytes_max + 2:

@@ -43,7 +43,7 @@ class HermesPoll:
 
     @property
     def at(self) -> int:
-        """The record after which to read on."""
+        """The seq of the last record read."""
         return self._reader.at
 
     def read(self, records: Sequence[Record]) -> list[tuple[int, bytes]]:
@@ -65,7 +65,7 @@ class HermesPoll:
 async def polled_response(
     journal: Journal, row: RunRow, poll: NativePoll | HermesPoll, *, after: int
 ) -> bytes:
-    """The next events after a cursor of the run, as many as fit, and the cursor behind them."""
+    """The next events after a cursor of the run, as many as fit, and the cursor after them."""
     events: list[bytes] = []
     size, cursor = 0, after
     is_full = False
@@ -78,7 +78,7 @@ async def polled_response(
                 break
         if row.status == "ended" and poll.at >= row.last_seq:
             break
-        # A log in memory is read without waiting, and others want to run too.
+        # A log in memory is read without waiting, so this must yield.
         await asyncio.sleep(0)
     body = RunEvents(run_id=row.run_id, cursor=cursor, last_event_id=cursor, events=())
     return with_events(body, events)

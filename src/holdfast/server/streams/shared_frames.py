@@ -1,4 +1,4 @@
-"""The hermes frames of a run: made once for all its readers at the head, or by a reader that is behind."""
+"""The hermes frames of a run: made once for all readers at the head, or by a reader that lags behind."""
 
 import sys
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from holdfast.interfaces.journal import Record
 from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import Frame
 
-KEPT_BYTES_MAX = 2 * 1024 * 1024  # as much as the window of a log; the texts are those of the fold
-FRAME_BYTES = 500  # what a frame weighs beside its text
+KEPT_BYTES_MAX = 2 * 1024 * 1024  # as much as the window of a log; the texts are shared with the fold
+FRAME_BYTES = 500  # the size of a frame besides its text
 
 
 class FrameGone(Exception):
@@ -22,7 +22,7 @@ class FrameGone(Exception):
 
 
 class RunFrame:
-    """The frame of one event, and its bytes once somebody needs them."""
+    """The frame of one event; its bytes are made when they're first needed."""
 
     __slots__ = ("_run_id", "_sse", "at_ms", "frame", "seq", "size")
 
@@ -43,7 +43,7 @@ class RunFrame:
 
 
 class SharedFrames:
-    """The frames of one open run from some record on, made as its session's shared fold goes on.
+    """The frames of one open run from some record on, made while its session's shared fold advances.
 
     The newest are kept for readers behind the fold. Without a reader this is garbage, and no frame is made.
     """
@@ -56,7 +56,7 @@ class SharedFrames:
         self._bytes = 0
         self._bytes_max = kept_bytes_max
         self._is_broken = False
-        self._unread_from = sys.maxsize  # frames that the reader who brings their records is about to read
+        self._unread_from = sys.maxsize  # frames that the reader who offered their records is about to read
         view.listen(self)
 
     @property
@@ -75,7 +75,7 @@ class SharedFrames:
             try:
                 self._view.apply(records, after=after)
             except (IllegalEvent, UnreadableEvent):
-                # It may be about another run, or come after the ending: a replay shows what can be shown.
+                # The error may be about another run, or come after the ending; a replay shows what it can.
                 self._is_broken = True
             finally:
                 self._unread_from = sys.maxsize
@@ -110,9 +110,9 @@ def _made(record: Record, run: RunReadModel) -> RunFrame | None:
 
 
 class FrameReader:
-    """A reader's place in the frames of a run; `after` is a cursor that the run gave out, or 0.
+    """A reader's position in the frames of a run; `after` is a cursor of the run, or 0.
 
-    It uses the shared frames wherever they reach, and replays the run by itself up to there.
+    It uses the shared frames as far as they reach, and replays the run up to there.
     """
 
     def __init__(self, row: RunRow, shared: SharedFrames | None, *, after: int) -> None:
@@ -121,14 +121,14 @@ class FrameReader:
         self._shared = shared
         self._after = max(after, first)
         self._replay = None
-        self.at = self._after  # the record after which it goes on reading
+        self.at = self._after  # the seq of the last record read
         if shared is None or not shared.covers(self._after):
             self._replay, self.at = RunReplay(row.run_id), first
         self._seen = self._after
 
     @property
     def run(self) -> RunReadModel:
-        """The run, at least as far as it was read."""
+        """The run, at least as far as this reader has read."""
         found = self._replay.fold if self._replay else self._shared.run if self._shared else None
         assert found is not None, "the run's first event was read"
         return found
@@ -137,7 +137,7 @@ class FrameReader:
         """The run's records among those that the log has next, each with the frame that the reader gets.
 
         They end with the run's ending: nothing after it has a frame.
-        Raises FrameGone if the reader fell too far behind: go on with what `behind` returns.
+        Raises FrameGone if the reader fell too far behind: continue with what `behind` returns.
         """
         shared, replay = self._shared, self._replay
         if shared is not None:

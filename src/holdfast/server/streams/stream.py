@@ -1,7 +1,7 @@
 """Server-sent events: a reader is a cursor on a log, live or replayed.
 
 An idle reader costs its connection, one small task that notices when the client leaves, and one timer. Frames
-by the thousand do not move that timer: it goes off at the old time, sees that frames came, and is set anew.
+don't move that timer: it fires at the old time, sees that frames came, and is set again.
 """
 
 import asyncio
@@ -129,18 +129,18 @@ class Streams:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the server is going."""
+        """Whether the server is shutting down."""
         return self._ending.is_set()
 
     def end(self) -> None:
-        """The server is going: readers come back to the next one with their cursors."""
+        """End all streams for the shutdown; readers reconnect with their cursors."""
         self._ending.set()
         for stream in self._open:
             stream.end()
 
 
 class EventStream:
-    """An ASGI answer: frames as they come, a heartbeat when none do; it ends when the reader is gone."""
+    """An ASGI response: frames as they come, and heartbeats in between; it ends when the reader is gone."""
 
     def __init__(
         self,
@@ -163,12 +163,12 @@ class EventStream:
         self._gathering: asyncio.Future[None] | None = None
         self._now_s = asyncio.get_running_loop().time
         self._timer: asyncio.TimerHandle | None = None
-        self._is_due = False  # it is time to say something else than frames
+        self._is_due = False  # asides or a heartbeat may be due
         self._over = False
         self._sent_s = self._frame_s = self._now_s()  # when anything was sent last, and when a frame
 
     def poke(self) -> None:
-        """There may be something to say aside."""
+        """Check for asides."""
         self._is_due = True
         self._wake()
 
@@ -220,7 +220,7 @@ class EventStream:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                 in_a_row += len(frames)
                 if not frames or in_a_row >= FRAMES_IN_A_ROW_MAX:
-                    # Neither a log in memory nor an idle socket makes us wait, and others want to run too.
+                    # Neither a log in memory nor an idle socket makes this task wait, so it must yield.
                     in_a_row = 0
                     await asyncio.sleep(0)
                 if frames and self._pace_s and not self._over:
@@ -229,7 +229,7 @@ class EventStream:
             self._rest()
 
     async def _gather(self) -> None:
-        """Let frames gather for the next write, unless the stream ends or has something to say aside."""
+        """Let frames gather for the next write, unless the stream ends or an aside is due."""
         loop = asyncio.get_running_loop()
         self._gathering = loop.create_future()
         timer = loop.call_later(self._pace_s, self._wake)
@@ -240,7 +240,7 @@ class EventStream:
             self._gathering = None
 
     def _aside(self) -> Sequence[bytes]:
-        """What is to be said although no frame came."""
+        """The asides that are due, or a heartbeat."""
         self._is_due = False
         now_s = self._now_s()
         frames = self.feed.aside(now_s - self._frame_s)
@@ -252,7 +252,7 @@ class EventStream:
         return frames
 
     def _set_timer(self) -> None:
-        """Go off when the stream has to say something, if no frame comes meanwhile."""
+        """Set the timer for the next aside or heartbeat."""
         self._rest()
         now_s = self._now_s()
         due_s = self._sent_s + self._limits.heartbeat_s
@@ -275,7 +275,7 @@ class EventStream:
 
 
 def _pieces(frames: Sequence[bytes]) -> Iterator[bytes]:
-    """Frames joined into as few writes as is reasonable: a reader that lags gets many in one."""
+    """Frames joined into few writes: a slow reader gets many in one."""
     joined: list[bytes] = []
     size = 0
     for frame in frames:

@@ -1,4 +1,4 @@
-"""Waiting for a run's end on behalf of a client that wants one whole answer."""
+"""Waiting for a run's end, for clients that want one whole response."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 
-# The openai package sends again what failed with such a status, unless it is told not to.
+# The openai package retries requests with such a status, unless it's told not to.
 NO_RETRY = {"X-Should-Retry": "false"}
 
 
 async def wait_for(
     deps: RouteDeps, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
 ) -> RunReadModel:
-    """Wait until the run is over; the run with all that it said and did.
+    """Wait until the run has ended; returns the run.
 
-    The wait ends, too, when the client leaves or the server goes down: neither may hold up the other.
-    `on_left` is called when nobody waits any more, for whatever reason.
+    The wait also ends when the client disconnects or the server shuts down.
+    `on_left` is called when the wait is over for any reason.
     """
     ending = asyncio.ensure_future(_ended(deps, row))
     leaving = asyncio.ensure_future(_left(request))
@@ -34,7 +34,7 @@ async def wait_for(
             on_left()
     if not ending.cancelled():
         return ending.result()
-    # Whoever comes again without a key begins a second run, while the first one goes on.
+    # A retry without an idempotency key would start a second run while the first continues.
     again = {} if "idempotency-key" in request.headers else NO_RETRY
     raise Problem(
         503,
@@ -45,7 +45,7 @@ async def wait_for(
 
 
 async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
-    """Wait until the run is over, for longer than one lives on whose client has hung up."""
+    """Wait until the run has ended, for longer than an abandoned run may live."""
     row = await deps.store.run(run_id)
     if row is None:
         return
@@ -54,7 +54,7 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
     await race(ending, closing, within_s=2 * deps.limits.disconnect_grace_s)
     for task in (ending, closing):
         if not task.cancelled():
-            task.exception()  # whoever reads the run's ending finds out what happened
+            task.exception()  # the reader of the run's ending finds out what happened
 
 
 async def _ended(deps: RouteDeps, row: RunRow) -> RunReadModel:
@@ -63,7 +63,7 @@ async def _ended(deps: RouteDeps, row: RunRow) -> RunReadModel:
             if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
                 current = await deps.store.run(row.run_id) or row
                 return await deps.folds.run(current)
-    text = "The run's session is gone, or the server is going down"
+    text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
 

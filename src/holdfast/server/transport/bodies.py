@@ -1,4 +1,4 @@
-"""What clients send: read within limits, decoded into typed values, refused with the field's name."""
+"""Request bodies: read within limits and decoded into typed values; errors name the field."""
 
 import asyncio
 import codecs
@@ -17,7 +17,7 @@ from holdfast.server.access.middleware import too_large
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 
-LARGE_BYTES = 64 * 1024  # looking through more than this would hold up everyone else
+LARGE_BYTES = 64 * 1024  # checking more than this would block the event loop
 _FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _encode = msgspec.json.Encoder().encode
@@ -28,7 +28,7 @@ Body = TypeVar("Body")
 
 
 async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, within_s: float = 0.0) -> bytes:
-    """The whole body; raises a Problem if it is too long or comes too slowly."""
+    """The whole body; raises a Problem if it's too long or arrives too slowly."""
     _check_encoding(request)
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
@@ -41,7 +41,9 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, wit
                 async with asyncio.timeout(limits.body_s):
                     message = await request.receive()
                 if message["type"] == "http.disconnect":
-                    raise Problem(400, "The connection ended before the body did", code="body_cut_off")
+                    raise Problem(
+                        400, "The connection closed before the whole body arrived", code="body_cut_off"
+                    )
                 chunk: bytes = message.get("body", b"")
                 size += len(chunk)
                 if size > most:
@@ -53,7 +55,7 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, wit
         waited_s = whole_s if whole.expired() else limits.body_s
         raise Problem(
             408,
-            f"The body did not arrive in time ({waited_s:g} s)",
+            f"The request body didn't arrive within {waited_s:g} s. Send it again",
             code="body_too_slow",
             headers={"Connection": "close"},
         ) from None
@@ -62,12 +64,12 @@ async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, wit
 def _check_encoding(request: Request) -> None:
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in {"", "identity"}:
-        text = f"A body in the encoding {encoding[:40]!r} is not taken; send it as it is"
+        text = f"The encoding {encoding[:40]!r} isn't supported. Send the body unencoded"
         raise Problem(415, text, code="unsupported_encoding", param="Content-Encoding")
 
 
 async def decoded(request: Request, limits: Limits, kind: type[Body]) -> Body:
-    """The body as a value; nothing at all counts as an empty object."""
+    """The body as a value; an empty body counts as an empty object."""
     return await parsed(await read_body(request, limits), limits, kind)
 
 
@@ -92,7 +94,7 @@ def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
 
 
 def converted(value: object, kind: type[Body], *, param: str) -> Body:
-    """A part of a body that has several forms, as a value."""
+    """A part of a body as a value, for parts with several forms."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -100,7 +102,7 @@ def converted(value: object, kind: type[Body], *, param: str) -> Body:
 
 
 def _words(kind: type) -> Mapping[str, Sequence[str]]:
-    """The words that each field of a body may hold, for those that take certain words only."""
+    """The allowed words of each field that takes only certain words."""
     found = msgspec.inspect.type_info(kind)
     fields = found.fields if isinstance(found, msgspec.inspect.StructType) else ()
     return {field.encode_name: [*_words_of(field.type)] for field in fields}
@@ -136,10 +138,10 @@ def _invalid(said: str, *, inside: str = "", words: Mapping[str, Sequence[str]] 
 
 
 def _check_shape(body: bytes, limits: Limits) -> None:
-    """Refuse what is nested too deep or is made of too many pieces, before anything is made of it."""
+    """Refuse JSON that is nested too deep or has too many values, before it's decoded."""
     quotes = body.count(b'"')
     if quotes and b"\\" in body:
-        # Without escapes each quote begins or ends a string; what is left in the strings is of no interest.
+        # Without escapes, each quote begins or ends a string; the text in between doesn't matter.
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
         quotes = body.count(b'"')
     if quotes > 2 * limits.json_values_max:
@@ -155,29 +157,29 @@ def _check_shape(body: bytes, limits: Limits) -> None:
             text = f"The JSON is nested deeper than {limits.json_depth_max} levels"
             raise bad_request(text, code="json_too_deep")
     if brackets.count(b"[") + brackets.count(b"{") > limits.json_brackets_max:
-        text = f"The JSON holds more than {limits.json_brackets_max} lists and objects"
+        text = f"The JSON has more than {limits.json_brackets_max} lists and objects"
         raise bad_request(text, code="json_too_large")
 
 
 def _too_many_values(limits: Limits) -> Problem:
-    return bad_request(f"The JSON holds more than {limits.json_values_max} values", code="json_too_large")
+    return bad_request(f"The JSON has more than {limits.json_values_max} values", code="json_too_large")
 
 
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def json_answer(answer: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
-    """A JSON answer."""
+    """A JSON response."""
     return Response(_encode(answer), status, headers, media_type="application/json")
 
 
 def raw_answer(body: bytes, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON that is encoded already."""
+    """A JSON response from encoded bytes."""
     return Response(body, status, headers, media_type="application/json")
 
 
 def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
-    """The id, if it is one; raises a Problem."""
+    """The id if it's valid; raises a Problem otherwise."""
     fits = (
         0 < len(session_id) <= SESSION_ID_CHARS_MAX
         and session_id.isprintable()
@@ -190,7 +192,7 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
 
 
 def checked_workspace(folder: str) -> str:
-    """The folder, if it can be one; raises a Problem."""
+    """The folder if its path is valid; raises a Problem otherwise."""
     if folder and (not folder.startswith("/") or "\0" in folder):
         raise bad_request("'workspace' must be an absolute path", param="workspace")
     return folder
@@ -200,18 +202,18 @@ def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
     except OSError:
-        return False  # its name is too long, or the way there is closed
+        return False  # its name is too long, or a parent can't be read
 
 
 async def known_workspace(folder: str) -> str:
-    """The folder, if it is one or none is named; raises a Problem that names it."""
+    """The folder if it exists or is empty; raises a Problem otherwise."""
     if checked_workspace(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
-        raise bad_request(f"'workspace' is no folder on the server: {folder[:200]}", param="workspace")
+        raise bad_request(f"'workspace' isn't a folder on the server: {folder[:200]}", param="workspace")
     return folder
 
 
 def has_already(request: Request, etag: str) -> bool:
-    """Whether the client holds what this tag is of; one that a proxy has compressed is the same to it."""
+    """Whether the client already has this version; a weak tag from a compressing proxy counts too."""
     known = request.headers.get("if-none-match", "")
     return known.strip() == "*" or etag in (one.strip().removeprefix("W/") for one in known.split(","))
 
@@ -227,7 +229,7 @@ def whole_number(request: Request, name: str, *, default: int, most: int) -> int
 
 
 def truth(value: object, *, param: str) -> bool:
-    """A yes or no in any of the forms that clients send."""
+    """A boolean in any of the forms that clients send."""
     match value:
         case bool():
             return value
@@ -247,7 +249,7 @@ def truth(value: object, *, param: str) -> bool:
 
 
 def flag(request: Request, name: str) -> bool:
-    """A yes or no in the query; the name alone is a yes."""
+    """A boolean in the query; the name alone means true."""
     given = request.query_params.get(name)
     if given is None or given == "":
         return given is not None

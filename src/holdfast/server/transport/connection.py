@@ -1,4 +1,4 @@
-"""One HTTP connection: uvicorn's, with deadlines for slow senders and the envelope for what is no HTTP."""
+"""One HTTP connection: uvicorn's, with deadlines for slow clients and error envelopes for invalid HTTP."""
 
 import asyncio
 import socket
@@ -16,20 +16,20 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 
-_GARBLED = bad_request("That is not an HTTP request", code="invalid_http")
+_GARBLED = bad_request("This isn't an HTTP request", code="invalid_http")
 _NO_ROOM = Problem(
     503,
-    "There is no room for more connections; try again",
+    "Too many connections are open. Try again",
     code="too_many_connections",
     headers={"Retry-After": str(AGAIN_S)},
 )
-_TOO_LONG = Problem(431, "The headers are more than is taken", code="headers_too_large")
+_TOO_LONG = Problem(431, "The request headers are too large", code="headers_too_large")
 
 
 def connection_with(
     limits: Limits, knows: Callable[[Scope], bool], *, files: OpenFiles | None = None
 ) -> type[asyncio.Protocol]:
-    """The protocol class for uvicorn's `http` setting; `knows` says whether a request brings a good key."""
+    """The protocol class for uvicorn's `http` setting; `knows` says whether a request is authenticated."""
 
     class Connection(DeadlinedConnection):
         deadlines = limits
@@ -43,29 +43,29 @@ def connection_with(
 
 
 class _TooLong(Exception):
-    """More headers than are taken; the parser hands it on as an error of its own."""
+    """The headers are too large; the parser passes this on as its own error."""
 
 
 class _TooManyAhead(Exception):
-    """More requests than may wait for their answers; what came before them is answered."""
+    """Too many pipelined requests; those before are answered."""
 
 
 class _NoTunnel(Exception):
-    """A request for a connection to somewhere else; the parser hands it on, too."""
+    """A CONNECT request; the parser passes this on, too."""
 
 
 class Cuttable(Protocol):
-    """A connection that can be cut."""
+    """A connection that can be closed at once."""
 
     def cut(self) -> None:
-        """Close it at once; it does not call back."""
+        """Close it at once; this doesn't call back."""
         ...
 
 
 class UnauthenticatedConnections:
-    """Connections that have brought no key yet: at most so many, holding at most so many bytes.
+    """Connections that haven't sent a key yet, with a limit on their number and on the bytes they hold.
 
-    Past a limit nobody is refused: the oldest are cut, since an honest client soon sends its key.
+    Past a limit, the oldest are closed: an honest client soon sends its key.
     """
 
     def __init__(self, connections_max: int, bytes_max: int) -> None:
@@ -78,7 +78,7 @@ class UnauthenticatedConnections:
         return len(self._held)
 
     def hold(self, connection: Cuttable, held_bytes: int) -> None:
-        """The connection holds so many bytes of headers and bodies now."""
+        """Record how many bytes of headers and bodies the connection holds now."""
         self._bytes += held_bytes - self._held.get(connection, 0)
         self._held[connection] = held_bytes
         while len(self._held) > self._connections_max or (
@@ -89,18 +89,18 @@ class UnauthenticatedConnections:
             oldest.cut()
 
     def forget(self, connection: Cuttable) -> None:
-        """The connection is gone or has a key now; also for one that was never held."""
+        """Forget a connection that is gone or has a key; unknown ones are fine."""
         self._bytes -= self._held.pop(connection, 0)
 
 
 class DeadlinedConnection(HttpToolsProtocol):
-    """Cuts a connection that is slow to send or to read, and one that sends too much besides bodies.
+    """Closes connections that send or read too slowly, or send too much outside of bodies.
 
-    Until a request brings a key, no more of its bodies is kept than a sign-in takes, and it is cut when there
+    Until a request brings a key, no more of its body is kept than a sign-in needs, and it's closed when there
     are too many like it.
 
-    A body that a route reads has a deadline there, and an answer that says so; the one here is for the rest
-    of a body that nobody reads any more.
+    A body that a route reads has its deadline there, with an error response; the one here is for the rest
+    of a body that nobody reads.
     """
 
     deadlines = Limits()
@@ -113,13 +113,13 @@ class DeadlinedConnection(HttpToolsProtocol):
     _last: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _socket: socket.socket | None = None
-    _loose_bytes = 0  # since a head began, or since the last of a body: headers, or what stands for nothing
+    _loose_bytes = 0  # since the headers began, or since the end of a body
     _is_in_head = True
     _is_too_long = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Headers must follow."""
-        # Head and body are two writes: the second would wait for the reader's delayed acknowledgement.
+        """Wait for headers, with a deadline."""
+        # Head and body are two writes; without this, the second waits for a delayed acknowledgement.
         known: socket.socket | None = transport.get_extra_info("socket")
         self._socket = known
         if known is not None and known.family in {socket.AF_INET, socket.AF_INET6}:
@@ -135,7 +135,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.header_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is expected any more."""
+        """Cancel all timers."""
         self.unauthenticated.forget(self)
         self.open_files.gone()
         self._rest()
@@ -145,7 +145,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A head that never ends is not gathered, nor is what follows a body."""
+        """Parse, but don't buffer endless headers, or endless data after a body."""
         self._loose_bytes += len(data)
         self._hold(self._loose_bytes)
         try:
@@ -156,13 +156,13 @@ class DeadlinedConnection(HttpToolsProtocol):
         if self._loose_bytes > self.deadlines.header_bytes_max:
             self._is_too_long = True
             self.send_400_response("")
-            self.transport.close()  # also while something else is answered: the parser would gather on
+            self.transport.close()  # even while a response is being sent: the parser would keep buffering
 
     def _parse(self, data: bytes) -> None:
-        """Hand the bytes to the parser; it stops behind a request to speak something else than HTTP/1.1.
+        """Feed the parser; it stops after a request to upgrade to another protocol.
 
-        Such a request is to be served as if it had not asked. What the parser takes for the other protocol is
-        its body, so it is parsed again without the question.
+        Such a request is served as if it hadn't asked. What the parser takes for the other protocol is
+        its body, so it's parsed again without the upgrade header.
         """
         while data:
             try:
@@ -184,14 +184,14 @@ class DeadlinedConnection(HttpToolsProtocol):
         return b"%b%b\r\n" % (line, b"".join(kept))
 
     def on_url(self, url: bytes) -> None:
-        """Some more of the address."""
+        """Collect the URL, up to the limit."""
         if len(self.url) + len(url) >= self.deadlines.header_bytes_max:
             self._is_too_long = True
             raise _TooLong
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One more header; what stands behind a body is none."""
+        """Collect a header; trailers after a body are ignored."""
         if not self._is_in_head:
             return
         is_too_long = len(name) + len(value) > self.deadlines.header_bytes_max
@@ -201,7 +201,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_message_begin(self) -> None:
-        """The next request on the same connection has a deadline of its own."""
+        """Start the deadline of the next request."""
         if len(self.pipeline) >= self.deadlines.pipelined_max:
             raise _TooManyAhead
         self._is_in_head, self._loose_bytes = True, 0
@@ -211,12 +211,12 @@ class DeadlinedConnection(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The body must follow."""
+        """Start the deadline of the body."""
         self._is_in_head, self._loose_bytes = False, 0
         if self.parser.get_method() == b"CONNECT":
             raise _NoTunnel
         if self.parser.should_upgrade():
-            return  # it comes again without that
+            return  # it's parsed again without the upgrade
         self._rest()
         self._cut_after(self.deadlines.body_total_s + 1.0)
         super().on_headers_complete()
@@ -229,7 +229,7 @@ class DeadlinedConnection(HttpToolsProtocol):
             self.unauthenticated.hold(self, held_bytes)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """See uvicorn; a client of HTTP/1.0 knows no chunks, and one too many is told only of our health."""
+        """Serve HTTP/1.0 without chunks, and past the connection limit only `/health`."""
         self._place = self.open_files.place(self._place)
         if self._place == "health" and cycle.scope["path"] not in HEALTH_PATHS:
             cycle.keep_alive = False
@@ -239,27 +239,27 @@ class DeadlinedConnection(HttpToolsProtocol):
         )
 
     def on_body(self, body: bytes) -> None:
-        """Some of the body; who still sends one is not idle."""
+        """Collect body data; a client that sends it isn't idle."""
         self._loose_bytes = 0
         self._unset_keepalive_if_required()
         if not self._is_known:
-            # One byte more than is taken is enough to say so.
+            # One byte past the limit is enough to refuse it.
             body = body[: max(0, SIGN_IN_BYTES_MAX + 1 - len(self.cycle.body))]
             self._hold(len(self.cycle.body) + len(body))
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """All is there."""
+        """End the body's deadline."""
         if self.parser.should_upgrade():
             return
         self._rest()
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
-            # The answer went out before the body was there, so that nobody waits for the next request yet.
+            # The response went out before the body arrived, so no keep-alive timer is running yet.
             self._cut_after(self.deadlines.header_s)
         super().on_message_complete()
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it is written to; one that never reads is not waited for."""
+        """The client reads too slowly; start a deadline for one that doesn't read at all."""
         super().pause_writing()
         if self._unread is None:
             self._wait_for_reader()
@@ -269,7 +269,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._unread = self.loop.call_later(self.deadlines.unread_s, self._cut_unless_read, left_bytes)
 
     def _left_bytes(self) -> int:
-        """The kernel takes megabytes, so a slow reader shows there long before it shows here."""
+        """The kernel buffers megabytes, so a slow reader's progress shows there first."""
         return self.transport.get_write_buffer_size() + unsent_bytes(self._socket)
 
     def _cut_unless_read(self, left_bytes: int) -> None:
@@ -279,28 +279,28 @@ class DeadlinedConnection(HttpToolsProtocol):
             self._abort()
 
     def resume_writing(self) -> None:
-        """It read."""
+        """The client has read; cancel its deadline."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
         super().resume_writing()
 
     def shutdown(self) -> None:
-        """The server goes: what is under way may end, but a client that does not read is not waited for."""
+        """Let active responses finish, but not for a client that doesn't read."""
         super().shutdown()
         self._last = self.loop.call_later(self.deadlines.going_s, self._abort)
 
     def send_400_response(self, msg: str) -> None:
-        """What cannot be parsed gets the same envelope as everything else, in its turn."""
+        """Answer invalid HTTP with the usual error envelope, in its turn."""
         del msg
         self._rest()
         if self.transport.is_closing():
             return
-        cycle = cast("RequestResponseCycle | None", self.cycle)  # none before the first head is whole
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first complete head
         is_answering = cycle is not None and not cycle.response_complete
         is_whole = cycle is not None and (cycle.response_started or not cycle.more_body)
         if cycle is not None and is_answering and (is_whole or self.pipeline):
-            # It came behind a whole request, whose answer this would be taken for.
+            # It follows a complete request, and would be taken for its response.
             cycle.keep_alive = False
             return
         self.transport.write(_answer(_TOO_LONG if self._is_too_long else _GARBLED))
@@ -328,7 +328,7 @@ class DeadlinedConnection(HttpToolsProtocol):
 
 
 def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> Any:
-    """The application for one request: an answer without a length ends with its connection."""
+    """The application for one HTTP/1.0 request: a response without a length ends with its connection."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         is_measured = True
@@ -348,7 +348,7 @@ def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> Any:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application that has no room for anyone."""
+    """An application that refuses every request: too many connections."""
     del scope, receive
     body = _NO_ROOM.encoded()
     await send(

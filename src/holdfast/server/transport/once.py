@@ -1,4 +1,4 @@
-"""Idempotency keys: the same request sent twice has one effect and one answer, also after a restart."""
+"""Idempotency keys: a request sent twice has one effect and one response, also across restarts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from holdfast.server.transport.bodies import raw_answer
 
 KEPT_MS = 86_400_000
 KEY_CHARS_MAX = 255
-OWN = "\n"  # keys of our own begin with it, and no client's does
+OWN = "\n"  # only the server's own keys begin with it
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class OnceKey:
-    """A request that is to have one effect: its key under the API key's name, and what it asked for."""
+    """A request that must have one effect: its idempotency key, scoped to the caller, and its hash."""
 
     key: str
     digest: str
@@ -34,12 +34,12 @@ class OnceKey:
         return IdempotencyKey(self.key, self.digest, _encode(answer), self.expires_at_ms)
 
     def for_sent(self, answer: Callable[[Sent], object]) -> OnceFor:
-        """The same for an answer that names what is made on the way."""
+        """The same for a response that names what the request creates."""
         return lambda sent: self.of(answer(sent))
 
 
 def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
-    """The key that came with the request, if one did."""
+    """The request's idempotency key, if it has one."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return None
@@ -49,7 +49,7 @@ def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
         )
     path: str = request.scope["path"]
     digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
-    # A colon parts the two, so that none stands in the first: no name holds a line break.
+    # A colon separates the two, so the first must not contain one.
     whose: str = request.scope[KEY_NAME].replace(":", "\n")
     key = f"{whose}:{given}"
     return OnceKey(key, digest, deps.clock.now_ms() + KEPT_MS)
@@ -58,7 +58,7 @@ def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
 def once_for(
     request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: Message
 ) -> OnceKey | None:
-    """The key of a message for a session: the request's, else the one that its client's own id makes.
+    """The key of a message for a session: the request's own, or one made from its client_id.
 
     Such an id names one message of one session, so the same message sent again is the same run; another text
     under it is a mistake, and is refused.
@@ -73,7 +73,7 @@ def once_for(
 
 
 async def earlier_answer(key: OnceKey | None, deps: RouteDeps, *, status: int) -> Response | None:
-    """The answer that was given before under this key; raises a Problem if it was another request's."""
+    """The stored response for this key; raises a Problem if a different request used the key."""
     if key is None:
         return None
     known = await deps.store.stored_response(key.key, now_ms=deps.clock.now_ms())
@@ -81,12 +81,12 @@ async def earlier_answer(key: OnceKey | None, deps: RouteDeps, *, status: int) -
 
 
 def replay_headers(sent: Sent | Response) -> dict[str, str]:
-    """What says that an answer is about a run that an earlier request with the same key began."""
+    """The header that says that an earlier request with the same key started the run."""
     return {} if isinstance(sent, Sent) else {"Idempotency-Replayed": "true"}
 
 
 def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
-    """What the journal says of a key that another request used a moment ago."""
+    """The result when another request has just used the same key."""
     if isinstance(result, KeyConflict):
         raise _conflict()
     return raw_answer(result.answer, status, headers={"Idempotency-Replayed": "true"})
@@ -101,7 +101,7 @@ def _again(known: StoredResponse, key: OnceKey, status: int) -> Response:
 def _conflict() -> Problem:
     return Problem(
         409,
-        "This Idempotency-Key or client_id was used for another request; use a new one",
+        "This Idempotency-Key or client_id was used for a different request. Use a new one",
         code="idempotency_key_conflict",
         param="Idempotency-Key",
     )

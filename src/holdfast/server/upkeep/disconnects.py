@@ -1,4 +1,4 @@
-"""Readers who leave: a run that lives for them alone is stopped after a grace."""
+"""Stops runs whose readers have disconnected, after a grace period, if the run was only for them."""
 
 import asyncio
 import logging
@@ -11,11 +11,11 @@ from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
 
-AGAIN_S = 1.0  # how soon a stop that could not be saved is tried again
+AGAIN_S = 1.0  # when to retry a stop that couldn't be saved
 
 
 class Disconnects:
-    """Counts the readers of such runs; one who comes within the grace keeps the run."""
+    """Counts the readers of such runs; a reader who returns within the grace period keeps the run going."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -23,12 +23,12 @@ class Disconnects:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def read_by(self, row: RunRow) -> Callable[[], None]:
-        """One more reads the run; to be called when they are gone, for whatever reason."""
+        """Count one more reader; call what it returns when the reader is gone for any reason."""
         self._readers[row.run_id] += 1
 
         def gone() -> None:
             self._readers[row.run_id] -= 1
-            self._readers += Counter()  # forgets what is down to nothing
+            self._readers += Counter()  # drops entries that are down to zero
             task = asyncio.create_task(self._stop(row), name=_name(row.run_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -36,7 +36,7 @@ class Disconnects:
         return gone
 
     def lives_for_readers(self, run_id: str) -> bool:
-        """Whether somebody reads the run who may end it by leaving, or left within the grace."""
+        """Whether the run has a reader whose leaving ends it, or had one within the grace period."""
         return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
 
     async def _stop(self, row: RunRow) -> None:
@@ -44,12 +44,14 @@ class Disconnects:
         if current is None or current.status == "ended":
             return
         await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
-        # Whom the server itself sent away did not leave, and finds the run again at the next one.
+        # A shutdown closes streams too; those readers return to the next server and must find the run.
         while not self._readers[row.run_id] and not self._is_going:
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
             except TRANSIENT as trouble:
-                _log.warning("run %s is stopped later, as its reader has left: %s", row.run_id, trouble)
+                _log.warning(
+                    "can't stop run %s, which its reader has left; trying again: %s", row.run_id, trouble
+                )
                 await self._deps.clock.sleep_s(AGAIN_S)
             else:
                 return
@@ -59,7 +61,7 @@ class Disconnects:
         return self._deps.streams.is_ending or self._deps.agent.drain.closed
 
     async def close(self) -> None:
-        """The server is going; the runs go on with the next one."""
+        """Stop waiting, for the shutdown; the runs continue with the next server."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

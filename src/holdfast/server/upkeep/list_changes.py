@@ -1,4 +1,4 @@
-"""Changes of the session list, told to every stream of a session; a task of the application."""
+"""A background task that tells every session stream about changes to the session list."""
 
 import logging
 from typing import Any
@@ -9,19 +9,19 @@ from holdfast.server.sessions.responses import listed
 
 _log = logging.getLogger(__name__)
 
-GATHER_S = 0.1  # what changes within this time is told together
+GATHER_S = 0.1  # changes within this time are sent together
 
 
 async def publish_list_changes(deps: RouteDeps) -> None:
-    """Follow what changes, and tell it as rows of the list, each once however often it changed."""
+    """Follow changes and publish them as rows of the list, each once however often it changed."""
     async for ids in deps.store.changes():
         listeners = deps.list_changes.listeners
         for session_id in ids if listeners else ():
             try:
                 deps.list_changes.add(await _row(deps, session_id))
             except JournalError as error:
-                # One row is told with its next change; without this task nobody would hear of any.
-                _log.warning("a change of session %s was not told: %s", session_id, error)
+                # This row is sent with its next change; if this task ended, no row would be.
+                _log.warning("clients weren't told of a change to session %s: %s", session_id, error)
         deps.streams.poke(listeners)
         await deps.clock.sleep_s(GATHER_S)
 

@@ -1,4 +1,4 @@
-"""What is deleted goes for good once it cannot be taken back; a task of the application sees to it."""
+"""A background task that purges deleted data once its deletion is final."""
 
 import asyncio
 import logging
@@ -13,16 +13,16 @@ from holdfast.values import OPENAI
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 3600.0  # how often sessions of plain OpenAI clients are looked through for old ones
-AGAIN_S = 60.0  # how soon a purge that failed is tried again
-SWEEP_S = 86_400.0  # how often blobs are looked through for those that no event came to name
-UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with a file that is not sent yet
+LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients
+AGAIN_S = 60.0  # when to retry a purge that failed
+SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to
+UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file that isn't sent yet
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
 
 
 class RunsGoOn(JournalError):
-    """A session is not purged, as runs of it do not end."""
+    """The session isn't purged, because one of its runs doesn't end."""
 
 
 class Purges:
@@ -35,7 +35,7 @@ class Purges:
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
 
     def look_again(self) -> None:
-        """Something was deleted."""
+        """Wake the task: something was deleted."""
         self._wanted.set()
 
     async def run(self) -> None:
@@ -64,8 +64,8 @@ class Purges:
         now_s = self._deps.clock.monotonic_s()
         if now_s >= self._sweep_at_s:
             if not self._deps.supervisor.has_caught_up:
-                return AGAIN_S  # events of an earlier life are still to come, and name blobs of it
-            # Also if it fails: who could not write meanwhile has days to name what was put.
+                return AGAIN_S  # spooled events are still to come, and may refer to blobs
+            # Also after a failure: writers then have days to refer to their blobs.
             self._sweep_at_s = now_s + SWEEP_S
             await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
@@ -81,7 +81,7 @@ class Purges:
         rows = sorted(found, key=lambda row: left_s[row.session_id] <= 0)
         failed: list[BaseException] = []
         for first in range(0, len(rows), AT_ONCE):
-            # Together, since what the store overwrites afterwards it overwrites once for all of them.
+            # Together, because the store then overwrites the freed space once for all of them.
             some = rows[first : first + AT_ONCE]
             steps = [self._see_to(row, is_due=left_s[row.session_id] <= 0) for row in some]
             failed += [error for error in await asyncio.gather(*steps, return_exceptions=True) if error]
@@ -90,7 +90,7 @@ class Purges:
         return min([LOOK_S, *(left for left in left_s.values() if left > 0)])
 
     def _left_s(self, row: SessionRow, now_ms: int) -> float:
-        """How long a deletion can be taken back: as long as was said, wherever the clock is set meanwhile."""
+        """How long the deletion can still be undone, even if the wall clock is changed meanwhile."""
         if not row.purge_at_ms:
             return 0.0
         steady_s = self._deps.clock.steady_s()
@@ -101,24 +101,24 @@ class Purges:
         if is_due:
             await self._purge(row)
         elif await self._is_still(row):
-            # Whoever deleted it may have crashed before its runs were asked to end.
+            # The server may have crashed between the deletion and stopping the runs.
             await self.stop_runs(row.session_id)
 
     async def stop_runs(self, session_id: str) -> None:
-        """Ask every run of the session to end."""
+        """Stop every run of the session."""
         store, inbox = self._deps.store, self._deps.inbox
         for status in ("running", "queued"):
             for row in await store.runs(RunQuery(session_id=session_id, status=status, limit=1000)):
                 try:
                     await inbox.stop(session_id, row.run_id, cause="deleted")
                 except (StoreDamaged, UnreadableEvent, IllegalEvent) as error:
-                    # Nobody carries out a run whose log cannot be read, so there is nobody to stop.
-                    _log.warning("run %s of a deleted session was not asked to end: %s", row.run_id, error)
+                    # Nothing executes a run whose log can't be read, so there's nothing to stop.
+                    _log.warning("can't stop run %s of a deleted session: %s", row.run_id, error)
 
     async def purge(self, session_id: str) -> None:
-        """Remove every trace; its runs end first, so that none writes to what is gone.
+        """Remove every trace of the session, after its runs have ended.
 
-        One that is taken back or written to meanwhile stays.
+        A session that is restored or written to meanwhile stays.
         """
         row = await self._deps.store.session(session_id)
         if row is not None and row.purge_at_ms:
@@ -135,13 +135,13 @@ class Purges:
             await store.purge(session_id, last_seq=last_seq, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:
-        """At once: the next session may have the same id."""
+        """Forget at once: the next session may have the same id."""
         self._deps.folds.forget()
         self._deps.supervisor.forget(session_id)
         self._deps.marks.forget(session_id)
 
     async def _is_still(self, known: SessionRow) -> bool:
-        """Whether nobody took the session back, pinned it or said something in it since."""
+        """Whether the session is still deleted, unpinned and without new messages."""
         row = await self._deps.store.session(known.session_id)
         return row is not None and _wanted(row) == _wanted(known)
 

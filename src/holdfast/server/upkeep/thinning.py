@@ -1,4 +1,4 @@
-"""Old logs are made small: deltas of runs that are long over are joined, by a task of the application."""
+"""A background task that makes old logs smaller by joining the deltas of runs that ended long ago."""
 
 import logging
 from contextlib import aclosing
@@ -9,9 +9,9 @@ from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 6 * 3600.0  # how often sessions are looked through
-AGAIN_S = 60.0  # how soon a pass that failed is tried again
-PAUSE_S = 0.02  # after each step, so that runs have the disk for themselves most of the time
+LOOK_S = 6 * 3600.0  # how often to look through all sessions
+AGAIN_S = 60.0  # when to retry a pass that failed
+PAUSE_S = 0.02  # after each step, to leave most of the disk's time to runs
 AT_ONCE = 100
 
 
@@ -30,7 +30,7 @@ class Thinning:
                 await self.thin_due()
             except JournalError as error:
                 wait_s = AGAIN_S
-                _log.warning("old sessions were not made smaller, and will be tried again: %s", error)
+                _log.warning("old sessions weren't compacted; Holdfast will try again: %s", error)
             await clock.sleep_s(wait_s)
 
     async def thin_due(self) -> int:
@@ -47,7 +47,7 @@ class Thinning:
                 gone += await self._thin(session_id, before_ms)
             seen.update(found)
         if gone:
-            _log.info("%d pieces of old answers were joined to those before them", gone)
+            _log.info("%d pieces of old answers were joined", gone)
         return gone
 
     async def _thin(self, session_id: str, before_ms: int) -> int:
@@ -58,5 +58,5 @@ class Thinning:
                     gone += count
                     await self._deps.clock.sleep_s(PAUSE_S)
         except (StoreDamaged, UnreadableEvent) as error:
-            _log.warning("session %s is left as it is: %s", session_id, error)
+            _log.warning("session %s isn't compacted: %s", session_id, error)
         return gone
