@@ -11,7 +11,7 @@ import type {
   TextPart,
 } from "./events.ts";
 
-/** A message that is on disk, and the run that has it: it starts, waits, or steers the one under way. */
+/** The message is on disk; this is its run, which starts, waits, or is the active one that it steers. */
 export interface Started {
   readonly run_id: string;
   readonly status: "started" | "steered";
@@ -19,7 +19,7 @@ export interface Started {
   readonly message_id: string;
 }
 
-/** A run as its log shows it, and what only the server knows: its place in line, and who works on it. */
+/** A run as its log shows it, and what only the server knows: its place in the queue. */
 export interface RunShown {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -64,7 +64,7 @@ export interface UsageShown {
   readonly cost_usd?: number;
 }
 
-/** An approval that is asked for: one exact action and everything that was found in it. */
+/** An open approval: one exact action and everything that was found in it. */
 export interface ApprovalShown {
   readonly approval_id: string;
   readonly tool_call_id: string;
@@ -86,7 +86,7 @@ export interface QuestionShown {
   readonly expires_at: number | null;
 }
 
-/** Events of a run for those who poll. */
+/** Events of a run, for polling. */
 export interface RunEvents {
   readonly object: "list";
   readonly run_id: string;
@@ -126,7 +126,7 @@ export interface RunListed {
   readonly queue_reason?: string;
 }
 
-/** The stop is on disk; the run ends as soon as nothing of it is left running. */
+/** The stop is on disk; the run ends once nothing of it is running. */
 export interface Stopping {
   readonly run_id: string;
   readonly status: "stopping";
@@ -174,7 +174,7 @@ export interface ApprovalSettled {
   readonly approval_id?: string;
 }
 
-/** The rule that "session" or "always" would store; null if that choice is not offered. */
+/** The rule that "session" or "always" would store; null if that choice isn't offered. */
 export interface RulePreview {
   readonly approval_id: string;
   readonly choice: "always" | "session";
@@ -188,7 +188,7 @@ export interface QuestionSettled {
   readonly status: "answered";
 }
 
-/** A message for a run under way is on disk. */
+/** A message for an active run is on disk. */
 export interface Accepted {
   readonly run_id: string;
   readonly session_id: string;
@@ -240,7 +240,7 @@ export interface OpenQuestion {
   readonly expires_at: number | null;
 }
 
-/** What no longer needs approval. */
+/** The stored rules: what no longer needs approval. */
 export interface GrantList {
   readonly object: "list";
   readonly data: readonly GrantShown[];
@@ -248,7 +248,7 @@ export interface GrantList {
   readonly next_cursor: string | null;
 }
 
-/** A rule that people have stored, and in words what it allows; one of a session says whose it is. */
+/** A stored rule, and in words what it allows; the rule of a session has a `session_id`. */
 export interface GrantShown {
   readonly grant_id: string;
   readonly scope: "always" | "session";
@@ -275,7 +275,7 @@ export interface SessionPage {
   readonly offset?: number;
 }
 
-/** A session as the list shows it; `session` is the same once more, where hermes clients look for it. */
+/** A session as the list shows it; `session` repeats it where hermes clients look for it. */
 export interface SessionShown {
   readonly object: "hermes.session";
   readonly id: string;
@@ -321,7 +321,7 @@ export interface SessionMade {
   readonly session?: SessionMade;
 }
 
-/** The session is hidden, and gone for good at `purge_at`, or now without one. */
+/** The session is hidden and purged at `purge_at`; without that, it's already purged. */
 export interface DeletedSession {
   readonly object: "hermes.session.deleted";
   readonly id: string;
@@ -355,7 +355,7 @@ export interface TranscriptPage {
   readonly marks?: Readonly<Record<string, string>>;
 }
 
-/** A run as the transcript needs it, to go on from there by events. */
+/** A run as the transcript needs it, so that events can be applied from there. */
 export interface TranscriptRun {
   readonly run_id: string;
   readonly message_id: string;
@@ -442,14 +442,14 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
-/** The name under which parts of messages refer to the bytes. */
+/** The stored bytes; parts of messages refer to them by this name. */
 export interface BlobStored {
   readonly blob: string;
   readonly bytes: number;
   readonly media_type: string;
 }
 
-/** The cookie is in the header; `page` is to be sent beside it as `X-Holdfast-Page`. */
+/** The cookie is in the header; send `page` with it as `X-Holdfast-Page`. */
 export interface SignedIn {
   readonly signed_in: true;
   readonly name: string;
@@ -457,18 +457,18 @@ export interface SignedIn {
   readonly scopes: readonly ("admin" | "approve" | "chat")[];
 }
 
-/** The cookie no longer opens anything. */
+/** The cookie no longer works. */
 export interface SignedOut {
   readonly signed_in: false;
 }
 
-/** What follows `/#token=` in a link that signs one browser in, once. */
+/** The token for a link (`/#token=…`) that signs in one browser, once. */
 export interface SignInLink {
   readonly token: string;
   readonly expires_in_s: number;
 }
 
-/** What goes into the query as `ticket`. */
+/** The value for `ticket` in the query. */
 export interface TicketIssued {
   readonly ticket: string;
   readonly expires_in_s: number;
@@ -497,7 +497,7 @@ export interface KeyMade {
   readonly key: string;
 }
 
-/** The key no longer opens anything. */
+/** The key no longer works. */
 export interface KeyRevoked {
   readonly name: string;
   readonly deleted: true;
@@ -537,13 +537,13 @@ export interface ChatUsage {
   readonly completion_tokens_details: OutputTokensDetails;
 }
 
-/** Of the tokens that were read, those of the provider's cache. */
+/** How many of the input tokens came from the provider's cache. */
 export interface PromptTokensDetails {
   readonly cached_tokens: number;
   readonly cache_write_tokens: number;
 }
 
-/** Of the tokens that were written, those that the model thought with. */
+/** How many of the output tokens were reasoning. */
 export interface OutputTokensDetails {
   readonly reasoning_tokens: number;
 }
@@ -645,14 +645,14 @@ export interface Capabilities {
   readonly endpoints: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** How to come in, and what the key that asks may do. */
+/** How to authenticate, and what the caller's key may do. */
 export interface AuthShown {
   readonly type: "bearer";
   readonly required: boolean;
   readonly scopes: readonly ("admin" | "approve" | "chat")[];
 }
 
-/** How the server is. */
+/** The server's health in detail. */
 export interface DetailedHealth {
   readonly status: "degraded" | "ok";
   readonly version: string;
@@ -669,7 +669,7 @@ export interface DetailedHealth {
   readonly disk?: DiskShown;
 }
 
-/** Whether the store takes a write, and how long that takes to be on disk. */
+/** Whether the store accepts writes, and how long one takes to reach the disk. */
 export interface StoreHealth {
   readonly writable: boolean;
   readonly late: boolean;
@@ -684,13 +684,13 @@ export interface OpenFilesShown {
   readonly connections: number;
 }
 
-/** How much room the data directory's disk has. */
+/** How much space the data directory's disk has. */
 export interface DiskShown {
   readonly free_bytes: number;
   readonly total_bytes: number;
 }
 
-/** The server is alive; `warning` is what it is short of, if anything. */
+/** The server is alive; `warning` says what runs short, if anything. */
 export interface HealthShown {
   readonly status: "ok";
   readonly version?: string;

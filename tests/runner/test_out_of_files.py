@@ -72,7 +72,7 @@ async def test_a_crowd_of_connections_takes_nothing_from_the_store_and_from_heal
             running.process.send_signal(signal.SIGTERM)
             code, said = await running.ended()
             assert code == 0
-            assert said.count("more are refused") == 1
+            assert said.count("More are refused") == 1
             assert "Traceback" not in said
 
 

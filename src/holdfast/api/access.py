@@ -31,7 +31,7 @@ class CreateKeyRequest(msgspec.Struct):
 
 
 class SignedIn(ResponseBody, frozen=True):
-    """The cookie is in the header; `page` is to be sent beside it as `X-Holdfast-Page`."""
+    """The cookie is in the header; send `page` with it as `X-Holdfast-Page`."""
 
     signed_in: Annotated[bool, ALWAYS_TRUE]
     name: str
@@ -44,13 +44,13 @@ class SignedIn(ResponseBody, frozen=True):
 
 
 class SignedOut(ResponseBody, frozen=True):
-    """The cookie no longer opens anything."""
+    """The cookie no longer works."""
 
     signed_in: Annotated[bool, ALWAYS_FALSE]
 
 
 class SignInLink(ResponseBody, frozen=True):
-    """What follows `/#token=` in a link that signs one browser in, once."""
+    """The token for a link (`/#token=…`) that signs in one browser, once."""
 
     token: str
     expires_in_s: int
@@ -61,7 +61,7 @@ class SignInLink(ResponseBody, frozen=True):
 
 
 class TicketIssued(ResponseBody, frozen=True):
-    """What goes into the query as `ticket`."""
+    """The value for `ticket` in the query."""
 
     ticket: str
     expires_in_s: int
@@ -93,7 +93,7 @@ class KeyList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class KeyRevoked(ResponseBody, frozen=True):
-    """The key no longer opens anything."""
+    """The key no longer works."""
 
     name: str
     deleted: Annotated[bool, ALWAYS_TRUE]

@@ -43,7 +43,7 @@ class QuestionSettled(ResponseBody, frozen=True):
 
 
 class RulePreview(ResponseBody, frozen=True):
-    """The rule that "session" or "always" would store; null if that choice is not offered."""
+    """The rule that "session" or "always" would store; null if that choice isn't offered."""
 
     approval_id: str
     choice: Literal["session", "always"]
@@ -100,7 +100,7 @@ class AskList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class GrantShown(ResponseBody, frozen=True, kw_only=True):
-    """A rule that people have stored, and in words what it allows; one of a session says whose it is."""
+    """A stored rule, and in words what it allows; the rule of a session has a `session_id`."""
 
     grant_id: str
     scope: Literal["session", "always"]
@@ -112,7 +112,7 @@ class GrantShown(ResponseBody, frozen=True, kw_only=True):
 
 
 class GrantList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What no longer needs approval."""
+    """The stored rules: what no longer needs approval."""
 
     data: tuple[GrantShown, ...]
     has_more: bool

@@ -4,15 +4,15 @@ import msgspec
 
 
 class ResponseBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The server encodes it and the client decodes it; fields that a later server adds are passed over.
+    """The server encodes it and the client decodes it; fields that a newer server adds are ignored.
 
-    A field without a default is always there. One that holds its default (None, "", 0, nothing in it) is
+    A field without a default is always sent. One with its default value (None, "", 0, empty) is
     left out; msgspec compares by identity, so a number with a fraction defaults to None.
     """
 
 
 def one_of(*words: str) -> msgspec.Meta:
-    """The words that a text may be today; a client takes any other, as a later server may have more."""
+    """The words that a text may be today; clients accept others, because a newer server may have more."""
     return msgspec.Meta(extra_json_schema={"enum": list(words)})
 
 

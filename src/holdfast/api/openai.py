@@ -27,7 +27,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the run goes on when its reader has left."""
+        """Whether the run continues after its reader has left."""
         return self.on_disconnect == "detach"
 
 
@@ -64,7 +64,7 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
 
     @property
     def is_detached(self) -> bool:
-        """Whether the run goes on when its reader has left; a response in the background is read later."""
+        """Whether the run continues after its reader has left; a background response is read later."""
         return bool(self.background) or self.on_disconnect == "detach"
 
     @property
@@ -75,14 +75,14 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
 
 
 class PromptTokensDetails(ResponseBody, frozen=True):
-    """Of the tokens that were read, those of the provider's cache."""
+    """How many of the input tokens came from the provider's cache."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
 class OutputTokensDetails(ResponseBody, frozen=True):
-    """Of the tokens that were written, those that the model thought with."""
+    """How many of the output tokens were reasoning."""
 
     reasoning_tokens: int
 

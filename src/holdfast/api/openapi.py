@@ -51,7 +51,7 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     kinds = list(dict.fromkeys([ErrorEnvelope, *(kind for _, one in table for kind in _kinds(one))]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     known = dict(zip(kinds, schemas, strict=True))
-    # Its fields have defaults so that a client makes something of a proxy's error; the server sends them all.
+    # Its fields have defaults so that a client can read a proxy's error; the server sends them all.
     components["ErrorDetail"]["required"] = list(components["ErrorDetail"]["properties"])
     if "HealthShown" in components:
         components["HealthShown"]["required"] = ["status", "version", "platform"]
@@ -125,7 +125,7 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
         kind = operation.raw_request or "application/json"
         schema: dict[str, Any] = {} if operation.raw_request else known[operation.request]
         if not operation.needs_request:
-            schema = {"anyOf": [schema, {"type": "null"}]}  # nothing at all is an empty object
+            schema = {"anyOf": [schema, {"type": "null"}]}  # an empty body counts as an empty object
         made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_request}
     for status, answer in operation.responses.items():
         content = {

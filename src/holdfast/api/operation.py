@@ -19,8 +19,8 @@ class Operation:
     """One method of one path: who may call it, what it takes, what it returns, its errors' codes by status.
 
     The server binds `endpoint` to the function that does it. A response is a type, several as a tuple, one
-    for each media type (None for what is no JSON), or None for an empty body. A key needs one of the
-    scopes; where there are none, nobody needs a key.
+    for each media type (None for what isn't JSON), or None for an empty body. A key needs one of the
+    scopes; without scopes, no key is needed.
     """
 
     method: Method
@@ -31,15 +31,15 @@ class Operation:
     tag: Tag
     summary: str
     request: Any = None
-    raw_request: str = ""  # the media type of a body that is no JSON
+    raw_request: str = ""  # the media type of a body that isn't JSON
     needs_request: bool = False
     responses: Mapping[int, Any] = field(default_factory=dict[int, Any])
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     scopes: tuple[Scope, ...] = ("chat",)
-    by_ticket: bool = False  # a browser may ask with a ticket, without headers
-    by_cookie: bool = False  # a browser may ask with its cookie alone
+    by_ticket: bool = False  # a browser may use a ticket instead of headers
+    by_cookie: bool = False  # a browser may use its cookie alone
 
     @property
     def paths(self) -> tuple[str, ...]:

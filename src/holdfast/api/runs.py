@@ -91,7 +91,7 @@ class ModelOptions(msgspec.Struct, kw_only=True):
 
     @property
     def effort(self) -> str:
-        """How much the model is to think; empty leaves it to the model."""
+        """How much the model should think; empty leaves it to the model."""
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
@@ -103,7 +103,7 @@ class HistoryItem(msgspec.Struct):
 
 
 class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use up; 0 is no limit but the server's own, which a request cannot raise."""
+    """What a run may use up; 0 means the server's own limit, which a request can't raise."""
 
     tokens: Annotated[int, _says("Most tokens, read and written.")] = 0
     cost_usd: Annotated[float, _says("Most dollars, as far as the price is known.")] = 0.0
@@ -193,7 +193,7 @@ class GateRequest(msgspec.Struct):
 
 
 class Started(ResponseBody, frozen=True):
-    """A message that is on disk, and the run that has it: it starts, waits, or steers the one under way."""
+    """The message is on disk; this is its run, which starts, waits, or is the active one that it steers."""
 
     run_id: str
     status: Literal["started", "steered"]
@@ -202,7 +202,7 @@ class Started(ResponseBody, frozen=True):
 
 
 class Accepted(ResponseBody, frozen=True):
-    """A message for a run under way is on disk."""
+    """A message for an active run is on disk."""
 
     run_id: str
     session_id: str
@@ -222,7 +222,7 @@ class UsageShown(ResponseBody, frozen=True):
 
 
 class ApprovalShown(ResponseBody, frozen=True):
-    """An approval that is asked for: one exact action and everything that was found in it."""
+    """An open approval: one exact action and everything that was found in it."""
 
     approval_id: str
     tool_call_id: str
@@ -295,7 +295,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it, and what only the server knows: its place in line, and who works on it."""
+    """A run as its log shows it, and what only the server knows: its place in the queue."""
 
     preview: str
     queue_position: int = 0
@@ -312,7 +312,7 @@ class RunPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class RunEvents(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """Events of a run for those who poll."""
+    """Events of a run, for polling."""
 
     run_id: str
     cursor: int
@@ -321,7 +321,7 @@ class RunEvents(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class Stopping(ResponseBody, frozen=True):
-    """The stop is on disk; the run ends as soon as nothing of it is left running."""
+    """The stop is on disk; the run ends once nothing of it is running."""
 
     run_id: str
     status: Literal["stopping"]
@@ -354,7 +354,7 @@ class SessionChatCompletion(
 
 
 class SessionChatFailed(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.chat.completion"):
-    """A message of a session whose run brought no whole answer."""
+    """A message of a session whose run gave no complete answer."""
 
     session_id: str
     run_id: str

@@ -9,7 +9,7 @@ from holdfast.api.scopes import Scope
 
 
 class BlobStored(ResponseBody, frozen=True):
-    """The name under which parts of messages refer to the bytes."""
+    """The stored bytes; parts of messages refer to them by this name."""
 
     blob: str
     bytes: int
@@ -34,7 +34,7 @@ class TargetList(ResponseBody, frozen=True, tag_field="object", tag="list"):
 
 
 class AuthShown(ResponseBody, frozen=True):
-    """How to come in, and what the key that asks may do."""
+    """How to authenticate, and what the caller's key may do."""
 
     type: Literal["bearer"]
     required: bool
@@ -55,7 +55,7 @@ class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.ap
 
 
 class HealthShown(ResponseBody, frozen=True):
-    """The server is alive; `warning` is what it is short of, if anything."""
+    """The server is alive; `warning` says what runs short, if anything."""
 
     status: Annotated[str, one_of("ok")]
     # A client asks servers of any version, so these may be missing; this server always sends them.
@@ -65,7 +65,7 @@ class HealthShown(ResponseBody, frozen=True):
 
 
 class StoreHealth(ResponseBody, frozen=True):
-    """Whether the store takes a write, and how long that takes to be on disk."""
+    """Whether the store accepts writes, and how long one takes to reach the disk."""
 
     writable: bool
     late: bool
@@ -82,14 +82,14 @@ class OpenFilesShown(ResponseBody, frozen=True):
 
 
 class DiskShown(ResponseBody, frozen=True):
-    """How much room the data directory's disk has."""
+    """How much space the data directory's disk has."""
 
     free_bytes: int
     total_bytes: int
 
 
 class DetailedHealth(ResponseBody, frozen=True):
-    """How the server is."""
+    """The server's health in detail."""
 
     status: Literal["ok", "degraded"]
     version: str

@@ -55,7 +55,7 @@ class ChangeMessageRequest(msgspec.Struct):
 
     text: str | None = None
     position: int | None = None  # 0 is next
-    steer: bool = False  # hand it to the run under way
+    steer: bool = False  # hand it to the active run
 
 
 class HitShown(ResponseBody, frozen=True):
@@ -67,7 +67,7 @@ class HitShown(ResponseBody, frozen=True):
 
 
 class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
-    """A session as the list shows it; `session` is the same once more, where hermes clients look for it."""
+    """A session as the list shows it; `session` repeats it where hermes clients look for it."""
 
     id: str
     session_id: str
@@ -127,7 +127,7 @@ class Forked(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"
 
 
 class DeletedSession(ResponseBody, frozen=True, tag_field="object", tag="hermes.session.deleted"):
-    """The session is hidden, and gone for good at `purge_at`, or now without one."""
+    """The session is hidden and purged at `purge_at`; without that, it's already purged."""
 
     id: str
     session_id: str
@@ -142,7 +142,7 @@ class DraftText(ResponseBody, frozen=True):
 
 
 class TranscriptRun(ResponseBody, frozen=True):
-    """A run as the transcript needs it, to go on from there by events."""
+    """A run as the transcript needs it, so that events can be applied from there."""
 
     run_id: str
     message_id: str
@@ -173,7 +173,7 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     has_more: bool
     next_before: int | None
     last_seq: int
-    # The newest page alone has those that may be unset.
+    # Only the newest page has the fields that may be unset.
     title: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
     workspace: str | UnsetType = UNSET

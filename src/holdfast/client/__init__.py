@@ -75,7 +75,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """What is imported from here is loaded when it is used: only who sends requests waits for HTTP."""
+    """Load names on first use, so that only programs that send requests load the HTTP stack."""
     from importlib import import_module
 
     for module, names in _MODULES.items():

@@ -1,4 +1,4 @@
-"""Where a server is, and how long one waits for it."""
+"""Where a server is, and how long to wait for it."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,13 @@ Where: TypeAlias = Callable[[], Awaitable[Address]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long a client waits for a server that is not there, and how quickly it looks again."""
+    """How long a client waits for a server that isn't there, and how often it tries again."""
 
     first_s: float = 0.1
     most_s: float = 2.0
     call_s: float = 20.0  # for a request
-    follow_s: float = 300.0  # for an event stream that broke off
-    silence_s: float = 60.0  # a stream sends a heartbeat every 15 s, so this is a dead line
+    follow_s: float = 300.0  # for an event stream that broke
+    silence_s: float = 60.0  # a stream sends a heartbeat every 15 s, so after this the connection is dead
     answer_s: float = 120.0  # for the next byte of an answer
 
 

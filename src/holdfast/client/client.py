@@ -1,4 +1,4 @@
-"""The client: one method for each thing that one can ask of a server."""
+"""The client: one method for each operation of a server."""
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -34,7 +34,7 @@ class Client:
     """A server as a program sees it; an async context manager.
 
     Requests are sent again while that is safe (each POST that creates carries an idempotency key), and
-    streams go on from their cursor, so a restart of the server is a pause. Every method may raise
+    streams continue from their cursor, so a restart of the server is a pause. Every method may raise
     `Refused`, `Unreachable` or `BadAnswer`.
     """
 
@@ -52,7 +52,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._exchange.close()
 
     async def start(
@@ -64,14 +64,14 @@ class Client:
         model: str = "",
         more: Mapping[str, Any] | None = None,
     ) -> Started:
-        """Hand a message in; `more` are further fields of POST /v1/runs (instructions, workspace, …)."""
+        """Send a message; `more` are further fields of POST /v1/runs (instructions, workspace, …)."""
         body: dict[str, Any] = {"input": text, "when_busy": when_busy}
         body |= {"session_id": session_id} if session_id else {}
         body |= {"model": model} if model else {}
         return await self._post("/v1/runs", body | dict(more or {}), Started, once=_once())
 
     async def run(self, run_id: str) -> RunShown:
-        """A run as it stands."""
+        """The current state of a run."""
         return await self._get(f"/v1/runs/{_in_path(run_id)}", RunShown)
 
     async def runs(
@@ -82,7 +82,7 @@ class Client:
         return await self._get("/v1/runs", RunPage, query=query)
 
     async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Heard]:
-        """A run's events to its ending, its live line, and when the server is away and back."""
+        """A run's events to its ending, its live line, and when the connection is lost and restored."""
         path = f"/v1/runs/{_in_path(run_id)}/events"
         async with aclosing(heard(self._exchange, path, view="native", after=after)) as found:
             async for one in found:
@@ -98,7 +98,7 @@ class Client:
                     yield one
 
     async def follow_hermes(self, run_id: str, *, after: int = 0) -> AsyncGenerator[HermesFrame]:
-        """A run's frames in hermes' words, to its ending."""
+        """A run's frames as hermes clients know them, to its ending."""
         path = f"/v1/runs/{_in_path(run_id)}/events"
         async with aclosing(hermes_frames(self._exchange, path, after=after)) as found:
             async for one in found:
@@ -113,53 +113,53 @@ class Client:
         return await self.run(run_id)
 
     async def stop(self, run_id: str) -> None:
-        """Ask the run to stop; raises Refused (404) if it is unknown or over."""
+        """Stop the run; raises Refused (404) if it's unknown or has ended."""
         await self._post(f"/v1/runs/{_in_path(run_id)}/stop", {}, _Json, once=_once())
 
     async def steer(
         self, run_id: str, text: str, *, mode: Literal["steer", "redirect", "queue"] = "steer"
     ) -> Accepted:
-        """Say something to a run under way."""
+        """Message an active run."""
         body = {"message": text, "mode": mode}
         return await self._post(f"/v1/runs/{_in_path(run_id)}/messages", body, Accepted, once=_once())
 
     async def queue(self, session_id: str, text: str) -> Started:
-        """A message for the session's next run."""
+        """Queue a message for the session's next run."""
         return await self.start(text, session_id=session_id)
 
     async def retry(self, run_id: str, *, session_id: str = "") -> Started:
-        """A new run from the same input, in the place of this one; a fork names itself."""
+        """Start a new run from the same input; it replaces this one. For a fork, name its session."""
         body = {"session_id": session_id} if session_id else {}
         return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, Started, once=_once())
 
     async def try_now(self, run_id: str) -> None:
-        """End the wait for a time that a provider named."""
+        """Don't wait until the time that a provider named."""
         await self._post(f"/v1/runs/{_in_path(run_id)}/gate", {"action": "try_now"}, _Json)
 
     async def approvals(self) -> Sequence[OpenAsk]:
-        """All that waits for someone: approvals and questions."""
+        """All open approvals and questions."""
         return (await self._get("/v1/approvals", AskList)).data
 
     async def approve(self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "") -> None:
-        """Decide about one exact action; raises Refused (409) if that is no longer open.
+        """Answer one approval; raises Refused (409) if it's no longer open.
 
-        It is sent again after a lost answer, since the id makes it happen once; Refused may then mean that
-        the first one arrived, which the log tells.
+        It's sent again after a lost response, because the id makes it happen once; Refused may then mean that
+        the first one arrived, which the log shows.
         """
         body = {"choice": choice, "approval_id": approval_id, "reason": reason}
         await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
 
     async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
-        """What people have allowed always, and in the session if one is named."""
+        """What is always allowed, and what is allowed in the session if one is named."""
         return (await self._get("/api/approvals/rules", GrantList, query={"session_id": session_id})).data
 
     async def all_grants(self, *, limit: int = 50, cursor: str = "") -> GrantList:
-        """What people have allowed always or in any session; a page of it."""
+        """A page of what is allowed, always or in any session."""
         query = {"sessions": "all", "limit": str(limit), "cursor": cursor}
         return await self._get("/api/approvals/rules", GrantList, query=query)
 
     async def revoke_grant(self, grant_id: str, *, session_id: str = "") -> None:
-        """Ask again about what it allowed, everywhere or in one session; Refused (404) if none has it."""
+        """Revoke a rule, everywhere or in one session; raises Refused (404) if there's none."""
         query = {"session_id": session_id} if session_id else {}
         await self._exchange.call(
             ClientRequest("DELETE", f"/api/approvals/rules/{_in_path(grant_id)}", query=query)
@@ -173,14 +173,14 @@ class Client:
         return (await self._get(path, RulePreview, query={"choice": choice})).rule
 
     async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
-        """Answer a question; the same holds as for an approval."""
+        """Answer a question; raises Refused (409) if it's no longer open."""
         path = f"/v1/runs/{_in_path(run_id)}/question/{_in_path(question_id)}"
         await self._post(path, {"answer": answer}, _Json, once=_once())
 
     async def sessions(
         self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
     ) -> SessionPage:
-        """Sessions, newest first, or those in which the words are found; archived is "true" or nothing."""
+        """Sessions, newest first, or those that contain the words; archived is "true" or empty."""
         query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived, "one_shots": "true"}
         return await self._get("/api/sessions", SessionPage, query=query)
 
@@ -196,9 +196,9 @@ class Client:
     async def watch_session(
         self, session_id: str, *, after: int = 0, epoch: str = ""
     ) -> AsyncGenerator[Heard]:
-        """The whole log of a session, without end.
+        """The whole log of a session, endlessly.
 
-        `epoch` tells which log `after` is a seq of. If the session was purged and made again, its new log
+        `epoch` says which log `after` is a seq of. If the session was purged and created again, its new log
         follows from the start: a second `session.created` says so.
         """
         path = _session(session_id) + "/events"
@@ -212,12 +212,12 @@ class Client:
         return await self._exchange.call(asked)
 
     async def rename(self, session_id: str, title: str) -> SessionShown:
-        """Give the session another title."""
+        """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())
         return await self._answer(asked, SessionShown)
 
     async def mark_read(self, session_id: str) -> None:
-        """Someone has seen all that there is of the session by now."""
+        """Mark everything in the session as read."""
         await self._exchange.call(
             ClientRequest("PATCH", _session(session_id), {"read_seq": SEQ_MAX}, _once())
         )
@@ -231,7 +231,7 @@ class Client:
         await self._exchange.call(ClientRequest("DELETE", _session(session_id), query={"now": "true"}))
 
     async def undelete(self, session_id: str) -> SessionShown:
-        """Take a deletion back."""
+        """Undo a deletion."""
         return await self._post(_session(session_id) + "/undelete", {}, SessionShown, once=_once())
 
     async def fork(self, session_id: str, *, at_seq: int | None = None) -> Forked:
@@ -240,7 +240,7 @@ class Client:
         return await self._post(_session(session_id) + "/fork", body, Forked, once=_once())
 
     async def queued(self, session_id: str) -> QueueShown:
-        """What waits in the session."""
+        """The session's queue."""
         return await self._get(_session(session_id) + "/queue", QueueShown)
 
     async def change_queue(self, session_id: str, action: Literal["pause", "resume", "clear"]) -> QueueShown:
@@ -260,16 +260,16 @@ class Client:
         return (await self._get("/api/keys", KeyList)).data
 
     async def add_key(self, name: str, scopes: Sequence[str] = ()) -> KeyMade:
-        """A new key, which may do everything if no scopes are named; its secret is shown this once."""
+        """Add a key, which may do everything if no scopes are named; its secret is shown only once."""
         named = {"scopes": list(scopes)} if scopes else {}
         return await self._post("/api/keys", {"name": name, **named}, KeyMade)
 
     async def sign_in_link(self) -> SignInLink:
-        """A link for a browser, which may then do what this client's key may."""
+        """A sign-in link for a browser, which then has the rights of this client's key."""
         return await self._post("/api/sign-in-links", None, SignInLink)
 
     async def revoke_key(self, name: str) -> None:
-        """The key opens nothing any more."""
+        """Revoke the key."""
         await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{_in_path(name)}"))
 
     async def _get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:

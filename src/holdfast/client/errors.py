@@ -10,7 +10,7 @@ class ClientError(Exception):
 
 
 class Refused(ClientError):
-    """The server said no; the fields are those of its error."""
+    """The server refused the request; the fields are those of its error."""
 
     def __init__(self, status: int, error: ErrorDetail, *, retry_after_s: float = 0.0) -> None:
         super().__init__(error.message)
@@ -32,11 +32,11 @@ class Unreachable(ClientError):
 
 
 class BadAnswer(ClientError):
-    """Something answered that does not speak this client's language."""
+    """Something answered that isn't a Holdfast server, or not one of a version this client knows."""
 
 
 def refusal(status: int, body: bytes, *, retry_after: str) -> Refused:
-    """The refusal in an answer; a body that is no envelope still gives one."""
+    """The error in a response, even if its body isn't an error envelope."""
     wait_s = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
     try:
         error = msgspec.json.decode(body, type=ErrorEnvelope).error

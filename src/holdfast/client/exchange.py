@@ -1,4 +1,4 @@
-"""One request and its answer, tried again while that is safe and the patience lasts."""
+"""Requests over HTTP, sent again while that is safe and the patience lasts."""
 
 import asyncio
 import os
@@ -18,17 +18,17 @@ from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
 PIECE_BYTES = 256 * 1024
-# A server that goes down, or whose store is busy, says so; the next one takes the request.
+# A server that shuts down, or whose store is busy, sends these; a later try succeeds.
 LATER = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 _SAFE_METHODS = frozenset({"GET", "PUT", "DELETE"})
 
-# What aiohttp raises for a connection that is not there or breaks; a deadline is a TimeoutError.
+# What aiohttp raises if a connection fails; a missed deadline is a TimeoutError.
 BROKEN: tuple[type[Exception], ...] = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A request; `once` is its idempotency key, which makes it safe to send it twice."""
+    """A request; `once` is its idempotency key, which makes it safe to send twice."""
 
     method: str
     path: str
@@ -40,31 +40,31 @@ class ClientRequest:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether it can be sent again without knowing what became of the first."""
+        """Whether it can be sent again if the outcome of the first try is unknown."""
         return bool(self.once) or self.method in _SAFE_METHODS
 
 
 class NowhereToBeFound(ConnectionError):
-    """Nobody knows where the server is at the moment."""
+    """The server's address isn't known at the moment."""
 
 
 class RetryingHttp:
-    """Sends requests over a pool of connections; the address is looked up anew when it fails."""
+    """Sends requests over a pool of connections; after a failure the address is looked up again."""
 
     def __init__(self, where: Where, patience: Patience) -> None:
         self._where = where
         self.patience = patience
         self._address: Address | None = None
         self._tried = "the server"
-        self._pools: dict[str, aiohttp.ClientSession] = {}  # by socket; over TCP one leads everywhere
+        self._pools: dict[str, aiohttp.ClientSession] = {}  # by socket path; one pool serves all of TCP
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         while self._pools:
             await self._pools.popitem()[1].close()
 
     async def call(self, asked: ClientRequest) -> bytes:
-        """The body of the answer; raises Refused or Unreachable."""
+        """The body of the response; raises Refused or Unreachable."""
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + self.patience.call_s
         tries = 0
@@ -90,7 +90,7 @@ class RetryingHttp:
     async def opened(
         self, asked: ClientRequest, *, silence_s: float = 0.0
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
-        """The answer as it comes; raises Refused if it is none, and one of BROKEN."""
+        """The open response; raises Refused for an error, and one of BROKEN."""
         address = await self._reach()
         headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}
         if address.key:
@@ -121,7 +121,7 @@ class RetryingHttp:
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise Unreachable(address.url, "the address must begin with http:// or https://") from error
         except BROKEN:
-            self._address = None  # it may have moved: the next try asks where it is
+            self._address = None  # the server may have moved, so the next try looks up its address
             raise
 
     def pause_s(self, tries: int) -> float:
@@ -129,7 +129,7 @@ class RetryingHttp:
         return min(self.patience.most_s, self.patience.first_s * 2 ** min(tries, 16))
 
     def unreachable(self, why: str) -> Unreachable:
-        """Nobody answers."""
+        """The error for a server that doesn't answer."""
         return Unreachable(self._tried, why)
 
     async def _reach(self) -> Address:

@@ -46,5 +46,5 @@ class RouteDeps:
 
     @property
     def limits(self) -> Limits:
-        """How much of anything one client may send or hold."""
+        """Limits on what one client may send or hold."""
         return self.options.limits

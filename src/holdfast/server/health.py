@@ -133,7 +133,7 @@ class HealthRoutes:
         )
 
     async def _store(self) -> StoreHealth:
-        """Whether the store takes a write, and how long that takes to be on disk."""
+        """Whether the store accepts writes, and how long one takes to reach the disk."""
         clock = self._deps.clock
         began_s = clock.monotonic_s()
         try:

@@ -1,4 +1,4 @@
-"""What a server is told when it is made: who may come in, from where, and how much of anything."""
+"""The options of a server: who has access, from where, and all limits."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +16,13 @@ Describe: TypeAlias = Callable[[], Sequence[TargetShown]]
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key and the name by which people know it."""
+    """An API key and its name."""
 
     name: str
     secret: str
-    source: Literal["configured", "made"] = "configured"  # made: by the first start, and kept in a file
+    source: Literal["configured", "made"] = (
+        "configured"  # made: created at the first start, and stored in a file
+    )
 
     def __repr__(self) -> str:
         """The secret stays out of logs and tracebacks."""
@@ -29,7 +31,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much of anything one client may send or hold."""
+    """Limits on what one client may send or hold."""
 
     body_bytes_max: int = 10 * MEBIBYTE
     blob_bytes_max: int = 25 * MEBIBYTE
@@ -39,15 +41,15 @@ class Limits:
     content_parts_max: int = 1000
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
-    pipelined_max: int = 32  # requests that a connection may send ahead of their answers
-    unauthenticated_max: int = 512  # connections that have brought no key yet
-    unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all of them together
+    pipelined_max: int = 32  # requests that a connection may send before their responses
+    unauthenticated_max: int = 512  # connections that haven't sent a key yet
+    unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all such connections together
     header_s: float = 15.0  # how long a request's headers may take
     body_s: float = 20.0  # how long a sender may be silent within a body
     body_total_s: float = 120.0  # how long a whole body may take
     keep_alive_s: float = 5.0  # how long a connection may wait for its next request
-    unread_s: float = 300.0  # how long a client may read nothing of what is written to it
-    going_s: float = 3.0  # how long answers that are under way may take once the server goes
+    unread_s: float = 300.0  # how long a client may read nothing
+    going_s: float = 3.0  # how long active responses may take during a shutdown
     subscribers_max: int = 4096
     queued_runs_max: int = 1000
     heartbeat_s: float = 15.0
@@ -55,21 +57,21 @@ class Limits:
     live_every_s: float = 1.0
     undelete_s: float = 60.0
     openai_sessions_kept_s: float = 30 * 86_400.0
-    deltas_kept_s: float = 0.0  # once their run is over; 0: for ever
-    disconnect_grace_s: float = 30.0  # how long a run that lives for its readers goes on without any
+    deltas_kept_s: float = 0.0  # after their run has ended; 0: forever
+    disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """One value, made at the edge; `keys` None is a server that anyone on this machine may use."""
+    """All options of a server; with `keys` None, anyone on this machine may use it."""
 
     keys: tuple[ApiKey, ...] | None = None
-    hosts: tuple[str, ...] = ()  # besides loopback: what clients may call this server
+    hosts: tuple[str, ...] = ()  # names of this server besides loopback
     cors_origins: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    model: str = "holdfast"  # what clients are told the model is called
+    model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
-    data_dir: Path | None = None  # whose disk the detailed health looks at
+    data_dir: Path | None = None  # its disk is part of the detailed health
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

@@ -20,15 +20,15 @@ _METHODS = ("GET", "HEAD")
 ZIPPED = ".gz"
 BUILT = Path(__file__).parents[1] / "web"
 
-# The page needs nothing from elsewhere, and runs and shows nothing that is not a file of its own. The edge
-# adds its own policy for all routes; a browser holds to both.
+# The page loads nothing from other origins, and uses only files of its own. The middleware
+# adds its own policy for all routes; a browser enforces both.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
     "img-src 'self' data: blob:; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 
-# The standard library would read the machine's own list, which differs and blocks.
+# The standard library would read the machine's own list, which varies and blocks the loop.
 _KINDS: Mapping[str, str] = MappingProxyType(
     {
         ".html": "text/html",
@@ -45,7 +45,7 @@ _KINDS: Mapping[str, str] = MappingProxyType(
 
 
 def read_page(folder: Path | None) -> dict[str, bytes]:
-    """The files of the built page by their names, none if it is not built; it blocks."""
+    """The files of the built page by name; empty if it isn't built. Blocks."""
     if folder is None or not folder.is_dir():
         return {}
     return {
@@ -57,7 +57,7 @@ def read_page(folder: Path | None) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of the page: its bytes, the same compressed, and the headers that it always has."""
+    """A file of the page: its bytes, plain and compressed, and its headers."""
 
     body: bytes
     zipped: bytes | None
@@ -67,7 +67,7 @@ class _File:
     def of(cls, name: str, files: Mapping[str, bytes]) -> "_File":
         body, zipped = files[name], files.get(name + ZIPPED)
         kind = _KINDS.get(PurePosixPath(name).suffix, "application/octet-stream")
-        # Names of built files hold a hash of their content; all others must be asked for anew.
+        # Names of built files contain a hash of their content; all others must be revalidated.
         kept = "public, max-age=31536000, immutable" if name.startswith(HASHED) else "no-cache"
         headers = {
             "Content-Type": f"{kind}; charset=utf-8" if kind.startswith("text/") else kind,
@@ -82,7 +82,7 @@ class _File:
 
 
 class PageRoute(Route):
-    """Every path that no route of the API takes: the page's, or one that is not there for any method."""
+    """Every path that isn't part of the API: the page's, or not found for any method."""
 
     def __init__(self, page: "PageRoutes") -> None:
         super().__init__("/{path:path}", page.show)
@@ -90,13 +90,13 @@ class PageRoute(Route):
 
 
 class PageRoutes:
-    """What the routes do that no API route takes: a file of the page, or the page itself for its own URLs."""
+    """Serves files of the page, and the page itself for its own URLs."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = {name: _File.of(name, files) for name in files if not name.endswith(ZIPPED)}
 
     async def show(self, request: Request) -> Response:
-        """Any method, / and everything that is left."""
+        """Any method; / and everything that isn't an API route."""
         name: str = request.path_params.get("path", "") or INDEX
         if name not in self._files and _is_place(name):
             name = INDEX
@@ -113,7 +113,7 @@ class PageRoutes:
 
 
 def _is_place(name: str) -> bool:
-    """Whether the path is one that the page itself makes sense of: a session's, whose id may hold a dot."""
+    """Whether the page itself handles the path: a session's, whose id may contain a dot."""
     kind, _, session_id = name.partition("/")
     return kind == "s" and session_id != "" and "/" not in session_id
 

@@ -1,4 +1,4 @@
-"""What goes wrong, in one envelope: {"error": {"message", "type", "param", "code"}}."""
+"""Errors over HTTP, in one envelope: {"error": {"message", "type", "param", "code"}}."""
 
 import logging
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreOverloa
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
-# What a client does about it differs by kind, so the kind is said in OpenAI's words.
+# Clients react by type, so these are OpenAI's types.
 _TYPES = {
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",
@@ -26,7 +26,7 @@ _SENTENCES = {
 
 
 class Problem(Exception):
-    """An answer that says what is wrong and what to do."""
+    """An error response that says what's wrong and what to do."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class Problem(Exception):
         return ErrorEnvelope(ErrorDetail(message=self.message, type=kind, param=self.param, code=self.code))
 
     def encoded(self) -> bytes:
-        """The envelope as it is sent."""
+        """The envelope as bytes."""
         return _encode(self.body)
 
 
 def bad_request(message: str, *, param: str | None = None, code: str = "invalid_request") -> Problem:
-    """The request cannot be understood."""
+    """A bad request."""
     return Problem(400, message, code=code, param=param)
 
 
@@ -75,12 +75,12 @@ def session_not_found(session_id: str) -> Problem:
 
 
 def too_many(message: str, *, code: str, retry_after_s: int) -> Problem:
-    """There is no room now; later there will be."""
+    """The server is busy; retry later."""
     return Problem(429, message, code=code, headers={"Retry-After": str(retry_after_s)})
 
 
 def problem_of(error: Exception) -> Problem:
-    """Any failure as a problem; what nobody foresaw is logged whole and told without details."""
+    """Any exception as a Problem; unexpected ones are logged in full and reported without details."""
     match error:
         case Problem():
             return error

@@ -1,4 +1,4 @@
-"""The routes of the API: each operation of the table bound to the function that does it."""
+"""The routes of the API: each operation of the table bound to its function."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -25,23 +25,23 @@ class ApiRoute(Route):
 
         super().__init__(path, endpoint, methods=list(methods))
         if self.methods is not None and any(_streams(one) for one, _ in methods.values()):
-            self.methods.discard("HEAD")  # it would hold a stream open and show nothing of it
+            self.methods.discard("HEAD")  # a HEAD request would hold a stream open
 
     @override
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         match, child = super().matches(scope)
-        # A method that the path does not take is a 405 of this route, and not a question for the next one.
+        # An unsupported method is a 405 of this route; the next route must not see it.
         return Match.FULL if match is Match.PARTIAL else match, child
 
 
 def _streams(operation: Operation) -> bool:
-    """Whether it returns a stream unless something else is asked for."""
+    """Whether it returns a stream by default."""
     response = operation.responses.get(200)
     return isinstance(response, Mapping) and next(iter(response)) == EVENTS  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
 def api_routes(operations: Iterable[Operation], endpoints: Mapping[str, Endpoint]) -> list[ApiRoute]:
-    """One route for each path, in the order of the table; raises ValueError unless the two fit together."""
+    """One route for each path, in the order of the table; raises ValueError if the two differ."""
     table = list(operations)
     named = {one.endpoint for one in table}
     if missing := sorted(named - endpoints.keys()):

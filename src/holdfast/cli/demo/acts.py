@@ -1,4 +1,4 @@
-"""The acts of the tour: what goes wrong in each, as scripts of the bad model."""
+"""The acts of the tour: what goes wrong in each, as scripts of the misbehaving model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LONG = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast the tour goes: what the watchdogs wait for, and how quickly the model speaks."""
+    """How fast the tour goes: the watchdogs' patience, and how quickly the model answers."""
 
     first_event_s: float
     word_s: float
@@ -71,7 +71,7 @@ ACTS = (STALL, DROP, LIMIT, STOP, CRASH)
 
 
 class TourScripts:
-    """The bad model: what it does depends on who asks what, and whether for the first time."""
+    """The misbehaving model: what it does depends on the client, the question, and how often it was asked."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -98,7 +98,7 @@ SCRIPTS: Mapping[str, Callable[[Pace, int], Script]] = MappingProxyType(
             SayWords("I'll start a program that takes an hour.", pace.word_s),
             CallTool("shell", {"command": f"sleep {CHILD_S}"}),
         ],
-        # Slowly at first, so that the kill surely comes in the middle.
+        # Slowly at first, so that the kill comes in the middle of the answer.
         CRASH.said: lambda pace, nth: [SayWords(LONG, 0.1 if nth == 1 else pace.word_s)],
     }
 )

@@ -1,4 +1,4 @@
-"""What the same faults do to plain code: each of these really runs, beside the tour."""
+"""What the same faults do to plain code, which really runs beside the tour."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from holdfast.cli.demo.acts import CHILD_S
 
 USUAL_TIMEOUT_S = 600  # what the openai package waits by default
 EVENT = b"data: "
-# As people write it: the answer grows in a variable.
+# The usual way to write it: the answer grows in a variable.
 READER = """
 import json, sys, urllib.request
 body = {"model": "naive", "stream": True, "messages": [{"role": "user", "content": sys.argv[2]}]}
@@ -43,7 +43,7 @@ class _Chunk(msgspec.Struct):
 
 
 async def naive_answer(base_url: str, said: str, *, patience_s: float) -> str:
-    """What a plain streaming client gets from the same model, in words."""
+    """What a plain streaming client gets from the same model, as text."""
     body = {"model": "naive", "stream": True, "messages": [{"role": "user", "content": said}]}
     text = ""
     try:
@@ -91,7 +91,7 @@ async def naive_crash(base_url: str, said: str, *, pieces: int) -> str:
 
 
 async def naive_stop() -> str:
-    """What becomes of a grandchild when plain code kills only the shell that it started."""
+    """What happens to a grandchild when plain code kills only the shell that it started."""
     shell = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", f"sleep {CHILD_S + 1} >&- 2>&- & echo $!; wait"), stdout=asyncio.subprocess.PIPE
     )

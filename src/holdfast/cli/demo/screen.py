@@ -1,4 +1,4 @@
-"""How the tour looks: words as they come, the timeline of the log, and what plain code went through."""
+"""What the tour prints: the answer as it comes, the timeline of the log, and what plain code got."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ BAR = 30
 
 
 class Screen:
-    """Writes to the terminal, or plainly to whatever stands in its place."""
+    """Writes to the terminal, or as plain text to a file or pipe."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, soft_wrap=True)
@@ -49,7 +49,7 @@ class Screen:
 
     @property
     def can_wait(self) -> bool:
-        """Whether a person sits there who can press a key."""
+        """Whether a person can press a key."""
         return self._console.is_terminal and sys.stdin.isatty()
 
     def opening(self) -> None:
@@ -73,7 +73,7 @@ class Screen:
         self._line(Text(f"> {act.said}", style="bold"))
 
     def heard(self, one: Heard) -> None:
-        """What the client of the tour hears, as it hears it."""
+        """Show what the tour's client receives, as it arrives."""
         match one:
             case Seen(event=e.TextDelta() as delta):
                 self._console.print(Text(delta.text), end="")
@@ -94,7 +94,7 @@ class Screen:
                 pass
 
     def aside(self, text: str) -> None:
-        """Something that the tour itself does."""
+        """Show something that the tour itself does."""
         self._line(Text(f"  [{text}]", style="magenta"))
 
     def timeline(self, seen: Sequence[Seen]) -> None:
@@ -120,17 +120,17 @@ class Screen:
                 )
 
     def verdict(self, ours: str, naive: str) -> None:
-        """Both sides, in a sentence each."""
+        """Compare Holdfast and plain code, in a sentence each."""
         self._line("")
         self._line(Text.assemble(("Holdfast ", "bold green"), ours))
         self._line(Text.assemble(("Plain code ", "bold red"), naive))
 
     def wrong(self, what: str) -> None:
-        """The tour did not see what it promised to show."""
+        """The tour didn't see what it promised to show."""
         self._line(Text(f"This shouldn't have happened: {what}", style="bold red"))
 
     def closing(self, took_s: float) -> None:
-        """Where to go from here."""
+        """Say what to do next."""
         self._line("")
         self._line(
             Text(f"Done in {took_s:.0f} s. The server is stopped and its directory is deleted.", style="bold")
@@ -140,7 +140,7 @@ class Screen:
         )
 
     def wait(self) -> None:
-        """Let a person read."""
+        """Wait until the reader presses Enter."""
         self._console.input(Text("Press Enter to continue ", style="dim"))
 
     def _line(self, text: str | Text) -> None:

@@ -37,11 +37,11 @@ rules = [{{ allow = "shell", argv = ["sleep"] }}]
 
 
 class NotServing(Exception):
-    """The server process ended, or does not come up; the text is what it said."""
+    """The server process ended or didn't start; the text is its output."""
 
 
 class TourServer:
-    """A server process; whoever makes it closes it, and then nothing of it is left running."""
+    """A server process; its creator closes it, and then nothing of it is left running."""
 
     def __init__(self, folder: Path, model_url: str, *, pace: Pace) -> None:
         self._folder = folder
@@ -58,7 +58,7 @@ class TourServer:
         return self._process.pid
 
     async def start(self) -> None:
-        """Start it and wait until it says where it listens; raises NotServing."""
+        """Start it and wait until it listens; raises NotServing."""
         config = self._folder / "holdfast.toml"
         await asyncio.to_thread(_write, config, self._text)
         self._process = await asyncio.create_subprocess_exec(
@@ -72,7 +72,7 @@ class TourServer:
         await self.where()
 
     async def where(self) -> Address:
-        """Where it listens, as it says in the directory's lock; see client.Where."""
+        """The address that it wrote into the directory's lock."""
         assert self._process is not None, "the server wasn't started"
         try:
             async with asyncio.timeout(START_S):
@@ -92,13 +92,13 @@ class TourServer:
         return (await self._process.stderr.read()).decode("utf-8", "replace").strip()
 
     async def kill(self) -> None:
-        """End it as a crash would: signal 9."""
+        """Kill it with signal 9, as in a crash."""
         assert self._process is not None, "the server wasn't started"
         self._process.kill()
         await self._process.communicate()
 
     async def close(self) -> None:
-        """End it in an orderly way, or by force if it does not listen."""
+        """Stop it in an orderly way, or by force if it doesn't respond."""
         if self._process is None or self._process.returncode is not None:
             return
         self._process.terminate()

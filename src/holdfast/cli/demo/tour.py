@@ -1,4 +1,4 @@
-"""`holdfast demo`: a tour of the promises, each fault really made and each timeline read from the log."""
+"""`holdfast demo`: a tour of the promises, with real faults and timelines from the log."""
 
 import asyncio
 import sys
@@ -24,12 +24,12 @@ LOOKS_MAX, LOOK_S = 200, 0.05
 
 
 class NotAsPromised(Exception):
-    """The tour saw something else than what it is about to claim."""
+    """The tour saw something other than what it's about to claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoStage:
-    """What every act plays with."""
+    """What every act uses."""
 
     model: ChaosServer
     server: TourServer
@@ -39,7 +39,7 @@ class DemoStage:
 
 
 def demo(pace: acts.Pace) -> int:
-    """The whole tour; the exit code is 1 if anything was not as promised."""
+    """The whole tour; the exit code is 1 if anything wasn't as promised."""
     screen = Screen()
     try:
         asyncio.run(_tour(screen, pace))
@@ -82,7 +82,7 @@ async def _stage(screen: Screen, pace: acts.Pace) -> AsyncGenerator[DemoStage]:
 async def _watched(
     stage: DemoStage, run_id: str, on_event: Callable[[Seen], Awaitable[None]] | None = None
 ) -> list[Seen]:
-    """The run to its end, shown while it goes on."""
+    """Follow the run to its end, and show it."""
     found: list[Seen] = []
     async with aclosing(stage.client.watch(run_id)) as heard:
         async for one in heard:
@@ -100,7 +100,7 @@ async def _note(one: Heard, found: list[Seen], on_event: Callable[[Seen], Awaita
 
 @asynccontextmanager
 async def _beside(work: Coroutine[Any, Any, str]) -> AsyncGenerator[asyncio.Task[str]]:
-    """Plain code at the same time; it does not outlive its act."""
+    """Run plain code at the same time; it doesn't outlive its act."""
     task = asyncio.create_task(work)
     try:
         yield task
@@ -110,7 +110,7 @@ async def _beside(work: Coroutine[Any, Any, str]) -> AsyncGenerator[asyncio.Task
 
 
 async def _answered(stage: DemoStage, act: acts.Act) -> None:
-    """The acts in which the answer arrives all the same."""
+    """The acts in which the answer still arrives."""
     plain = naive_answer(stage.model.base_url, act.said, patience_s=stage.pace.first_event_s + 1)
     async with _beside(plain) as naive:
         started = await stage.client.start(act.said)
@@ -149,7 +149,7 @@ async def _stopped(stage: DemoStage, act: acts.Act) -> None:
 
 
 async def _running(pid: int) -> list[ProcessEntry]:
-    """The program, once it is there: the log says that it is going to start before it does."""
+    """Wait for the program: the log announces it before it starts."""
     for _ in range(LOOKS_MAX if ON_LINUX else 0):
         if found := await asyncio.to_thread(_programs, pid):
             return found
@@ -196,11 +196,11 @@ class _Killing:
 
     @property
     def words(self) -> int:
-        """How many were seen before the kill."""
+        """How many words were seen before the kill."""
         return len(self._shown.split())
 
     async def look(self, one: Seen) -> None:
-        """See one more event of the run."""
+        """Look at one more event of the run."""
         if self._is_done or not isinstance(one.event, e.TextDelta):
             return
         self._shown += one.event.text

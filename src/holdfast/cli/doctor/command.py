@@ -1,4 +1,4 @@
-"""`holdfast doctor`: what works here, what does not, and what to do about it."""
+"""`holdfast doctor`: what works here, what doesn't, and what to do about it."""
 
 import asyncio
 import sys
@@ -31,24 +31,24 @@ class Report(Protocol):
     """Where findings go as they are made."""
 
     def busy(self, what: str) -> AbstractContextManager[object]:
-        """Show that something takes its time."""
+        """Show that something takes a while."""
         ...
 
     def progress(self, what: str) -> None:
-        """Say how far it has come."""
+        """Show the progress."""
         ...
 
     def write(self, finding: DoctorFinding) -> None:
-        """One finding more."""
+        """Write one finding."""
         ...
 
     def end(self, findings: Sequence[DoctorFinding]) -> None:
-        """All there is."""
+        """End the report."""
         ...
 
 
 def doctor(flags: Mapping[str, object], *, report: Report | None = None, ask: Ask = ask_targets) -> int:
-    """Check everything and say so; the exit code is 1 if there is a fault."""
+    """Check everything and report; the exit code is 1 if there's a fault."""
     report = report or (ColourReport() if sys.stdout.isatty() else PlainReport())
     findings: list[DoctorFinding] = []
     for finding in examine(flags, report, ask=ask):
@@ -59,7 +59,7 @@ def doctor(flags: Mapping[str, object], *, report: Report | None = None, ask: As
 
 
 async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
-    """In place of asking."""
+    """What to report instead of calling targets."""
     return [
         note(f"target {target.name}", "not checked", "run doctor without --offline") for target in targets
     ]

@@ -1,4 +1,4 @@
-"""What the doctor finds: one line a check, and what to do where something is wrong."""
+"""What the doctor finds: one line for each check, and what to do if something is wrong."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -9,7 +9,7 @@ State: TypeAlias = Literal["ok", "note", "fault"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The outcome of one check; a fault makes the exit code 1, a note does not."""
+    """The outcome of one check; a fault makes the exit code 1, a note doesn't."""
 
     name: str
     state: State
@@ -19,20 +19,20 @@ class DoctorFinding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def counted(number: int, word: str) -> str:
-    """So many of something, in words."""
+    """A number with its noun, for example "2 faults"."""
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 def ok(name: str, text: str, **facts: object) -> DoctorFinding:
-    """All is well."""
+    """A check that passed."""
     return DoctorFinding(name, "ok", text, facts=facts)
 
 
 def note(name: str, text: str, advice: str, **facts: object) -> DoctorFinding:
-    """It works, and could be better."""
+    """Something that works but could be better."""
     return DoctorFinding(name, "note", text, advice, facts)
 
 
 def fault(name: str, text: str, advice: str, **facts: object) -> DoctorFinding:
-    """It does not work, or will not."""
+    """Something that doesn't work, or soon won't."""
     return DoctorFinding(name, "fault", text, advice, facts)

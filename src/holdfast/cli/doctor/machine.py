@@ -1,4 +1,4 @@
-"""What the doctor asks the machine: versions, limits, the data directory, its lock, the port, the disk."""
+"""The doctor's checks of the machine: versions, limits, the data directory, its lock, the port, the disk."""
 
 import fcntl
 import os
@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 FREE_BYTES_MIN, FREE_BYTES_WANTED = 100 * MIB, 1024 * MIB
 FILES_MIN = 256
 CLOCK_SLACK_MS = 60_000
-CLOCK_MIN_MS = 1_767_225_600_000  # this program did not exist before 2026
+CLOCK_MIN_MS = 1_767_225_600_000  # Holdfast didn't exist before 2026
 
 
 def versions() -> DoctorFinding:
@@ -73,7 +73,7 @@ def programs(settings: Settings) -> list[DoctorFinding]:
 
 
 def daemons(bash: str = BASH) -> DoctorFinding:
-    """Whether what a tool left running is found after a crash."""
+    """Whether processes that a tool left running can be found after a crash."""
     why = why_daemons_hide(bash)
     if not why:
         return ok("processes of tools", "the next start after a crash finds and ends them")
@@ -93,7 +93,7 @@ def open_files(settings: Settings) -> DoctorFinding:
 
 
 def files_of_server(holder: LockHolder) -> DoctorFinding | None:
-    """Whether the running server has files left to open; None where nobody may look."""
+    """Whether the running server has files left to open; None if that can't be read."""
     try:
         used = len(os.listdir(f"/proc/{holder.pid}/fd"))  # noqa: PTH208
         allowed = resource.prlimit(holder.pid, resource.RLIMIT_NOFILE)[0]
@@ -107,7 +107,7 @@ def files_of_server(holder: LockHolder) -> DoctorFinding | None:
 
 
 def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
-    """Whether the clock can be right: it is not behind what has been written."""
+    """Whether the clock is plausible: not behind the newest stored event."""
     now_ms = round(time.time() * 1000) if now_ms is None else now_ms
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now_ms / 1000))
     advice = "set the clock; a wrong one breaks certificates and waiting times"
@@ -120,7 +120,7 @@ def clock(newest_ms: int, now_ms: int | None = None) -> DoctorFinding:
 
 
 def data_directory(folder: Path) -> DoctorFinding:
-    """Whether the directory is there, writable, and its owner's alone."""
+    """Whether the directory exists, is writable, and is accessible only to its owner."""
     name = "data directory"
     if not os.path.exists(folder):  # noqa: PTH110  # never raises, not even where nobody may look
         parent = existing(folder)
@@ -138,7 +138,7 @@ def data_directory(folder: Path) -> DoctorFinding:
 
 
 def existing(folder: Path) -> Path:
-    """The directory itself, or the nearest one above it that is there."""
+    """The directory itself, or its nearest parent that exists."""
     nearest = (folder, *folder.absolute().parents)
     return next(path for path in nearest if os.path.isdir(path))  # noqa: PTH112  # never raises
 
@@ -148,7 +148,7 @@ def _is_open(path: Path) -> bool:
 
 
 def serving(folder: Path) -> tuple[DoctorFinding, LockHolder | None]:
-    """Who serves the directory, if anyone."""
+    """The server that uses the directory, if any."""
     holder = read_holder(folder) if _is_locked(folder / "lock") else None
     if holder is not None:
         return ok("server", f"running at {holder.url} (pid {holder.pid})", url=holder.url), holder
@@ -170,7 +170,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
-    """Whether the server can listen where it is told to."""
+    """Whether the server can listen on its address."""
     host, number = settings.server.host, settings.server.port
     if holder is not None and urlsplit(holder.url).port == number:
         return ok("port", f"{host}:{number} is in use by this server")
@@ -186,7 +186,7 @@ def port(settings: Settings, holder: LockHolder | None) -> DoctorFinding:
 
 
 def disk_room(folder: Path) -> DoctorFinding:
-    """Whether there is room to write."""
+    """Whether the disk has free space."""
     free = shutil.disk_usage(existing(folder)).free
     text = f"{free / MIB / 1024:.1f} GiB free"
     if free < FREE_BYTES_MIN:

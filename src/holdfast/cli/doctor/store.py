@@ -1,4 +1,4 @@
-"""What the doctor asks the store: whether it is whole, what waits beside it, and what saving costs here."""
+"""The doctor's checks of the store: integrity, spooled output, and the cost of saving."""
 
 import asyncio
 import fcntl
@@ -27,7 +27,7 @@ SESSION = "doctor"
 
 
 def integrity(settings: Settings, *, on_progress: Progress) -> tuple[DoctorFinding, Checked]:
-    """Whether everything in the store is readable and as it was written."""
+    """Whether everything in the store can be read and is unchanged."""
     path = settings.store_path
     if not os.path.exists(path):  # noqa: PTH110  # never raises
         return ok("store", "none yet"), Checked()
@@ -63,7 +63,7 @@ def spool(settings: Settings) -> DoctorFinding:
 
 
 def saving(settings: Settings) -> DoctorFinding:
-    """What it costs on this disk that an event is saved before it is shown (P1)."""
+    """How long it takes on this disk to save an event before it's shown (P1)."""
     try:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=existing(settings.data_dir)) as name:
             folder = Path(name)
@@ -91,7 +91,7 @@ def _median_ms(took_s: Sequence[float]) -> float:
 
 
 def _raw(path: Path) -> list[float]:
-    """How long a block takes to be on the disk, again and again, in a file that no longer grows."""
+    """How long it takes to sync a block, repeatedly, in a file that doesn't grow."""
     took: list[float] = []
     file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     try:
@@ -112,7 +112,7 @@ def _raw(path: Path) -> list[float]:
 
 
 async def _commits(path: Path, durability: Durability) -> list[float]:
-    """How long the real journal takes to append one delta, again and again."""
+    """How long the real journal takes to append one delta, repeatedly."""
     store = await SqliteStore.open(path, durability=durability)
     took: list[float] = []
     try:

@@ -1,4 +1,4 @@
-"""What the doctor asks the targets: one tiny call each, and what to do where it fails."""
+"""The doctor's checks of the targets: one tiny call each, and what to do if it fails."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ from holdfast.values import Failure, FailureKind
 
 REQUEST = ModelRequest(messages=(UserMessage("Say ok."),), max_output_tokens=64)
 CALL_S, CALL_LOCAL_S, GRACE_S = 30.0, 90.0, 5.0
-# Such a model was reached and did its work; a few tokens were not enough for it to say something.
+# The model was reached and worked; a few tokens just weren't enough for an answer.
 WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_output", "content_refused"})
 
 _WAIT = "wait a while and try again; runs wait or fall back by themselves"
@@ -69,7 +69,7 @@ PROXY_ADVICE = (
 
 
 class _ProbeSink:
-    """A sink without a log: it keeps why attempts failed, and when the first text arrived."""
+    """A sink without a log: it records why attempts failed, and when the first text arrived."""
 
     def __init__(self, clock: SystemClock) -> None:
         self.run_id = "doctor"
@@ -107,7 +107,7 @@ class _ProbeSink:
 
 
 async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
-    """One finding a target, all asked at once; `call_s` 0 is the usual patience."""
+    """One finding for each target; calls all at once. `call_s` 0 means the usual patience."""
     async with ModelHttp() as http, asyncio.TaskGroup() as group:
         asked = [
             group.create_task(_ask(target, http, call_s=call_s or _call_s(target))) for target in targets
@@ -151,7 +151,7 @@ def _answered(target: Target, took_s: float, *, first_s: float) -> DoctorFinding
 
 
 def failed(target: Target, failure: Failure) -> DoctorFinding:
-    """What a failure means for the person who configured the target; it never contains the key."""
+    """The finding for a failed call, with advice; it never contains the key."""
     secrets = Redactor([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
     text = f"{failure.kind.replace('_', ' ')}: {secrets.redact_text(failure.text)}"
     name = f"target {target.name}"

@@ -1,4 +1,4 @@
-"""What an address says about what is spoken there, where the configuration of hermes-agent leaves it open."""
+"""Guesses the wire from an address, where hermes-agent's configuration doesn't name it."""
 
 from urllib.parse import urlsplit
 
@@ -10,14 +10,14 @@ _KIMI_CODE_KEYS = "sk-kimi-"
 
 
 def place_of(base_url: str, key: str) -> tuple[str, Wire | None]:
-    """The address as we write it, and the wire if the address tells it."""
+    """The address in Holdfast's form, and the wire if the address implies one."""
     parts = urlsplit(base_url)
     host, path = (parts.hostname or "").lower(), parts.path.rstrip("/").lower()
     if host in _RESPONSES_HOSTS:
         return base_url, "responses"
     if host == "generativelanguage.googleapis.com" and not path.endswith("/openai"):
-        return f"{base_url}/openai", "chat"  # hermes-agent speaks Google's own language there
-    # One name stands for two services there, and the key says which one it opens.
+        return f"{base_url}/openai", "chat"  # hermes-agent uses Google's own protocol there
+    # One name means two services there, and the key decides which.
     if host == "api.kimi.com" or (host == "api.moonshot.ai" and key.startswith(_KIMI_CODE_KEYS)):
         return _KIMI_CODE, "anthropic"
     if path.endswith(("/anthropic", "/anthropic/v1")):

@@ -1,4 +1,4 @@
-"""The keys that `hermes auth` keeps (auth.json), as far as they are keys and no sign-ins."""
+"""The API keys that `hermes auth` stores in auth.json, without its sign-ins."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,15 @@ from holdfast.cli.hermes.messages import json_of, table_of
 from holdfast.config.secret_values import read_found_file
 
 FILE = "auth.json"
-PROFILES = "profiles"  # the folder of homes that share what the home above them keeps
+PROFILES = "profiles"  # profiles, which share the keys of the home above them
 SECRET_CHARS_MIN = 8
 _SECRET_FIELD = re.compile(r"(?:^|_)(?:token|key|secret|password)s?$", re.IGNORECASE)
-_SIGN_IN_TOKENS = ("sk-ant-oat",)  # they look like keys, and end with the sign-in that they are of
+_SIGN_IN_TOKENS = ("sk-ant-oat",)  # these look like keys, but end with their sign-in
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key, and where it is for if that is not the provider's own place."""
+    """A key, and its address if that isn't the provider's own."""
 
     key: str = field(repr=False)
     base_url: str = ""
@@ -47,7 +47,7 @@ class StoredKeys:
         return any(name in self.keys for name in names)
 
     def left(self) -> Iterator[str]:
-        """What is there and was not taken, in words without a secret."""
+        """What wasn't imported, in words and without secrets."""
         yield from self.problems
         for name in sorted(self.used):
             if more := len(self.keys[name]) - 1:
@@ -115,7 +115,7 @@ def _text(value: object) -> str:
 
 
 def _secrets_in(found: object) -> list[str]:
-    """Every text under a name that says that it is secret, however deep."""
+    """Every text under a name that marks it as secret, at any depth."""
     secrets: list[str] = []
     left: list[tuple[str, object]] = [("", found)]
     while left:

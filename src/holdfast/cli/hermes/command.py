@@ -1,4 +1,4 @@
-"""`holdfast import hermes`: targets, keys and conversations of hermes-agent, which is left as it is."""
+"""`holdfast import hermes`: imports targets, keys and conversations; hermes-agent's files stay unchanged."""
 
 import asyncio
 import os
@@ -36,19 +36,19 @@ Fate: TypeAlias = Literal["taken", "known", "empty", "unfit"]
 
 @dataclass(slots=True)
 class ImportCounts:
-    """What became of the sessions, and how much of those that were taken has no place here."""
+    """What happened to the sessions, and how many messages couldn't be imported."""
 
     fates: Counter[Fate] = field(default_factory=Counter["Fate"])
     lost: int = 0
 
     def count(self, fate: Fate, log: Written) -> None:
-        """One more session."""
+        """Count one more session."""
         self.fates[fate] += 1
         self.lost += log.lost if fate == "taken" else 0
 
 
 def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal["try", "do"]) -> int:
-    """Take over what there is, or only say what would be taken; the exit code."""
+    """Import everything, or only report what would be imported; returns the exit code."""
     try:
         inputs = read_environment(flags)
         settings = load(inputs).settings
@@ -84,13 +84,13 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
 
 
 def hermes_home(home: str | None, inputs: ConfigInputs) -> Path:
-    """The directory that was named, else the one that hermes-agent itself would use."""
+    """The named directory, or the one that hermes-agent itself would use."""
     named = home or inputs.environ.get("HERMES_HOME") or f"{inputs.environ.get('HOME', '')}/.hermes"
     return Path(named).expanduser()
 
 
 def _page_of(inputs: ConfigInputs) -> Path | None:
-    """Where the web UI keeps its files, if it was told to keep them elsewhere."""
+    """Where the web UI keeps its files, if that's configured."""
     named = inputs.environ.get("HERMES_WEBUI_STATE_DIR", "")
     return Path(named).expanduser() if named else None
 
@@ -125,7 +125,7 @@ async def _append_all(
 
 
 async def _append(store: SqliteStore, session_id: str, log: Written, *, hidden: Redactor) -> Fate:
-    """The whole log in one transaction, unless the session is there: a second import adds nothing."""
+    """Store the whole log in one transaction, unless the session exists: a second import adds nothing."""
     if await store.session(session_id) is not None:
         return "known"
     for data in log.blobs.values():
@@ -162,7 +162,7 @@ def _fate(session: HermesSession, log: Written) -> Fate:
 
 
 def _workspace(session: HermesSession) -> str:
-    """The directory that the conversation was about, if it is still there."""
+    """The conversation's directory, if it still exists."""
     path = session.workspace
     return path if path.startswith("/") and Path(path).is_dir() else ""
 

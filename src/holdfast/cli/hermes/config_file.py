@@ -1,4 +1,4 @@
-"""What was taken from hermes-agent as the user's own holdfast.toml, with each key in a file of its own."""
+"""The imported settings as the user's holdfast.toml, with each key in its own file."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ class ImportPlan:
         return self.folder / FILE_NAME
 
     def faults(self, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Why a server would not start with it."""
+        """Why a server wouldn't start with it."""
 
         def read(path: Path) -> TextFile:
             return TextFile(self.keys[path.name]) if path.name in self.keys else read_text_file(path)
@@ -45,7 +45,7 @@ class ImportPlan:
         return ()
 
     def outcome(self, environ: Mapping[str, str]) -> FileOutcome:
-        """What carrying it out means: a file that is there is never changed."""
+        """What the plan would do: an existing file is never changed."""
         if not self.text:
             return "nothing"
         if self.faults(environ):
@@ -55,7 +55,7 @@ class ImportPlan:
         return "same" if self.path.read_text("utf-8", errors="replace") == self.text else "other"
 
     def carry_out(self, environ: Mapping[str, str]) -> FileOutcome:
-        """Write it, if there is none; raises OSError."""
+        """Write the file if there is none; raises OSError."""
         outcome = self.outcome(environ)
         if outcome == "written":
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

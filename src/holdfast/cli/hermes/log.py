@@ -59,7 +59,7 @@ class _Writer:
         self._failed = ""
 
     def take(self, message: HermesMessage) -> None:
-        """One message more."""
+        """Add one message."""
         self._ms = max(self._ms, message.at_ms)
         self._out.lost += message.lost
         match message.role:

@@ -1,4 +1,4 @@
-"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables of our own configuration."""
+"""The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables for holdfast.toml."""
 
 import re
 import tomllib
@@ -26,7 +26,7 @@ WIRES: Mapping[str, Wire] = {
     "anthropic_messages": "anthropic",
     "responses": "responses",
 }
-# What stands in a .env that nobody has filled in.
+# Placeholders in a .env that nobody has filled in.
 PLACEHOLDERS = frozenset(
     {"changeme", "your_api_key", "your_api_key_here", "your-api-key", "placeholder", "example", "dummy"}
     | {"null", "none"}
@@ -61,7 +61,7 @@ class _Providers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenTarget:
-    """A target as it will stand in holdfast.toml; the key goes to a file of its own."""
+    """A target for holdfast.toml; its key goes into a separate file."""
 
     name: str
     wire: Wire
@@ -75,7 +75,7 @@ class TakenTarget:
 
 @dataclass(slots=True)
 class TakenSettings:
-    """What was found, and in plain words what could not be taken."""
+    """What was found, and in plain words what couldn't be imported."""
 
     targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
     server: dict[str, object] = field(default_factory=dict[str, object])
@@ -85,7 +85,7 @@ class TakenSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All that must not get into a log."""
+        """All secrets that must not get into a log."""
         found = [self.server_key, *self.more_secrets]
         for target in self.targets:
             found += secrets_in(target.key, target.headers, base_url=target.base_url)
@@ -102,11 +102,11 @@ class _Sources:
 
 
 class Unfit(Exception):
-    """A target cannot be taken; the text is the rest of a sentence about it."""
+    """A target can't be imported; the text is the rest of a sentence about it."""
 
 
 def read_settings(home: Path) -> TakenSettings:
-    """Everything that the files say and that has a meaning here."""
+    """Read all settings that Holdfast can use."""
     taken = TakenSettings()
     environ = _environ(home / ".env", taken)
     config = _config(home / "config.yaml", taken)
@@ -166,7 +166,7 @@ def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
 
 
 def _is_set(name: str, value: str) -> bool:
-    """Whether the variable says anything: of a key, an example of one does not."""
+    """Whether the variable has a real value; a placeholder for a key isn't one."""
     if not name.endswith(("_KEY", "_TOKEN")):
         return bool(value)
     return len(value) >= SECRET_CHARS_MIN and value.lower() not in PLACEHOLDERS and value.strip("*") != ""

@@ -45,7 +45,7 @@ _STATUSES = {
 
 
 def settings_of(body: OpenAIRequest, instructions: str) -> RunSettings:
-    """What the caller asked for with this run."""
+    """The settings that the caller asked for."""
     return RunSettings(
         model=body.model or "",
         instructions=instructions,

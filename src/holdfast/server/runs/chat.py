@@ -27,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatRoutes:
-    """What the chat routes of a session do."""
+    """The chat routes of a session."""
 
     def __init__(self, deps: RouteDeps, runs: RunRoutes) -> None:
         self._deps = deps
@@ -74,7 +74,7 @@ class ChatRoutes:
             )
 
     async def _begun(self, request: Request) -> tuple[RunRow, dict[str, str]]:
-        """The run that the message has, and what the answer's headers say of it."""
+        """The message's run, and the response headers about it."""
         deps = self._deps
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, SessionChatRequest)
@@ -89,9 +89,9 @@ class ChatRoutes:
 
 
 class _Named(Feed):
-    """Frames with an event name in front, as clients of chat streams expect them; a last one says done.
+    """Frames with an event name, as clients of chat streams expect them, and a last frame `done`.
 
-    What has no id is told beside the log, to clients that know no other words for it.
+    Frames without an id aren't part of the log; they're for clients that know only these names.
     """
 
     def __init__(self, feed: HermesFeed, row: RunRow) -> None:

@@ -1,4 +1,4 @@
-"""Going on after an earlier response: in its session if it is the newest there, else with its history."""
+"""Continuing after an earlier response: in its session if it's the newest there, else with its history."""
 
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Person
@@ -16,7 +16,7 @@ _PREFIX = "resp_"
 
 
 def response_id(run_id: str) -> str:
-    """A response is a view of a run, so its id is the run's under another name."""
+    """The id of a run's response: a response is a view of a run."""
     return _PREFIX + run_id.removeprefix("run_")
 
 
@@ -26,7 +26,7 @@ def run_id_of(response: str) -> str:
 
 
 def hidden_note(session_id: str, response: str) -> str:
-    """Where it is noted that a response is not to be shown; it goes with its session."""
+    """The note that hides a response; it's purged with its session."""
     return f"session/{session_id}/hidden_response/{response}"
 
 
@@ -47,7 +47,7 @@ async def _may_be_seen(deps: RouteDeps, session_id: str, *, response: str) -> bo
 
 
 async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple[HistoryMessage, ...] | None]:
-    """The session to go on in, and the history if that session has gone on since."""
+    """The session to continue in, and the history if that session has moved on since."""
     row = await response_row(deps, response, param="previous_response_id")
     state, seen = await deps.folds.session(row.session_id)
     if _is_taken_back(seen, row.run_id):
@@ -68,7 +68,7 @@ async def await_continuation(deps: RouteDeps, response: str) -> tuple[str, tuple
 
 
 async def await_given_history(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...] | None:
-    """What the next run needs as its history, where the newest was given one that the log does not hold."""
+    """The history for the next run, if the newest run's own history isn't in the log."""
     state, seen = await deps.folds.session(session_id)
     run_id = _newest(state, seen)
     if not run_id or not seen.runs[run_id].history:
@@ -77,7 +77,7 @@ async def await_given_history(deps: RouteDeps, session_id: str) -> tuple[History
 
 
 async def await_session_history(deps: RouteDeps, session_id: str) -> tuple[HistoryMessage, ...]:
-    """All that was said in a session so far; nothing if it is new."""
+    """The history of a session so far; empty if it's new."""
     if await deps.store.session(session_id) is None:
         return ()
     run_id = _newest(*await deps.folds.session(session_id))
@@ -85,7 +85,7 @@ async def await_session_history(deps: RouteDeps, session_id: str) -> tuple[Histo
 
 
 def _newest(state: Session, seen: Transcript) -> str:
-    """The newest run that was neither taken back nor stopped before it began, if there is one."""
+    """The newest run that was neither rewound nor stopped before it began, if any."""
     counted = (
         run_id
         for run_id in reversed(state.runs)
@@ -95,22 +95,22 @@ def _newest(state: Session, seen: Transcript) -> str:
 
 
 def _never_began(seen: Transcript, run_id: str) -> bool:
-    """Whether the run ended while it waited: it added nothing to the conversation."""
+    """Whether the run ended while it was queued, so that it added nothing to the conversation."""
     run = seen.runs[run_id]
     return run.ending is not None and not run.has_begun
 
 
 def _is_taken_back(seen: Transcript, run_id: str) -> bool:
-    """Whether nothing that the run said or did is left in its session."""
+    """Whether the run was rewound out of its session."""
     if seen.runs[run_id].ending is None:
         return False
     return not any(entry.run_id == run_id and not isinstance(entry, Person) for entry in seen.entries)
 
 
 async def _await_history(deps: RouteDeps, session_id: str, *, run_id: str) -> tuple[HistoryMessage, ...]:
-    """What was said up to the end of the run, which is waited for; raises a Problem if that lasts too long.
+    """Wait for the run's end and return the history up to there; raises a Problem if it takes too long.
 
-    A history does not grow while its run waits: what the run before is about to say would be missing.
+    A run's history is fixed when it's queued, so the previous answer must be complete by then.
     """
     _, seen = await deps.folds.session(session_id)
     if seen.runs[run_id].ending is None:

@@ -1,4 +1,4 @@
-"""What people say to runs over HTTP: stop, steer, approve, answer, retry, try now."""
+"""Inputs to runs over HTTP: stop, steer, approve, answer, retry, try now."""
 
 import asyncio
 from contextlib import nullcontext
@@ -39,7 +39,7 @@ _CHOICES = ("once", "session", "always", "deny")
 
 
 class RunInputRoutes:
-    """What the routes do that speak to a run."""
+    """The routes that send input to a run."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -109,7 +109,7 @@ class RunInputRoutes:
                 return replayed(sent, status=202)
 
     async def _inherited(self, run_id: str, session_id: str) -> str:
-        """The session that was named, if its log has the run; a fork has runs that began elsewhere."""
+        """The named session, if its log has the run; a fork has runs from its source."""
         found = await self._deps.store.session(session_id)
         if found is None or found.purge_at_ms:
             raise session_not_found(session_id)
@@ -233,7 +233,7 @@ class RunInputRoutes:
 
 
 def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
-    """Exactly those that the answer is for; raises a Problem rather than guess."""
+    """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
     pending = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ApprovalAsked)]
     if approval_id:
         known = run.asks.get(approval_id)

@@ -1,4 +1,4 @@
-"""Lists of runs: which rows a status stands for, and what each run was about."""
+"""Lists of runs: which rows match a status, and a preview of each run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypedDict, get_args
@@ -10,32 +10,32 @@ from holdfast.server.streams.hermes import STATUSES
 from holdfast.values import OutcomeKind
 
 PREVIEW_CHARS_MAX = 80
-HOPS_MAX = 8  # a run that was tried again so often is looked up through those before it
+HOPS_MAX = 8  # how many retries to follow back to the original message
 NEAR = 2  # a message and its run are written together
 FAR = 500  # a message that came too late for another run is further away
 
 
 class Log(Protocol):
-    """Who can read sessions' records."""
+    """Reads the records of sessions."""
 
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """Records behind a seq, in order."""
+        """Records after a seq, in order."""
         ...
 
     async def read_each(
         self, places: Sequence[tuple[str, int]], *, limit: int
     ) -> Sequence[Sequence[Record] | StoreDamaged]:
-        """The same at many places in one go."""
+        """The same for many places at once."""
         ...
 
 
 async def preview_of(log: Log, row: RunRow) -> str:
-    """One line of the message's beginning; nothing if it has no text, is nowhere near or cannot be read."""
+    """The beginning of the message in one line; empty if it has no text, isn't found or can't be read."""
     return (await previews_of(log, [row]))[row.run_id]
 
 
 async def previews_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, str]:
-    """The same for a page of runs, by their ids; one look at the store finds nearly all of them."""
+    """The same for a page of runs, by id; one read of the store finds nearly all of them."""
     places = [(row.session_id, _before(row.first_seq)) for row in rows]
     found = await log.read_each(places, limit=NEAR)
     return {row.run_id: await _preview(log, row, near) for row, near in zip(rows, found, strict=True)}
@@ -45,7 +45,7 @@ async def _preview(log: Log, row: RunRow, near: Sequence[Record] | StoreDamaged)
     try:
         return "" if isinstance(near, StoreDamaged) else await _found(log, row, near)
     except StoreDamaged:
-        return ""  # a list is no place for it: whoever reads the session is told
+        return ""  # a list doesn't report it; reading the session does
 
 
 async def _found(log: Log, row: RunRow, near: Sequence[Record]) -> str:
@@ -62,7 +62,7 @@ async def _found(log: Log, row: RunRow, near: Sequence[Record]) -> str:
         seq = before.to_seq
         near = await log.read(row.session_id, after=_before(seq), limit=NEAR)
         if not any(record.seq == seq and _queues(record, queued.message_id) for record in near):
-            # It waited behind another run, and the session went back to the end of that one.
+            # It waited behind another run, and the session was rewound to the end of that one.
             return await _further_back(log, row, seq=seq, message_id=queued.message_id)
     return ""
 
@@ -90,7 +90,7 @@ def _line(message: e.MessageAccepted) -> str:
 
 
 class RunFilter(TypedDict, total=False):
-    """The part of a RunQuery that says how the runs stand."""
+    """The part of a RunQuery about the runs' state."""
 
     status: RunStatus
     outcomes: tuple[OutcomeKind, ...]
@@ -98,7 +98,7 @@ class RunFilter(TypedDict, total=False):
 
 
 def runs_with(status: str) -> RunFilter | None:
-    """What the rows of the runs with this status say; None if no run ever has it."""
+    """The state of rows with this status; None if no run can have it."""
     match status:
         case "":
             return {}

@@ -1,4 +1,4 @@
-"""The bodies that start runs: what may stand in them, and the message that they become."""
+"""The bodies that start runs: what they may contain, and the message they become."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,7 +19,7 @@ from holdfast.values import ONE_SHOT, PEOPLE_SOURCES, Budget, HistoryMessage, Pa
 
 METADATA_KEYS_MAX = 64
 ORIGINS = PEOPLE_SOURCES | {ONE_SHOT}
-BUDGET_MAX = 1e15  # beyond that it is no limit but a mistake
+BUDGET_MAX = 1e15  # a larger value is a mistake
 
 
 def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Message:
@@ -52,7 +52,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
 
 
 def _count(body: RunRequest, given: RawInput | None) -> int:
-    """The parts of all that the request holds."""
+    """The number of parts in the whole request."""
     said = given if isinstance(given, list) else [given]
     contents = [one.get("content") if isinstance(one, dict) else one for one in said]
     earlier = [item.content for item in body.conversation_history or ()]
@@ -60,7 +60,7 @@ def _count(body: RunRequest, given: RawInput | None) -> int:
 
 
 def settings_of(body: RunRequest) -> RunSettings:
-    """What the caller asked for with this run."""
+    """The settings that the caller asked for."""
     return RunSettings(
         model=body.model or "",
         instructions=body.instructions or "",
@@ -149,7 +149,7 @@ def _input(
 
 
 def metadata_of(given: dict[str, Any]) -> dict[str, str]:
-    """Metadata as it is kept: what is no text as JSON; raises a Problem if it is too much."""
+    """Metadata as stored: values other than text become JSON; raises a Problem if there's too much."""
     if len(given) > METADATA_KEYS_MAX:
         raise bad_request(f"'metadata' has more than {METADATA_KEYS_MAX} entries", param="metadata")
     return {
@@ -159,7 +159,7 @@ def metadata_of(given: dict[str, Any]) -> dict[str, str]:
 
 
 def too_many_parts(limits: Limits, *, param: str) -> Problem:
-    """More messages and attachments than one request may hold."""
+    """Too many messages and attachments for one request."""
     return bad_request(
         f"'{param}' has more than {limits.content_parts_max} parts", param=param, code="too_many_parts"
     )

@@ -1,4 +1,4 @@
-"""What is said of runs over HTTP: that one was started, why one was not, and how one stands."""
+"""Responses about runs: started, refused, and their status."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ from holdfast.server.streams.hermes import Status
 
 
 def started(sent: Sent) -> Started:
-    """The response to a message that was taken."""
+    """The response to an accepted message."""
     return Started(
         run_id=sent.run_id,
         status="started" if sent.mode in {"send", "queue"} else "steered",
@@ -31,7 +31,7 @@ def started(sent: Sent) -> Started:
 
 
 def accepted(sent: Sent) -> Accepted:
-    """The response to a message for a run under way."""
+    """The response to a message for an active run."""
     return Accepted(
         run_id=sent.run_id,
         session_id=sent.session_id,
@@ -53,7 +53,7 @@ def open_ask(ask: AskRow, asked: e.Event) -> OpenAsk | None:
 
 @contextmanager
 def reserved_place(deps: RouteDeps) -> Generator[None]:
-    """Hold a place for a run while the block stores it; raises a Problem if too many runs wait for one."""
+    """Reserve a place for a run while the block stores it; raises a Problem if too many runs wait."""
     with deps.supervisor.reserved_place(waiting_max=deps.limits.queued_runs_max) as has_room:
         if not has_room:
             text = "Too many runs are waiting. Send the request again later"
@@ -62,7 +62,7 @@ def reserved_place(deps: RouteDeps) -> Generator[None]:
 
 
 def not_sent(why: NotSent) -> Problem:
-    """The answer to a message that was not taken; nothing of it was stored."""
+    """The error for a message that was refused; nothing of it is stored."""
     match why.why:
         case "session_deleted":
             return Problem(409, "The session is deleted", code="session_deleted", param="session_id")
@@ -78,7 +78,7 @@ def not_sent(why: NotSent) -> Problem:
 
 
 def run_state(fold: RunReadModel, row: RunRow) -> RunState:
-    """What a run's fold says of it."""
+    """A run's state, from its fold."""
     run = fold.state
     asks: dict[str, Any] = {}
     for ask in run.open_asks:
@@ -103,7 +103,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
 
 
 def status_of(run: Run) -> Status | str:
-    """The run's status in hermes' words."""
+    """The run's status as hermes clients know it."""
     return hermes.STATUSES[run.outcome] if run.outcome else run.status
 
 

@@ -1,4 +1,4 @@
-"""The runs over HTTP: start them, look at them, follow them."""
+"""Runs over HTTP: start, show, list and follow them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,7 +54,7 @@ async def known_run(deps: RouteDeps, run_id: str) -> RunRow:
 
 
 class RunRoutes:
-    """What the routes under /v1/runs do, as far as they do not speak to a run."""
+    """The routes under /v1/runs, except those that send input to a run."""
 
     def __init__(self, deps: RouteDeps, disconnects: Disconnects) -> None:
         self._deps = deps
@@ -80,7 +80,7 @@ class RunRoutes:
         return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
 
     async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
-        """Hand the message in, for a new session if none is named; an answer if the key was used before."""
+        """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
         with reserved_place(deps):
             await known_workspace(message.settings.workspace)
@@ -112,14 +112,14 @@ class RunRoutes:
         if state.status == "queued":
             more |= {"queue_position": await self._position(row)} | self._turn(row.run_id)
         elif state.status == "running" and (turn := self._turn(row.run_id)):
-            # Under way in an earlier life of the server, and not yet in this one.
+            # Active before the server's restart, and not resumed yet.
             more |= turn | {"status": "queued"}
         elif (row.outcome or "interrupted") == "interrupted":
             more["mark"] = await self._mark(row)
         return run_shown(state, **more)
 
     async def _position(self, row: RunRow) -> int:
-        """The run's place in its session's queue, and before it those who wait longer for a slot."""
+        """The run's place in its session's queue, behind runs that have waited longer for a slot."""
         state = await self._deps.inbox.state(row.session_id)
         known = state.runs.get(row.run_id)
         position = state.inbox.position(known.message_id) if known else 0
@@ -130,12 +130,12 @@ class RunRoutes:
         return position + (turn.position - 1 if turn is not None else 0)
 
     def _turn(self, run_id: str) -> dict[str, Any]:
-        """What a run that waits for its turn says of it."""
+        """The position and reason of a waiting run."""
         turn = self._deps.supervisor.queue_position(run_id)
         return {} if turn is None else {"queue_position": turn.position, "queue_reason": turn.why}
 
     async def _mark(self, row: RunRow) -> str:
-        """What people read under a run that was interrupted, or that nobody carries on."""
+        """The remark on a run that was interrupted, or that isn't being executed."""
         deps = self._deps
         gone = deps.supervisor.owner(row.session_id) is None
         if row.outcome is None and not gone:
@@ -207,9 +207,9 @@ class RunRoutes:
         return EventStream(feed, deps.streams, limits=deps.limits, on_left=on_left)
 
     async def read_by(self, row: RunRow) -> Callable[[], None] | None:
-        """One more reads the run; what to call when they are gone, if the run is to end with its readers.
+        """Count one more reader; returns what to call when it's gone, if the run ends with its readers.
 
-        That is one that was started with on_disconnect = cancel; clients do not own runs otherwise.
+        Only runs with on_disconnect = cancel end with their readers.
         """
         if row.status == "ended":
             return None
@@ -236,7 +236,7 @@ class RunRoutes:
         return raw_answer(await polled_response(self._deps.store, row, poll, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
-        """The seq to go on after; one that this run never gave out replays from the start."""
+        """The seq to continue after; an unknown cursor replays from the start."""
         if not (given.isascii() and given.isdigit()):
             return 0
         after = int(given[:18])

@@ -1,4 +1,4 @@
-"""A session as a file: its whole log as JSON, or the conversation as a document, made piece by piece."""
+"""A session as a file, made piece by piece: its whole log as JSON, or the conversation as Markdown."""
 
 import asyncio
 import re
@@ -37,12 +37,12 @@ async def json_of(journal: Journal, session_id: str, *, shown: SessionShown) -> 
         comma = b"," if at else b""
         yield comma + b",".join(numbered(record.seq, record.body) for record in records)
         at = records[-1].seq
-        await asyncio.sleep(0)  # neither a log in memory nor an idle socket makes us wait
+        await asyncio.sleep(0)  # neither a log in memory nor an idle socket makes this wait, so it must yield
     yield _END
 
 
 def within(records: Sequence[Record]) -> Sequence[Record]:
-    """The first of them that fit into one answer, at least one; whoever wants the rest asks for it."""
+    """The first events that fit into one response, at least one."""
     size = 0
     for count, record in enumerate(records):
         size += len(record.body)

@@ -46,7 +46,7 @@ PACE_MS_MAX = 1000
 
 
 class SessionLogRoutes:
-    """What the routes do that read or copy a session's log."""
+    """The routes that read or copy a session's log."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
@@ -100,7 +100,7 @@ class SessionLogRoutes:
         return EventStream(feed, deps.streams, limits=deps.limits, headers=headers, pace_s=pace_s)
 
     async def _stretch(self, request: Request, row: SessionRow, after: int) -> Response:
-        """A part of the log at once, for those who want to look and not to follow."""
+        """A part of the log at once, for clients that don't follow it."""
         session_id = row.session_id
         limit = whole_number(request, "limit", default=READ_AT_ONCE, most=READ_AT_ONCE)
         records = within(await self._deps.store.read(session_id, after=after, limit=limit))
@@ -240,7 +240,7 @@ def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
 
 
 def _shown_again(state: Session, now_ms: int) -> list[Event]:
-    """A fork is a session to go on in, however its source was put away."""
+    """A fork is neither archived, deleted nor paused, even if its source is."""
     changes: list[Event] = [e.SessionUnarchived(at_ms=now_ms)] if state.archived else []
     changes += [e.SessionRestored(at_ms=now_ms)] if state.purge_at_ms is not None else []
     changes += [e.QueueResumed(at_ms=now_ms)] if state.queue_paused else []
@@ -248,7 +248,7 @@ def _shown_again(state: Session, now_ms: int) -> list[Event]:
 
 
 def _closed(state: Session, now_ms: int) -> list[Event]:
-    """What was under way at the fork goes on in the source alone."""
+    """What was active at the fork continues only in the source."""
     removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
     ended = [
         e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")

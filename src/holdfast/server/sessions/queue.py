@@ -1,4 +1,4 @@
-"""The queue of a session over HTTP: what waits, and how to change its mind."""
+"""The queue of a session over HTTP: show and change what waits."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +18,7 @@ POSITION_MAX = 1_000_000  # beyond any queue: its end
 
 
 class QueueRoutes:
-    """What the routes under /api/sessions/{session_id}/queue do."""
+    """The routes under /api/sessions/{session_id}/queue."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps

@@ -1,4 +1,4 @@
-"""How far each session was read: notes, kept in memory because every line of the list shows them."""
+"""How far each session has been read: notes, cached in memory because the list shows them all."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ class ReadMarks:
         self._marks: dict[str, ReadMark] = {}
 
     async def load(self) -> None:
-        """Load the keys of an earlier process."""
+        """Load the marks of an earlier process."""
         for key, raw in (await self._notes.notes("session/")).items():
             session_id, _, name = key.removeprefix("session/").partition("/")
             if name == "read":
@@ -31,21 +31,21 @@ class ReadMarks:
         return self._marks.get(session_id, ReadMark())
 
     async def put(self, session_id: str, mark: ReadMark) -> None:
-        """The session was read so far."""
+        """Mark the session as read up to here."""
         if mark.seq >= self.of(session_id).seq:
             await self._notes.put_note(_note(session_id), msgspec.json.encode(mark))
             self._marks[session_id] = mark
 
     async def drop(self, session_id: str) -> None:
-        """The mark came after the purge of its session."""
+        """Remove a mark that was written after its session's purge."""
         self.forget(session_id)
         await self._notes.drop_note(_note(session_id))
 
     def forget(self, session_id: str) -> None:
-        """The session is purged; its notes went with it."""
+        """Forget a purged session; its notes are already gone."""
         self._marks.pop(session_id, None)
 
 
 def _note(session_id: str) -> str:
-    """Its purge takes the mark along."""
+    """The note's key; the session's purge removes it."""
     return f"session/{session_id}/read"

@@ -1,4 +1,4 @@
-"""What is said of sessions over HTTP: a row of the list, a page of the transcript."""
+"""Responses about sessions: a row of the list, a page of the transcript."""
 
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ def listed(found: ListedSession, marks: ReadMarks) -> SessionShown:
 
 
 def wrapped(session: Wrapped) -> Wrapped:
-    """One session as a response of its own; clients of hermes look for it under its name."""
+    """One session as a response; hermes clients look for it under `session`."""
     return replace(session, session=session)
 
 
@@ -90,7 +90,7 @@ def page_of(seen: Transcript, *, before: int, limit: int, reach: int = 0) -> tup
     if reach and page and page[0].seq > reach:
         page = [entry for entry in below if entry.seq >= reach]
     if page and len(below) > len(page):
-        # Entries of one event stay together, or the next page would miss one.
+        # Entries of one event stay together; otherwise the next page would miss some.
         first = page[0].seq
         page = [entry for entry in below if entry.seq >= first]
         return page, first if below[0].seq < first else 0
@@ -98,7 +98,7 @@ def page_of(seen: Transcript, *, before: int, limit: int, reach: int = 0) -> tup
 
 
 def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: bool) -> dict[str, Any]:
-    """An entry as JSON; people's and the model's words also in the form that other clients know."""
+    """An entry as JSON; messages and answers also in the form that other clients know."""
     answer = entry_shown(one)
     if isinstance(one, Person):
         answer |= {"role": "user", "content": one.message.text, "message_id": one.message.message_id}
@@ -114,7 +114,7 @@ def entry(one: Entry, state: Session, seen: Transcript, *, now_ms: int, owned: b
 
 
 def marks_of_open_runs(state: Session, seen: Transcript, *, now_ms: int) -> dict[str, str]:
-    """What people read under runs that were begun and that nobody carries on, by run id."""
+    """Remarks on runs that have begun but aren't being executed, by run id."""
     begun = [run for run in state.open_runs if run.phase is not Phase.QUEUED]
     said = {run.run_id: interruption_text(seen, run.run_id, now_ms=now_ms, owner_gone=True) for run in begun}
     return {run_id: text for run_id, text in said.items() if text}

@@ -1,4 +1,4 @@
-"""Sessions over HTTP: list, search, create, change, delete and take that back."""
+"""Sessions over HTTP: list, search, create, change, delete and undelete."""
 
 from collections.abc import Sequence
 
@@ -63,7 +63,7 @@ async def session_of(deps: RouteDeps, request: Request) -> ListedSession:
 
 
 class SessionRoutes:
-    """What the routes do that see a session from outside."""
+    """The routes for sessions as a whole."""
 
     def __init__(self, deps: RouteDeps, purges: Purges) -> None:
         self._deps = deps
@@ -176,7 +176,7 @@ class SessionRoutes:
         return json_answer(wrapped(listed(await session_of(deps, request), deps.marks)))
 
     async def _mark(self, row: SessionRow, read_seq: int) -> None:
-        """The session was read so far."""
+        """Mark the session as read up to here."""
         deps, session_id = self._deps, row.session_id
         last_seq = await deps.store.last_seq(session_id)
         seq = min(max(read_seq, 0), last_seq)
@@ -184,7 +184,7 @@ class SessionRoutes:
         await deps.marks.put(session_id, ReadMark(seq, now_ms if seq == last_seq else 0))
         known = await deps.store.session(session_id)
         if known is None or known.epoch != row.epoch:
-            # Its purge went by meanwhile, and leaves nothing.
+            # It was purged meanwhile, so this must not stay behind.
             await deps.marks.drop(session_id)
             raise session_not_found(session_id)
 
@@ -248,7 +248,7 @@ class SessionRoutes:
         await session_of(self._deps, request)
         await self._deps.store.put_note(key, text.encode())
         if await self._deps.store.session(session_id) is None:
-            # Its purge went by meanwhile, and leaves nothing.
+            # It was purged meanwhile, so this must not stay behind.
             await self._deps.store.drop_note(key)
             raise session_not_found(session_id)
         return json_answer(DraftText(text=text))
@@ -263,7 +263,7 @@ class SessionRoutes:
 
 
 def _skipped(given: str) -> int:
-    """How many sessions a client that counts them has seen; raises a Problem."""
+    """The offset of a client that pages by number; raises a Problem."""
     digits = given.lstrip("0")
     if given and not (given.isascii() and given.isdigit() and int(digits[:9] or 0) <= OFFSET_MAX):
         raise bad_request(
@@ -273,7 +273,7 @@ def _skipped(given: str) -> int:
 
 
 def _draft_note(session_id: str) -> str:
-    """Its purge takes the draft along."""
+    """The note's key; the session's purge removes it."""
     return f"session/{session_id}/draft"
 
 

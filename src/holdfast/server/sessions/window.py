@@ -1,4 +1,4 @@
-"""A window on a session: a page of its transcript, and what a client needs to go on by events from there."""
+"""A window on a session: a page of its transcript, and the state from which a client applies events."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from holdfast.folds.transcript import Transcript
 def unsettled_seq(state: Session, seen: Transcript) -> int:
     """The seq of the first entry that events may still change; 0 if there is none.
 
-    The newest page reaches up to it, so that who holds that page misses no change.
+    The newest page reaches back to it, so that it contains everything that may still change.
     """
     seqs = [
         entry.seq
@@ -44,7 +44,7 @@ def _may_change(entry: Entry, run: RunView) -> bool:
 def runs_of(
     state: Session, seen: Transcript, page: Iterable[Entry], *, is_newest: bool
 ) -> tuple[TranscriptRun, ...]:
-    """The runs that a page of entries is about; with the newest page come all open runs."""
+    """The runs of a page of entries; the newest page also has all open runs."""
     ids = dict.fromkeys(entry.run_id for entry in page)
     if is_newest:
         ids |= dict.fromkeys(run.run_id for run in state.open_runs)
@@ -52,7 +52,7 @@ def runs_of(
 
 
 def newest(state: Session, seen: Transcript) -> dict[str, Any]:
-    """The fields that the newest page alone has: the queue, and what the session used."""
+    """The fields that only the newest page has: the queue and the session's usage."""
     return {
         "title": state.title,
         "epoch": state.epoch,
