@@ -50,7 +50,7 @@ async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_noth
 async def test_an_address_that_is_none_is_said_to_be_at_once(url: str) -> None:
     """P3: nobody waits for what cannot come."""
     async with Client(url, patience=Patience(call_s=3600.0)) as client:
-        with pytest.raises(Unreachable, match="begins with http:// or https://"):
+        with pytest.raises(Unreachable, match="must begin with http:// or https://"):
             await client.health()
 
 
@@ -68,7 +68,7 @@ async def test_a_page_in_the_place_of_a_stream_is_no_stream() -> None:
     """P3: a sign-in page of a proxy is not asked for for ever."""
     page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\nConnection: close\r\n\r\n<p>"
     async with answering(page) as url, Client(url) as client:
-        with pytest.raises(BadAnswer, match="not answered by a Holdfast"):
+        with pytest.raises(BadAnswer, match="wasn't answered by a Holdfast server"):
             await anext(client.watch("run_x"))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -178,7 +179,7 @@ async def test_modules_that_lie_in_the_workspace_are_not_run(
     trap = "from pathlib import Path\nPath('run').touch()\n"
     for name in ("fnmatch.py", "stat.py", "msgspec.py", "holdfast.py", "sitecustomize.py"):
         (call.workspace / name).write_text(trap)
-    monkeypatch.syspath_prepend(call.workspace)
+    monkeypatch.setattr(sys, "path", [str(call.workspace), *sys.path])
     result = await SearchFiles(ENVIRONMENT, ripgrep=None).run({"pattern": "touch", "glob": "stat.py"}, call)
     assert result == ToolResult("stat.py:2:Path('run').touch()")
     assert not (call.workspace / "run").exists()

@@ -95,7 +95,7 @@ async def test_the_cookie_alone_opens_no_route() -> None:
                         method.upper(), path.replace("{", "").replace("}", ""), headers=headers
                     )
                     assert (answer.status, answer.code) == (401, "invalid_api_key"), (method, path)
-                    assert "sign in again" in answer.json["error"]["message"]
+                    assert "Sign in again" in answer.json["error"]["message"]
                 asked += 1
         assert asked > 50
         assert (await server.call("GET", "/docs", headers=only_cookie(page))).status == 200
@@ -125,7 +125,7 @@ async def test_a_page_from_before_an_upgrade_is_told_to_reload() -> None:
         old = {"Origin": server.url}
         answer = await server.call("POST", "/api/sign-in", body={"key": SECRET}, headers=old)
         assert (answer.status, answer.code) == (409, "page_outdated")
-        assert "reload" in answer.json["error"]["message"]
+        assert "Reload" in answer.json["error"]["message"]
         assert "Set-Cookie" not in answer.headers
         current = old | {"X-Holdfast-Page": ""}
         assert (
@@ -196,7 +196,7 @@ async def test_a_ticket_opens_one_download_for_the_browser_that_asked_for_it() -
         ):
             assert await status(path, headers) == 401, path
         late = await server.call("GET", f"{image}&ticket={good}0", headers=cookie)
-        assert "open it again from the page" in late.json["error"]["message"]
+        assert "Open it again from the page" in late.json["error"]["message"]
         for path in ("/v1/runs", "/api/events", "/api/sessions/a%20b/export/../messages", "/api/keys"):
             given = await ticket(server, page, path)
             assert await status(f"{path}?ticket={given}") in {401, 403, 404}, path

@@ -331,7 +331,7 @@ async def test_a_run_whose_response_could_not_be_hidden_is_told_and_not_run_twic
         client_of(server, max_retries=2) as client,
     ):
         store.is_full = True
-        with pytest.raises(openai.InternalServerError, match="not to be shown") as told:
+        with pytest.raises(openai.InternalServerError, match="hiding its response failed") as told:
             await client.responses.create(model="m", input="one", store=False)
         assert (told.value.status_code, told.value.code) == (503, "store_unavailable")
         await server.ended(told.value.response.headers["X-Hermes-Run-Id"])
