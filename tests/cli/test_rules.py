@@ -40,5 +40,5 @@ async def test_a_rule_is_listed_in_words_and_holds_no_more_once_it_is_revoked(tm
     assert "fetch_url from the host example.com." in listed
     assert "Revoked" in revoked
     assert "There are no standing rules" in empty
-    assert "There is no such rule" in gone
+    assert "There's no rule with this id" in gone
     assert (await granted_in(data)).rules == {}
