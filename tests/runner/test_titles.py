@@ -120,7 +120,7 @@ async def test_one_shots_are_listed_only_when_asked_for() -> None:
         ('\n\n**"Fixing the build."**\nAnd more', "Fixing the build"),
         ("Title: Fixing the build", "Fixing the build"),
         ("# Fixing   the\tbuild", "Fixing the build"),
-        ("Fixing\x1b[31m the\u202e build", "Fixing [31m the build"),
+        ("Fixing\x1b[31m the\u202e build", "Fixing the build"),
         ("", ""),
         ('{"tool": "shell"}', ""),
         ("[1, 2]", ""),

@@ -7,7 +7,6 @@ the title behind. Without one, the list shows the first line that the person wro
 import asyncio
 import logging
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from holdfast.folds.entries import Entry, Person, Text
 from holdfast.interfaces.journal import IfUntitled, JournalError
 from holdfast.interfaces.model import Answer
 from holdfast.messages import ModelRequest, UserMessage
+from holdfast.safe_text import safe_line
 from holdfast.values import PEOPLE_SOURCES
 
 _log = logging.getLogger(__name__)
@@ -145,9 +145,8 @@ def _opening(entries: list[Entry]) -> str:
 def title_in(text: str) -> str:
     """The title in a model's answer, in one line and without decoration; empty if there is none."""
     line = next((line for line in text.splitlines() if line.strip()), "")
-    shown = "".join(" " if unicodedata.category(char).startswith("C") else char for char in line)
-    title = " ".join(re.sub(r"^title:", "", shown.strip(_WRAPPING), flags=re.IGNORECASE).split())
-    title = title.strip(_WRAPPING).removesuffix(".")
+    bare = re.sub(r"^title:", "", safe_line(line).strip(_WRAPPING), flags=re.IGNORECASE)
+    title = bare.strip(_WRAPPING).removesuffix(".")
     if not title or title[0] in "{[<":
         return ""
     if len(title) <= TITLE_CHARS_MAX:

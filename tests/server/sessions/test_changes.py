@@ -31,7 +31,7 @@ async def test_a_fork_has_the_title_that_was_asked_for_and_is_there_however_its_
         path = "/api/sessions/s"
         await server.call("PATCH", path, body={"title": "another name", "archived": True})
         await server.post(path + "/queue/pause")
-        for title, expected in (("mine", "mine"), ("", "another name")):
+        for title, expected in (("mine", "mine"), ("", "another name"), ("\0m\x1b[2Jine\u202e\n", "mine")):
             _, fork = await server.post(path + "/fork", {"title": title})
             _, shown = await server.get(f"/api/sessions/{fork['id']}")
             assert (shown["title"], shown["archived"]) == (expected, False)

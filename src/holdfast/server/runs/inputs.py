@@ -235,7 +235,7 @@ class RunInputRoutes:
 def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
     """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
     pending = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ApprovalAsked)]
-    if approval_id:
+    if approval_id is not None:
         known = run.asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
             raise Problem(

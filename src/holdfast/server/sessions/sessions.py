@@ -30,6 +30,7 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     UnknownSession,
 )
+from holdfast.safe_text import safe_line
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.read_marks import ReadMark
@@ -284,8 +285,8 @@ def _sources_hidden(request: Request) -> tuple[str, ...]:
 
 
 def checked_title(title: str) -> str:
-    """The title in one line; raises a Problem if it is too long."""
-    title = " ".join(title.split())
+    """The title in one line without control characters; raises a Problem if it is too long."""
+    title = safe_line(title)
     if len(title) > GIVEN_TITLE_CHARS_MAX:
         raise bad_request(f"'title' is longer than {GIVEN_TITLE_CHARS_MAX} characters", param="title")
     return title
