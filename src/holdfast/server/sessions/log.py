@@ -1,7 +1,5 @@
 """The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
@@ -12,12 +10,12 @@ from holdfast import events as e
 from holdfast.api.sessions import Forked, ForkRequest, LogStretch, RewindRequest, TranscriptPage
 from holdfast.codec import numbered
 from holdfast.events import Event
-from holdfast.folds import session
 from holdfast.folds.rows import SessionRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, text_while_recovering
-from holdfast.interfaces.ids import new_epoch, new_session_id
+from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
+from holdfast.runner.forks import SourceGone, forked_log
 from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
@@ -183,30 +181,16 @@ class SessionLogRoutes:
                 return replayed(result, status=201)
 
     async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
-        events: list[Event] = []
-        seqs: list[int] = []
-        state = Session()
-        at = 0
-        while at < at_seq:
-            records = await self._deps.store.read(source_id, after=at, limit=READ_AT_ONCE)
-            if not records:
-                raise session_not_found(source_id)  # purged meanwhile
-            at = records[-1].seq
-            for record in records:
-                if record.seq > at_seq:
-                    break
-                seqs.append(record.seq)
-                events.append(_renumbered(record.event, seqs))
-                session.apply(state, record.seq, record.event)
         now_ms = self._deps.clock.now_ms()
+        try:
+            events = await forked_log(self._deps.store, source_id, at_seq=at_seq, now_ms=now_ms)
+        except SourceGone as error:
+            raise session_not_found(source_id) from error
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-        # Someone made this one to keep it, so it is listed.
-        source = "api" if first.source in {OPENAI, ONE_SHOT} else first.source
-        events[0] = replace(first, epoch=new_epoch(), source=source)
-        events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
-        renamed = [e.SessionRenamed(at_ms=now_ms, title=title)] if title else []
-        return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms), *renamed]
+        if first.source in {OPENAI, ONE_SHOT}:
+            events[0] = replace(first, source="api")  # someone made this one to keep it, so it is listed
+        return [*events, *([e.SessionRenamed(at_ms=now_ms, title=title)] if title else [])]
 
     async def export(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/export."""
@@ -226,38 +210,3 @@ class SessionLogRoutes:
 
 def _reach(state: Session, seen: Transcript, before: int) -> int:
     return 0 if before else unsettled_seq(state, seen)
-
-
-def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
-    """The event with the places that it names where they are in the copy, which has no gaps."""
-    match event:
-        case e.SessionRewound():
-            return replace(event, to_seq=bisect_right(seqs, event.to_seq))
-        case e.ContextCompacted():
-            return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
-        case _:
-            return event
-
-
-def _shown_again(state: Session, now_ms: int) -> list[Event]:
-    """A fork is neither archived, deleted nor paused, even if its source is."""
-    changes: list[Event] = [e.SessionUnarchived(at_ms=now_ms)] if state.archived else []
-    changes += [e.SessionRestored(at_ms=now_ms)] if state.purge_at_ms is not None else []
-    changes += [e.QueueResumed(at_ms=now_ms)] if state.queue_paused else []
-    return changes
-
-
-def _closed(state: Session, now_ms: int) -> list[Event]:
-    """What was active at the fork continues only in the source."""
-    removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
-    ended = [
-        e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
-        for run in state.open_runs
-    ]
-    # What holds in every session holds in the fork, too, but not longer than elsewhere.
-    ungranted = [
-        e.GrantRemoved(at_ms=now_ms, grant_id=grant.grant_id)
-        for grant in state.grants.values()
-        if grant.scope == "always"
-    ]
-    return [*removed, *ended, *ungranted]

@@ -1,0 +1,78 @@
+"""Forks: a copy of a session's log, up to any place of it, to go on with."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.events import Event
+from holdfast.folds import session
+from holdfast.folds.session import Session
+from holdfast.interfaces.ids import new_epoch
+from holdfast.interfaces.journal import Journal
+
+READ_AT_ONCE = 1_000
+
+
+class SourceGone(Exception):
+    """The session was purged while it was copied."""
+
+
+async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: int) -> list[Event]:
+    """The events of a fork: those of the source up to a seq, and what closes what was under way there."""
+    events: list[Event] = []
+    seqs: list[int] = []
+    state = Session()
+    at = 0
+    while at < at_seq:
+        records = await journal.read(source_id, after=at, limit=READ_AT_ONCE)
+        if not records:
+            raise SourceGone(source_id)
+        at = records[-1].seq
+        for record in records:
+            if record.seq > at_seq:
+                break
+            seqs.append(record.seq)
+            events.append(_renumbered(record.event, seqs))
+            session.apply(state, record.seq, record.event)
+    first = events[0]
+    assert isinstance(first, e.SessionCreated), "a log begins with its creation"
+    events[0] = replace(first, epoch=new_epoch())
+    events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
+    return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms)]
+
+
+def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
+    """The event with the places that it names where they are in the copy, which has no gaps."""
+    match event:
+        case e.SessionRewound():
+            return replace(event, to_seq=bisect_right(seqs, event.to_seq))
+        case e.ContextCompacted():
+            return replace(event, upto_seq=bisect_right(seqs, event.upto_seq))
+        case _:
+            return event
+
+
+def _shown_again(state: Session, now_ms: int) -> list[Event]:
+    """A fork is neither archived, deleted nor paused, even if its source is."""
+    changes: list[Event] = [e.SessionUnarchived(at_ms=now_ms)] if state.archived else []
+    changes += [e.SessionRestored(at_ms=now_ms)] if state.purge_at_ms is not None else []
+    changes += [e.QueueResumed(at_ms=now_ms)] if state.queue_paused else []
+    return changes
+
+
+def _closed(state: Session, now_ms: int) -> list[Event]:
+    """What was active at the fork continues only in the source."""
+    removed = [e.MessageRemoved(at_ms=now_ms, message_id=one.message_id) for one in state.inbox.waiting()]
+    ended = [
+        e.RunEnded(at_ms=now_ms, run_id=run.run_id, outcome="interrupted", cause="forked")
+        for run in state.open_runs
+    ]
+    # What holds in every session holds in the fork, too, but not longer than elsewhere.
+    ungranted = [
+        e.GrantRemoved(at_ms=now_ms, grant_id=grant.grant_id)
+        for grant in state.grants.values()
+        if grant.scope == "always"
+    ]
+    return [*removed, *ended, *ungranted]
