@@ -69,9 +69,8 @@ async def test_a_function_that_takes_too_long_is_killed(call: Call) -> None:
     late = ToolResult(
         "Killed: it took longer than 1 s. What it did until then is not undone.", ok=False, ending="killed"
     )
-    traits = ToolTraits(patience_s=1.0)
     functions: list[Callable[..., object]] = [sample.hang, sample.wait_for_ever]
-    running = (tool(function, traits=traits).run({}, call) for function in functions)
+    running = (tool(function, patience_s=1.0).run({}, call) for function in functions)
     assert await asyncio.gather(*running) == [late, late]
     assert await call.left() == []
 

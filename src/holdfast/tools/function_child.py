@@ -6,13 +6,14 @@ It is started by its path, before any import path is set, so at first it imports
 import importlib
 import json
 import os
-import runpy
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 _MAIN = "__holdfast_child__"  # a script's `if __name__ == "__main__"` part does not run here
+IS_TOOL_CHILD = True  # read by agents: a script that starts one at its top level must not start it here
 
 
 def main() -> None:
@@ -25,7 +26,8 @@ def main() -> None:
     try:
         answer = _called(request)
     except BaseException as error:  # noqa: BLE001 - whatever the function raises is its answer
-        answer = json.dumps({"error": _said(error)}).encode()
+        retry = str(error) if _is_retry(error) else ""
+        answer = json.dumps({"error": _said(error), "retry": retry}).encode()
     sys.stdout.flush()
     with os.fdopen(int(request["answer_fd"]), "wb") as file:
         file.write(answer)
@@ -45,15 +47,33 @@ def _called(request: dict[str, Any]) -> bytes:
 
 def _found(request: dict[str, Any]) -> Any:
     if request["file"]:
-        found: Any = runpy.run_path(request["file"], run_name=_MAIN)
         first, *rest = request["name"].split(".")
-        found = found[first]
+        found: Any = _names_of(request["file"], first)[first]
     else:
         found = importlib.import_module(request["module"])
         rest = request["name"].split(".")
     for name in cast("list[str]", rest):
         found = getattr(found, name)
     return getattr(found, "function", found)  # what `tool` made of it holds the function itself
+
+
+def _names_of(file: str, wanted: str) -> dict[str, Any]:
+    """The names that a script defines. What it does after that may fail, as running its agent does here."""
+    names: dict[str, Any] = {"__name__": _MAIN, "__file__": file}
+    code = compile(Path(file).read_bytes(), file, "exec")
+    sys.modules[_MAIN] = module = ModuleType(_MAIN)
+    module.__dict__.update(names)
+    try:
+        exec(code, module.__dict__)  # noqa: S102  # the author's own script, as in the parent
+    except Exception:
+        if wanted not in module.__dict__:
+            raise
+    return module.__dict__
+
+
+def _is_retry(error: BaseException) -> bool:
+    context = sys.modules.get("holdfast.tools.context")
+    return context is not None and isinstance(error, context.Retry)
 
 
 def _said(error: BaseException) -> str:

@@ -3,12 +3,15 @@
 import asyncio
 import inspect
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeAlias, cast, overload
 
 import msgspec
 from typing_extensions import override
@@ -17,16 +20,22 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools import function_child as child
 from holdfast.tools.arguments import arguments_hash, canonical, parsed, schema_of
+from holdfast.tools.context import Retry, ToolContext
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.marker import Marker, foreground
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.pump import Sink
-from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of
+from holdfast.tools.signatures import CannotBeTool, arguments_struct, description_of, takes_context
 from holdfast.values import Action
 
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
+PATIENCE_S = ToolTraits().patience_s
+
+DepsOf: TypeAlias = Callable[[str], object]  # the dependencies of a run
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,7 @@ class FunctionResult:
     ended: ProcessEnd
     value: object = None
     error: str = ""
+    retry: str = ""  # what the model is to do differently
 
 
 def importable(function: Callable[..., object]) -> Importable:
@@ -75,7 +85,8 @@ def importable(function: Callable[..., object]) -> Importable:
     file = getattr(sys.modules["__main__"], "__file__", None)
     if not file:
         raise CannotBeTool(
-            f"{name} was defined interactively, so a child process cannot import it. Put it in a file."
+            f"{name} was defined interactively, so a child process cannot import it. "
+            "Put it in a file, or make it `async def`."
         )
     return Importable(module, name, str(Path(file).resolve()))
 
@@ -135,11 +146,13 @@ def _answer(ended: ProcessEnd, data: bytes) -> FunctionResult:
         said = msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError:
         return FunctionResult(ended=ended, error=f"it exited without a result (code {ended.code})")
-    return FunctionResult(ended=ended, value=said.get("value"), error=said.get("error", ""))
+    return FunctionResult(
+        ended=ended, value=said.get("value"), error=said.get("error", ""), retry=said.get("retry", "")
+    )
 
 
 class FunctionTool(Tool):
-    """A tool that is a Python function."""
+    """A tool that is a Python function. `needs_approval` says that a program wants to be asked first."""
 
     def __init__(
         self,
@@ -147,15 +160,37 @@ class FunctionTool(Tool):
         *,
         traits: ToolTraits,
         environment: Mapping[str, str],
+        name: str = "",
+        needs_approval: bool = False,
     ) -> None:
         self.function = function
         self.args_type = arguments_struct(function)
         self.spec = ToolSpec(
-            name=function.__name__, description=description_of(function), schema=schema_of(self.args_type)
+            name=name or function.__name__,
+            description=description_of(function),
+            schema=schema_of(self.args_type),
         )
+        if not _NAME.fullmatch(self.spec.name):
+            raise CannotBeTool(
+                f"{self.spec.name!r} can't be the name of a tool: use up to 64 letters, digits, _ and -."
+            )
         self.traits = traits
+        self.needs_approval = needs_approval
         self._environment = child_environment({}) | dict(environment)
+        self.deps_of: DepsOf | None = None
         self._where = None if inspect.iscoroutinefunction(function) else importable(function)
+        self._takes_context = takes_context(function)
+        if self._takes_context and self._where is not None:
+            raise CannotBeTool(
+                f"{function.__qualname__} takes a ToolContext, which can't be sent to the process that a "
+                "synchronous function runs in. Make it `async def`."
+            )
+
+    def with_deps(self, deps_of: DepsOf) -> "FunctionTool":
+        """The same tool, for an agent that knows the dependencies of its runs."""
+        copied = copy(self)
+        copied.deps_of = deps_of
+        return copied
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
@@ -167,23 +202,30 @@ class FunctionTool(Tool):
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(self.args_type, args)
         if self._where is None:
-            return await self._on_loop(given)
+            return await self._on_loop(given, call)
         return await self._in_child(self._where, msgspec.to_builtins(given), call)
 
-    async def _on_loop(self, given: msgspec.Struct) -> ToolResult:
-        names = [field.name for field in msgspec.structs.fields(given)]
+    async def _on_loop(self, given: msgspec.Struct, call: ToolCall) -> ToolResult:
+        named = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(given)}
         function = cast("Callable[..., Awaitable[object]]", self.function)
         deadline = asyncio.timeout(self.traits.patience_s)
         try:
             async with deadline:
-                value = await function(**{name: getattr(given, name) for name in names})
+                value = await function(*self._context(call), **named)
         except TimeoutError as error:
             if not deadline.expired():
                 return _raised(error)
             return _late(self.traits.patience_s)
+        except Retry as again:
+            return _try_again(str(again))
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to act on
             return _raised(error)
         return _result(value)
+
+    def _context(self, call: ToolCall) -> tuple[ToolContext[object], ...]:
+        if not self._takes_context:
+            return ()
+        return (ToolContext(call, None if self.deps_of is None else self.deps_of(call.run_id)),)
 
     async def _in_child(self, where: Importable, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         capture = Capture()
@@ -207,23 +249,81 @@ class FunctionTool(Tool):
             return ToolResult(f"Not started: {answer.ended.error}", ok=False, ending="not_started")
         if answer.ended.why != "exited":
             return _late(self.traits.patience_s)
+        if answer.retry:
+            return _try_again(answer.retry)
         if answer.error:
             return ToolResult("\n".join(filter(None, [f"It failed: {answer.error}", printed])), ok=False)
         return _result(answer.value)
 
 
+@overload
 def tool(
     function: Callable[..., object],
+    /,
     *,
-    traits: ToolTraits | None = None,
+    name: str = "",
+    read_only: bool = False,
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    patience_s: float = PATIENCE_S,
     environment: Mapping[str, str] | None = None,
-) -> FunctionTool:
-    """A tool from a typed function with a docstring; raises CannotBeTool.
+) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    read_only: bool = False,
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    patience_s: float = PATIENCE_S,
+    environment: Mapping[str, str] | None = None,
+) -> Callable[[Callable[..., object]], FunctionTool]: ...
+def tool(  # noqa: PLR0913  # each option is one promise of the tool
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str = "",
+    read_only: bool = False,
+    idempotent: bool = False,
+    needs_approval: bool = False,
+    patience_s: float = PATIENCE_S,
+    environment: Mapping[str, str] | None = None,
+) -> FunctionTool | Callable[[Callable[..., object]], FunctionTool]:
+    """A tool from a typed function with a docstring; raises CannotBeTool, which is a TypeError.
 
-    A synchronous function runs in a child process, so it can be killed; the child gets `environment` and the
-    workspace as its directory. It may also be used as a decorator.
+    An `async` function runs in your event loop. Any other function runs in a child process, so that it can be
+    killed; the process gets `environment` and the workspace as its directory.
+
+    - `read_only`: it changes nothing, so calls run side by side, and again after a crash.
+    - `idempotent`: repeating a call has no second effect, so it runs again after a crash. Send
+      `ToolContext.effect_key` to services that take an idempotency key.
+    - `needs_approval`: `Agent(on_approval=…)` is asked before each call.
+    - `patience_s`: how long one call may take.
+
+    Example::
+
+        from holdfast import Agent, tool
+        from holdfast.testing import Call, Say, ScriptedModel
+
+        @tool(read_only=True, patience_s=5, name="add_numbers")
+        async def add(a: int, b: int) -> int:
+            '''Add two numbers.'''
+            return a + b
+
+        agent = Agent(ScriptedModel([Call("add_numbers", a=2, b=3), Say("5")]), tools=[add])
+        assert (await agent.run("What is 2 + 3?")).output == "5"
     """
-    return FunctionTool(function, traits=traits or ToolTraits(), environment=environment or {})
+    traits = ToolTraits(
+        read_only=read_only, idempotent=idempotent, parallel_safe=read_only, patience_s=patience_s
+    )
+    make = partial(
+        FunctionTool,
+        traits=traits,
+        environment=environment or {},
+        name=name,
+        needs_approval=needs_approval,
+    )
+    return make if function is None else make(function)
 
 
 def _result(value: object) -> ToolResult:
@@ -236,6 +336,10 @@ def _result(value: object) -> ToolResult:
 def _late(patience_s: float) -> ToolResult:
     text = f"Killed: it took longer than {patience_s:g} s. What it did until then is not undone."
     return ToolResult(text, ok=False, ending="killed")
+
+
+def _try_again(text: str) -> ToolResult:
+    return ToolResult(f"Try again: {text}", ok=False)
 
 
 def _raised(error: Exception) -> ToolResult:

@@ -73,6 +73,17 @@ class Registry:
         copy.put(group, tools)
         return copy
 
+    def without(self, name: str) -> "Registry":
+        """A copy that lacks the tool of this name."""
+        copy = Registry()
+        for group, tools in self._groups.items():
+            copy._groups[group] = {key: tool for key, tool in tools.items() if key != name}
+        return copy
+
+    def all(self) -> list[Tool]:
+        """The tools, in their order."""
+        return [tool for tools in self._groups.values() for tool in tools.values()]
+
     def drop(self, group: str) -> None:
         """Forget the group's tools."""
         self._groups.pop(group, None)

@@ -3,10 +3,12 @@
 import inspect
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
+
+from holdfast.tools.context import ToolContext
 
 _ARGUMENT = re.compile(r"\s+(\w+)(?:\s*\([^)]*\))?:\s+(.+)")
 
@@ -17,10 +19,10 @@ class CannotBeTool(TypeError):
 
 def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
     """The Struct of a function's arguments; raises CannotBeTool."""
-    hints = get_type_hints(function, include_extras=True)
+    hints = _hints(function)
     described = _described(function)
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in list(inspect.signature(function).parameters.values())[takes_context(function) :]:
         name = parameter.name
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
             raise CannotBeTool(
@@ -42,6 +44,22 @@ def arguments_struct(function: Callable[..., object]) -> type[msgspec.Struct]:
     except TypeError as error:
         raise CannotBeTool(f"{function.__qualname__}: {error}") from error
     return struct
+
+
+def takes_context(function: Callable[..., object]) -> bool:
+    """Whether the function's first parameter is its ToolContext."""
+    first = next(iter(inspect.signature(function).parameters), "")
+    kind = _hints(function).get(first)
+    return kind is ToolContext or get_origin(kind) is ToolContext
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise CannotBeTool(
+            f"{function.__qualname__}: {error}. Define the types of a tool at the top level of its module."
+        ) from error
 
 
 def description_of(function: Callable[..., object]) -> str:
