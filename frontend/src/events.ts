@@ -281,6 +281,7 @@ export interface RunSettings {
   readonly on_restart?: "" | "interrupt" | "resume";
   readonly on_disconnect?: "" | "cancel" | "detach";
   readonly metadata?: Readonly<Record<string, string>>;
+  readonly output?: OutputFormat | null;
 }
 
 /** What a run may use up; 0 is no limit. */
@@ -289,6 +290,14 @@ export interface Budget {
   readonly cost_usd?: number;
   readonly turns?: number;
   readonly minutes?: number;
+}
+
+/** The form that the answer must have: JSON that fits `schema`; an empty schema means any JSON object. */
+export interface OutputFormat {
+  readonly name?: string;
+  readonly description?: string;
+  readonly schema?: Readonly<Record<string, unknown>>;
+  readonly strict?: boolean;
 }
 
 /** One message of a history that a client sent along, as it came. */

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.values import ImagePart, Part, TextPart
+from holdfast.values import ImagePart, OutputFormat, Part, TextPart
 
 ANSWER_BYTES_MAX = 32_000_000
 
@@ -87,6 +87,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     answer_bytes_max: int = ANSWER_BYTES_MAX  # of text, reasoning and tool arguments; nobody is sent this
     temperature: float | None = None
     reasoning_effort: str = ""
+    output: OutputFormat | None = None
     cache_key: str = ""
     spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them
 
@@ -103,6 +104,8 @@ def estimated_tokens(request: ModelRequest) -> int:
         len(tool.name) + len(tool.description) + len(msgspec.json.encode(tool.schema))
         for tool in request.tools
     )
+    if request.output is not None:
+        chars += len(msgspec.json.encode(request.output.schema))
     return chars // CHARS_PER_TOKEN + sum(map(_message_tokens, request.messages))
 
 

@@ -112,6 +112,18 @@ def _smaller(one: Number, other: Number) -> Number:
     return min(one, other) or max(one, other)
 
 
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The form that the answer must have: JSON that fits `schema`; an empty schema means any JSON object.
+
+    `strict` asks the provider to keep to the schema token by token, which not every schema allows.
+    """
+
+    name: str = "output"
+    description: str = ""
+    schema: dict[str, object] = {}
+    strict: bool = False
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller asked for with this run; empty means the server's own setting."""
 
@@ -125,6 +137,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     on_restart: Literal["", OnRestart] = ""
     on_disconnect: Literal["", "detach", "cancel"] = ""
     metadata: dict[str, str] = {}
+    output: OutputFormat | None = None  # None: free text
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

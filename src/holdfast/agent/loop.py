@@ -15,6 +15,7 @@ from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
+from holdfast.agent.output import OUTPUT_INVALID, OutputCheck
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
@@ -66,6 +67,7 @@ async def _turns(
 ) -> Outcome:
     run = limits.run
     calls = ToolCalls(view, log, deps)
+    check = OutputCheck(view, log)
     continuations = 0
     while True:
         if run.unfinished_tools and not await calls.finish():
@@ -73,16 +75,18 @@ async def _turns(
         steered = await _take_steers(view, log)
         messages = context_for(view.transcript, log.run_id)
         added: tuple[Message, ...] = ()
-        if (outcome := _finished(run, messages)) is not None:
-            return outcome
-        if run.finish == "too_long" and not steered:
-            return _too_long(deps.answer_bytes_max)
+        if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
+            checked = await _checked(outcome, check)
+            if isinstance(checked, Outcome):
+                return checked
+            messages, added = context_for(view.transcript, log.run_id), checked
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may come between half an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
             if continuations == CONTINUATIONS_MAX or (is_cut and run.settings.max_output_tokens):
                 return Outcome("truncated", cause="length")
             added = (UserMessage(CONTINUE if is_half else SHORTER),)
+            continuations += 1
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
@@ -97,18 +101,27 @@ async def _turns(
         )
         if estimated_tokens(request) > NEAR * deps.context_window and await compact(view, log, deps):
             continue
-        continuations += len(added)
         answer = await _answer(view, log, request=request, added=added, deps=deps)
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
 
 
-def _finished(run: Run, messages: tuple[Message, ...]) -> Outcome | None:
+def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: AgentDeps) -> Outcome | None:
     """The outcome, if the model has finished and no tool call or person wants more."""
+    if run.finish == "too_long" and not steered:
+        return _too_long(deps.answer_bytes_max)
     if run.finish not in {"stop", "refused"} or not isinstance(messages[-1], AssistantMessage):
         return None
     return Outcome("refused" if run.finish == "refused" else "completed")
+
+
+async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | tuple[Message, ...]:
+    """The outcome, unless the answer doesn't fit the wanted output: then what the model is told about it."""
+    correction = await check.correction() if outcome.kind == "completed" else ()
+    if correction or not check.problem:
+        return correction or outcome
+    return Outcome("failed", cause=OUTPUT_INVALID, failure=check.failure)
 
 
 async def _answer(
@@ -167,6 +180,7 @@ def _request(
         answer_bytes_max=deps.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
+        output=run.settings.output,
         cache_key=view.session.epoch,
         # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),

@@ -1,6 +1,6 @@
 """The bodies of the OpenAI-compatible requests and responses."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +15,8 @@ from holdfast.api.runs import (
     SessionId,
     ShortText,
 )
+
+FormatType: TypeAlias = Literal["text", "json_object", "json_schema"]
 
 
 class OpenAIRequest(ModelOptions, kw_only=True):
@@ -37,10 +39,39 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
+class JsonSchemaFormat(msgspec.Struct, kw_only=True):
+    """`json_schema` of a response format: the schema that the answer fits."""
+
+    name: ShortText = "output"
+    description: ShortText | None = None
+    schema: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(msgspec.Struct, kw_only=True):
+    """`response_format` of a Chat Completions request."""
+
+    type: FormatType
+    json_schema: JsonSchemaFormat | None = None
+
+
+class TextFormat(JsonSchemaFormat, kw_only=True):
+    """`text.format` of a Responses request."""
+
+    type: FormatType
+
+
+class TextOptions(msgspec.Struct, kw_only=True):
+    """`text` of a Responses request."""
+
+    format: TextFormat | None = None
+
+
 class ChatRequest(OpenAIRequest, kw_only=True):
     """The body of POST /v1/chat/completions; other fields are ignored."""
 
     messages: list[RawMessage]
+    response_format: ResponseFormat | None = None
     stream_options: StreamOptions | None = None
     session_id: SessionId | None = None
 
@@ -55,6 +86,7 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
     """The body of POST /v1/responses; other fields are ignored."""
 
     input: RawInput
+    text: TextOptions | None = None
     instructions: str | None = None
     store: bool | None = None
     background: bool | None = None

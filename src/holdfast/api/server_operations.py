@@ -138,8 +138,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary=(
             "Chat Completions as the OpenAI API has them; the server's own tools work, and an answer "
             "lists no calls of them: a stream tells them as `hermes.tool.progress`. temperature, the "
-            "length and the effort are handed to the model where it takes them. What is not named here "
-            "(top_p, stop, seed, n, tools, tool_choice, response_format, logprobs, …) is ignored."
+            "length, the effort and response_format are handed to the model; an answer that doesn't fit a "
+            "response_format is asked for again once, and then fails as `output_invalid`. With a "
+            "response_format a stream brings the answer in one piece. What is not named here (top_p, "
+            "stop, seed, n, tools, tool_choice, logprobs, …) is ignored."
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},

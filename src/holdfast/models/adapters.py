@@ -9,6 +9,7 @@ from holdfast.messages import ModelRequest
 from holdfast.models import anthropic_request, chat_request, responses_request
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
+from holdfast.models.output_tool import OutputToolParser
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
 from holdfast.targets import Target, Wire
@@ -27,10 +28,16 @@ class WireAdapter(msgspec.Struct, frozen=True):
 
     build: Build
     parser: Callable[[], StreamParser]
+    outputs_by_tool: Callable[[ModelRequest, Target], bool]
+
+    def parser_of(self, request: ModelRequest, target: Target) -> StreamParser:
+        """Reads the answer to this request."""
+        by_tool = request.output is not None and self.outputs_by_tool(request, target)
+        return OutputToolParser(self.parser()) if by_tool else self.parser()
 
 
 ADAPTERS: dict[Wire, WireAdapter] = {
-    "responses": WireAdapter(responses_request.build, ResponsesParser),
-    "chat": WireAdapter(chat_request.build, ChatParser),
-    "anthropic": WireAdapter(anthropic_request.build, AnthropicParser),
+    "responses": WireAdapter(responses_request.build, ResponsesParser, responses_request.outputs_by_tool),
+    "chat": WireAdapter(chat_request.build, ChatParser, chat_request.outputs_by_tool),
+    "anthropic": WireAdapter(anthropic_request.build, AnthropicParser, anthropic_request.outputs_by_tool),
 }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import cast
 from urllib.parse import urlsplit
 
 from holdfast.messages import (
@@ -16,6 +17,7 @@ from holdfast.messages import (
     ToolSpec,
     UserMessage,
 )
+from holdfast.models.output_tool import tools_with_output
 from holdfast.models.parts import Shown, ShownImage, ShownText, shown
 from holdfast.models.wire import (
     NO_TEXT,
@@ -37,6 +39,7 @@ EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "
 MAX_TOKENS_DEFAULT = 32_000
 # Anthropic's current models refuse a temperature, and so does any model that is asked to think.
 UNSAMPLED_HOST = "anthropic.com"
+SCHEMA_HOST = "anthropic.com"
 TOOL_CALL_IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 _EPHEMERAL = {"type": "ephemeral"}
@@ -50,12 +53,18 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     if request.instructions.strip():
         text: Json = {"type": "text", "text": request.instructions, "cache_control": _EPHEMERAL}
         body["system"] = [text]
-    if request.tools:
-        tools = [_tool(tool) for tool in request.tools]
+    by_tool = outputs_by_tool(request, target)
+    if offered := tools_with_output(request, by_tool=by_tool):
+        tools = [_tool(tool) for tool in offered]
         tools[-1]["cache_control"] = _EPHEMERAL
         body["tools"] = tools
     body["messages"] = messages
     thinking = _thinking(request, target, max_tokens=max_tokens)
+    if by_tool and not thinking:
+        body["tool_choice"] = {"type": "any"}  # refused where the model is to think
+    if request.output is not None and not by_tool:
+        format_: Json = {"type": "json_schema", "schema": request.output.schema}
+        thinking["output_config"] = {**_mapping(thinking.get("output_config")), "format": format_}
     if request.temperature is not None and not thinking and not is_at(target.base_url, UNSAMPLED_HOST):
         body["temperature"] = request.temperature
     headers = {"anthropic-version": API_VERSION}
@@ -64,6 +73,29 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     versioned = urlsplit(target.base_url).path.rstrip("/").endswith("/v1")
     path = "/messages" if versioned else "/v1/messages"
     return post(target, path, headers=headers, body=body | thinking)
+
+
+def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
+    """Whether structured output must come by a tool.
+
+    Anthropic itself takes a schema whose objects are all closed; what else speaks this wire may take none.
+    """
+    wanted = request.output
+    if wanted is None:
+        return False
+    return not (is_at(target.base_url, SCHEMA_HOST) and wanted.schema and _is_closed(wanted.schema))
+
+
+def _is_closed(schema: object) -> bool:
+    if isinstance(schema, list):
+        return all(map(_is_closed, cast("list[object]", schema)))
+    given = _mapping(schema)
+    is_open = given.get("type") == "object" and given.get("additionalProperties") is not False
+    return not is_open and all(map(_is_closed, given.values()))
+
+
+def _mapping(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _thinking(request: ModelRequest, target: Target, *, max_tokens: int) -> Json:

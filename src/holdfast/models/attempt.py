@@ -177,7 +177,7 @@ class Attempt:
             request = replace(request, reasoning_effort=REASONING_OFF)
         built = adapter.build(request, self._target, blobs=await self._blobs(request))
         self._exchange = ModelExchange(
-            built, adapter.parser(), watchdog=watchdog, writer=writer, sink=self._sink
+            built, adapter.parser_of(request, self._target), watchdog=watchdog, writer=writer, sink=self._sink
         )
         return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 

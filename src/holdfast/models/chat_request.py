@@ -15,6 +15,7 @@ from holdfast.messages import (
     ToolSpec,
     UserMessage,
 )
+from holdfast.models.output_tool import tools_with_output
 from holdfast.models.parts import Shown, ShownImage, ShownText, data_url, shown
 from holdfast.models.wire import (
     NO_OUTPUT,
@@ -32,6 +33,7 @@ from holdfast.models.wire import (
     sendable,
 )
 from holdfast.targets import Target
+from holdfast.values import OutputFormat
 
 
 class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +44,7 @@ class ChatDialect(msgspec.Struct, frozen=True, kw_only=True):
     takes_cache_key: bool = False
     takes_stream_options: bool = True
     tool_call_ids: str = r"\S{1,200}"
+    takes_schema: bool = True  # as response_format
 
 
 COMMON = ChatDialect(host="")
@@ -58,6 +61,7 @@ DIALECTS = (
     ChatDialect(host="openrouter.ai", takes_cache_key=True),
     # Mistral sends usage without being asked, and refuses the option and ids of any other form.
     ChatDialect(host="api.mistral.ai", takes_stream_options=False, tool_call_ids="[a-zA-Z0-9]{9}"),
+    ChatDialect(host="api.deepseek.com", takes_schema=False),
 )
 
 
@@ -68,8 +72,11 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     if dialect.takes_stream_options:
         body["stream_options"] = {"include_usage": True}
     body["messages"] = _Conversation(request, target, blobs=blobs, dialect=dialect).messages()
-    if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+    by_tool = outputs_by_tool(request, target)
+    if tools := tools_with_output(request, by_tool=by_tool):
+        body["tools"] = [_tool(tool) for tool in tools]
+    if request.output is not None and not by_tool:
+        body["response_format"] = _response_format(request.output)
     if request.max_output_tokens is not None:
         body[dialect.max_tokens_field] = request.max_output_tokens
     if request.temperature is not None:
@@ -79,6 +86,21 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     if request.cache_key and dialect.takes_cache_key:
         body["prompt_cache_key"] = request.cache_key
     return post(target, "/chat/completions", headers=bearer(target), body=body)
+
+
+def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
+    """Whether structured output must come by a tool: the endpoint knows no schema."""
+    wanted = request.output
+    return wanted is not None and bool(wanted.schema) and not dialect_of(target.base_url).takes_schema
+
+
+def _response_format(output: OutputFormat) -> Json:
+    if not output.schema:
+        return {"type": "json_object"}
+    schema: Json = {"name": output.name, "schema": output.schema, "strict": output.strict}
+    if output.description:
+        schema["description"] = output.description
+    return {"type": "json_schema", "json_schema": schema}
 
 
 def dialect_of(base_url: str) -> ChatDialect:

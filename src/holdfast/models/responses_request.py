@@ -32,6 +32,7 @@ from holdfast.models.wire import (
     sendable,
 )
 from holdfast.targets import Target
+from holdfast.values import OutputFormat
 
 TOOL_CALL_IDS = re.compile(r"\S{1,64}")
 
@@ -74,6 +75,8 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     body["input"] = items
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.output is not None:
+        body["text"] = {"format": _format(request.output)}
     if request.reasoning_effort != REASONING_OFF:
         body["include"] = ["reasoning.encrypted_content"]
     if effort := effort_of(request):
@@ -87,6 +90,24 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         body["prompt_cache_key"] = request.cache_key
         headers |= dict.fromkeys(dialect.cache_key_headers, request.cache_key)
     return post(target, "/responses", headers=headers, body=body)
+
+
+def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
+    """Never: every endpoint of this wire takes a schema."""
+    del request, target
+    return False
+
+
+def _format(output: OutputFormat) -> Json:
+    if not output.schema:
+        return {"type": "json_object"}
+    format_: Json = {
+        "type": "json_schema",
+        "name": output.name,
+        "schema": output.schema,
+        "strict": output.strict,
+    }
+    return {**format_, "description": output.description} if output.description else format_
 
 
 def dialect_of(base_url: str) -> ResponsesDialect:

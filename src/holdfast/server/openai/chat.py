@@ -24,6 +24,7 @@ from holdfast.runner.inbox import Message
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.models import insist_on_known_model
+from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.shapes import (
     BREAK,
     OpenAIFeed,
@@ -105,7 +106,7 @@ class OpenAIChatRoutes:
         return Message(
             text=said.text,
             parts=said.parts,
-            settings=settings_of(wanted, said.instructions),
+            settings=settings_of(wanted, said.instructions, output=await chat_output(wanted.response_format)),
             history=history,
             source=source_of(session_id),
             attached=said.attached,
@@ -152,8 +153,9 @@ class ChatView(RunStreamView):
 
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text as content; tools as progress beside it."""
-        del run
         match frame["event"]:
+            case "message.delta" if run.state.settings.output is not None:
+                return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
             case "message.delta":
                 between, self._break, self._spoke = self._break, "", True
                 return [self._chunk({"content": between + frame["delta"]})]
@@ -174,11 +176,12 @@ class ChatView(RunStreamView):
         run = ended.state
         if is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
+        whole = [self._chunk({"content": ended.output})] if run.settings.output is not None else []
         usage, finish = {"usage": _usage(run)}, _finish(run)
         if not self._include_usage:
-            return [self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
+            return [*whole, self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
-        return [self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
+        return [*whole, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:

@@ -21,6 +21,7 @@ from holdfast.server.openai.items import (
     message_item,
     text_part,
 )
+from holdfast.server.openai.output_format import shown_format
 from holdfast.server.openai.shapes import BREAK, RunStreamView, encode, is_failure, problem_of_run
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import response_id
@@ -63,7 +64,7 @@ def response_of(row: RunRow, asked: ResponseContext, fold: RunReadModel | None =
         reasoning={"effort": settings.reasoning_effort or None, "summary": None},
         store=asked.is_stored,
         temperature=settings.temperature,
-        text={"format": {"type": "text"}},
+        text={"format": shown_format(settings.output)},
         tool_choice="auto",
         tools=(),
         top_p=None,
@@ -162,12 +163,12 @@ class ResponseView(RunStreamView):
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
         match frame["event"]:
+            case "message.delta" if self._asked.settings.output is not None:
+                return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
             case "message.delta":
-                opened = [] if self._item else self._open_message()
                 delta = (BREAK if self._steered and self._text else "") + frame["delta"]
                 self._steered = False
-                self._text.append(delta)
-                return [*opened, self._text_event("delta", delta=delta, logprobs=[])]
+                return self._say(delta)
             case "run.steered":
                 self._steered = True
                 return []
@@ -184,11 +185,14 @@ class ResponseView(RunStreamView):
     def end(self, ended: RunReadModel) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
         response = self.response(ended)
+        is_whole = self._asked.settings.output is not None and not is_failure(ended.state)
+        said = self._say(ended.output) if is_whole and ended.output else []
         name = response.status if response.status in {"completed", "incomplete"} else "failed"
         closed = self._close_message(_message_status(ended.state))
         # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
         self._after = -1
         return [
+            *said,
             *closed,
             self._event(f"response.{name}", response=response),
         ]
@@ -197,6 +201,11 @@ class ResponseView(RunStreamView):
     def cut_off(self, why: Problem) -> list[bytes]:
         self._after = -1  # whatever the reader has, this is news
         return [self._event("error", code=why.code, message=why.message, param=None)]
+
+    def _say(self, delta: str) -> list[bytes]:
+        opened = [] if self._item else self._open_message()
+        self._text.append(delta)
+        return [*opened, self._text_event("delta", delta=delta, logprobs=[])]
 
     def _open_message(self) -> list[bytes]:
         self._index += 1

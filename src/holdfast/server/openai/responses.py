@@ -19,6 +19,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import named_session, said_in
 from holdfast.server.openai.models import insist_on_known_model
+from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.references import whole_items
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
@@ -136,7 +137,9 @@ class OpenAIResponsesRoutes:
             text=said.text,
             parts=said.parts,
             settings=settings_of(
-                wanted, "\n\n".join(one for one in (wanted.instructions, said.instructions) if one)
+                wanted,
+                "\n\n".join(one for one in (wanted.instructions, said.instructions) if one),
+                output=await responses_output(wanted.text),
             ),
             history=history,
             source=source,

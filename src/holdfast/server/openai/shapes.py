@@ -25,7 +25,7 @@ from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import NO_RETRY
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
-from holdfast.values import OPENAI, RunSettings
+from holdfast.values import OPENAI, OutputFormat, RunSettings
 
 encode = msgspec.json.Encoder().encode
 
@@ -44,7 +44,7 @@ _STATUSES = {
 }
 
 
-def settings_of(body: OpenAIRequest, instructions: str) -> RunSettings:
+def settings_of(body: OpenAIRequest, instructions: str, *, output: OutputFormat | None = None) -> RunSettings:
     """The settings that the caller asked for."""
     return RunSettings(
         model=body.model or "",
@@ -54,6 +54,7 @@ def settings_of(body: OpenAIRequest, instructions: str) -> RunSettings:
         reasoning_effort=body.effort,
         on_disconnect="detach" if body.is_detached else body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
+        output=output,
     )
 
 

@@ -1,0 +1,124 @@
+"""Structured output: whether an answer fits what the run asked for, and what the model is told if not."""
+
+import asyncio
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.entries import Text
+from holdfast.folds.transcript import output
+from holdfast.messages import AssistantMessage, Message, SaidText, UserMessage
+from holdfast.values import Failure, OutputFormat
+
+OUTPUT_INVALID = "output_invalid"
+_AGAIN = (
+    "(Your answer can't be used: {problem} Answer again with nothing but JSON that fits the schema: "
+    "no explanation and no code fence.)"
+)
+_PROBLEM_CHARS_MAX = 500
+
+
+class BadSchema(Exception):
+    """What was given as a schema is none that answers can be checked against."""
+
+
+@dataclass(slots=True)
+class OutputCheck:
+    """Checks the answers of one run; the model gets one chance to correct itself."""
+
+    view: SharedFold
+    log: RunLog
+    is_corrected: bool = False
+    problem: str = ""  # of the answer that was looked at last
+
+    async def correction(self) -> tuple[Message, ...]:
+        """What to say after the answer that doesn't fit; nothing if it fits or if this was said before."""
+        wanted = self.view.run(self.log.run_id).settings.output
+        if wanted is None:
+            return ()
+        text = output(self.view.transcript, self.log.run_id)
+        self.problem = await asyncio.to_thread(problem_with, text, wanted)
+        if not self.problem or self.is_corrected:
+            return ()
+        self.is_corrected = True
+        await self._take_back()
+        said = AssistantMessage((SaidText(text),)) if text.strip() else None
+        asked = UserMessage(_AGAIN.format(problem=self.problem))
+        return (said, asked) if said else (asked,)
+
+    async def _take_back(self) -> None:
+        """The answer stays on the log, but it is no longer the run's answer."""
+        entries = self.view.transcript.runs[self.log.run_id].entries
+        attempts = dict.fromkeys(entry.attempt_id for entry in _last_texts(entries))
+        for attempt_id in attempts:
+            self.log.emit(
+                e.AttemptSuperseded(at_ms=self.log.now_ms(), run_id=self.log.run_id, attempt_id=attempt_id)
+            )
+        await self.view.settled(self.log)
+
+    @property
+    def failure(self) -> Failure:
+        """Why the run fails with an answer that doesn't fit."""
+        text = f"The model's answer doesn't fit the output schema, even after it was told why: {self.problem}"
+        hint = "Make the schema simpler or the instructions clearer, or use a stronger model."
+        return Failure(kind="malformed", text=text, rule="output_schema", hint=hint)
+
+
+def _last_texts(entries: list[Any]) -> list[Text]:
+    """The texts at the end of the run, as far back as the last entry that is something else."""
+    texts: list[Text] = []
+    for entry in reversed(entries):
+        if isinstance(entry, Text):
+            texts.append(entry)
+        elif texts:
+            break
+    return texts
+
+
+def problem_with(text: str, wanted: OutputFormat) -> str:
+    """Why the text is no answer in this format, as a sentence; empty if it is one. It may take a while."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"It is not JSON ({error})."
+    if not wanted.schema:
+        return "" if isinstance(value, dict) else "It is not a JSON object."
+    try:
+        error = next(iter(_validator(wanted.schema).iter_errors(value)), None)
+    except Exception as failed:  # noqa: BLE001 - a schema that refers to nothing, or to itself
+        return f"The schema can't be applied ({type(failed).__name__})."
+    if error is None:
+        return ""
+    where = f" at {error.json_path}" if error.json_path != "$" else ""
+    return f"It doesn't fit the schema{where}: {str(error.message)[:_PROBLEM_CHARS_MAX]}."
+
+
+def insist_on_schema(schema: dict[str, object]) -> None:
+    """Raise BadSchema if nothing can be checked against it; it may take a while."""
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        _validator(schema).check_schema(schema)
+    except SchemaError as error:
+        raise BadSchema(f"{error.message[:_PROBLEM_CHARS_MAX]} (at {error.json_path})") from error
+    except RecursionError as error:
+        raise BadSchema("it is nested too deeply") from error
+
+
+def _validator(schema: dict[str, object]) -> Any:
+    # Nothing is fetched for a reference, and a pattern of the client's can't keep the server busy.
+    referencing: Any = import_module("referencing")
+    return _checker()(schema, registry=referencing.Registry())
+
+
+@cache
+def _checker() -> Any:
+    validators: Any = import_module("jsonschema.validators")
+    known: Any = validators.Draft202012Validator
+    return validators.extend(known, {"pattern": None, "patternProperties": None})

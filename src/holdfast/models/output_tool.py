@@ -1,0 +1,84 @@
+"""Structured output where a wire has no mode for it: the model answers by a tool call, which is read as text.
+
+Nobody above the wire knows: the arguments of the call are the answer.
+"""
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from holdfast.messages import ModelRequest, ToolSpec
+from holdfast.model_events import ArgsPiece, Finished, ItemClosed, ItemOpened, ModelEvent, TextPiece
+from holdfast.models.sse import FrameRun, SseFrame
+from holdfast.models.wire import StreamParser
+from holdfast.values import OutputFormat
+
+OUTPUT_TOOL = "final_answer"
+_DESCRIPTION = "Give your final answer with this tool, once, in place of a text."
+
+
+def output_tool(output: OutputFormat) -> ToolSpec:
+    """The tool that takes the answer."""
+    description = " ".join(filter(None, (_DESCRIPTION, output.description)))
+    return ToolSpec(OUTPUT_TOOL, description, output.schema or {"type": "object"})
+
+
+def tools_with_output(request: ModelRequest, *, by_tool: bool) -> tuple[ToolSpec, ...]:
+    """The tools of the request, and the one that takes the answer if it comes by a tool."""
+    if request.output is None or not by_tool:
+        return request.tools
+    return (*request.tools, output_tool(request.output))
+
+
+class OutputToolParser(StreamParser):
+    """Tells a call of the output tool as text, and everything else as it is."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self._parser = parser
+        self._outputs: set[int] = set()
+        self._has_calls = False
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._parser.finished
+
+    @override
+    def text_of(self, run: FrameRun) -> TextPiece | None:
+        return self._parser.text_of(run)
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return self._told(self._parser.parse(frame))
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return self._told(self._parser.end())
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return self._told(self._parser.answer(body))
+
+    def _told(self, events: Sequence[ModelEvent]) -> Sequence[ModelEvent]:
+        return [self._one(event) for event in events]
+
+    def _one(self, event: ModelEvent) -> ModelEvent:
+        match event:
+            case ItemOpened(kind="tool", name=name):
+                if name != OUTPUT_TOOL:
+                    self._has_calls = True
+                    return event
+                self._outputs.add(event.index)
+                return ItemOpened(event.index, "text")
+            case ArgsPiece() if event.index in self._outputs:
+                return TextPiece(event.index, event.text)
+            case ItemClosed(kind="tool", name=name) if name == OUTPUT_TOOL:
+                self._outputs.discard(event.index)
+                return ItemClosed(event.index, "text", event.text)
+            case ItemClosed(kind="tool"):
+                self._has_calls = True
+                return event
+            case Finished(reason="tools") if not self._has_calls:
+                return Finished("stop", event.detail)
+            case _:
+                return event
