@@ -1,21 +1,92 @@
-"""Holdfast runs AI agents that do not get lost."""
+"""Holdfast runs AI agents that do not get lost.
+
+from holdfast import Agent
+
+agent = Agent("anthropic:claude-sonnet-5-5", instructions="Answer briefly.")
+print(agent.run_sync("What is 2 + 3?").output)
+"""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.embedding import Agent
+    from holdfast.embedding.agent import Agent
+    from holdfast.embedding.approvals import PendingApproval
+    from holdfast.embedding.errors import (
+        ApprovalNeeded,
+        BudgetExceeded,
+        ConfigurationError,
+        HoldfastError,
+        OutputInvalid,
+        RunCancelled,
+        RunError,
+        RunFailed,
+        RunRefused,
+        RunTruncated,
+    )
+    from holdfast.embedding.prompts import Attachment
+    from holdfast.embedding.results import Result
+    from holdfast.embedding.runs import RunHandle
+    from holdfast.embedding.sessions import AgentSession
     from holdfast.host.hidden_process import hide_process
+    from holdfast.policy.verdicts import Deny
     from holdfast.targets import Target
+    from holdfast.tools.context import Retry, ToolContext
     from holdfast.tools.functions import tool
+    from holdfast.values import Budget
 
-__all__ = ["Agent", "Target", "__version__", "hide_process", "tool"]
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "ApprovalNeeded",
+    "Attachment",
+    "Budget",
+    "BudgetExceeded",
+    "ConfigurationError",
+    "Deny",
+    "HoldfastError",
+    "OutputInvalid",
+    "PendingApproval",
+    "Result",
+    "Retry",
+    "RunCancelled",
+    "RunError",
+    "RunFailed",
+    "RunHandle",
+    "RunRefused",
+    "RunTruncated",
+    "Target",
+    "ToolContext",
+    "__version__",
+    "hide_process",
+    "tool",
+]
 __version__ = "0.1.0.dev0"
 
-_PLACES = {
-    "Agent": "holdfast.embedding",
-    "Target": "holdfast.targets",
-    "hide_process": "holdfast.host.hidden_process",
-    "tool": "holdfast.tools.functions",
+_NAMES_OF_MODULES = {
+    "embedding.agent": ("Agent",),
+    "embedding.approvals": ("PendingApproval",),
+    "embedding.errors": (
+        "ApprovalNeeded",
+        "BudgetExceeded",
+        "ConfigurationError",
+        "HoldfastError",
+        "OutputInvalid",
+        "RunCancelled",
+        "RunError",
+        "RunFailed",
+        "RunRefused",
+        "RunTruncated",
+    ),
+    "embedding.prompts": ("Attachment",),
+    "embedding.results": ("Result",),
+    "embedding.runs": ("RunHandle",),
+    "embedding.sessions": ("AgentSession",),
+    "host.hidden_process": ("hide_process",),
+    "policy.verdicts": ("Deny",),
+    "targets": ("Target",),
+    "tools.context": ("Retry", "ToolContext"),
+    "tools.functions": ("tool",),
+    "values": ("Budget",),
 }
 
 
@@ -23,6 +94,11 @@ def __getattr__(name: str) -> object:
     """What is imported from here is loaded when it is used, so that `import holdfast` costs nothing."""
     from importlib import import_module
 
-    if name not in _PLACES:
-        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    for module, names in _NAMES_OF_MODULES.items():
+        if name in names:
+            return getattr(import_module(f"holdfast.{module}"), name)
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

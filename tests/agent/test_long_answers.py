@@ -122,10 +122,11 @@ async def test_an_answer_costs_no_more_than_four_times_its_size(tmp_path: Path) 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         target = Target(name="main", wire="chat", base_url=url, model="m")
-        async with Agent(target, path=tmp_path / "x.db") as agent:
+        async with Agent(target, store=tmp_path / "x.db") as agent:
             tracemalloc.start()
             try:
-                outcomes = [one.outcome async for one in agent.run("go") if isinstance(one, e.RunEnded)]
+                async with agent.stream("go") as run:
+                    outcomes = [one.outcome async for one in run if isinstance(one, e.RunEnded)]
                 _, peak_bytes = tracemalloc.get_traced_memory()
             finally:
                 tracemalloc.stop()

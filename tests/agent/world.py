@@ -144,7 +144,7 @@ async def process(  # noqa: PLR0913  # a process has many sides, and a test chan
 
     parts = replace(usual, agent=agent, http=http, prices=prices or Prices())
     async with open_runner(parts, limits) as runner:
-        yield World(inbox(kept, runner.supervisor, runs_clock), kept, runner.supervisor)
+        yield World(inbox(kept, runner.supervisor, runs_clock), kept, runner.supervisor, runs_clock)
 
 
 async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None:

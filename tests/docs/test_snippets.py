@@ -13,19 +13,25 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from cli.hermes.home import TALK, make_database
 from docs.reading import CONFIG, DOCS, ROOT, blocks
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo.server import clean_environment
+from holdfast.testing import ScriptedModel
 
 SHELL = (
     ROOT / "README.md",
     *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
 )
 PORT = "8642"
+# A program imports what it uses before its event loop runs.
+IMPORTED = (holdfast.Agent, ScriptedModel)
 
 
-def _hello(_: SeenRequest) -> Script:
+def _hello(request: SeenRequest) -> Script:
+    if "final_answer" in str((request.body or {}).get("tools")):
+        return [CallTool("final_answer", {"name": "Bern", "country": "Switzerland"})]
     return [Say("hello, reader")]
 
 
@@ -87,14 +93,19 @@ def _compiled(text: str) -> CodeType:
     return compile(text, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-@pytest.mark.parametrize("document", [ROOT / "README.md", DOCS / "embedding.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [ROOT / "README.md", DOCS / "python.md"], ids=lambda path: path.name)
 async def test_every_python_block_runs(
-    document: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    document: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     texts = await asyncio.to_thread(blocks, document, "python")
     assert texts
     needs_server = any("server_url" in text for text in texts)
     async with ChaosServer(choose=_hello) as chaos:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-nobody")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", chaos.url)
         names: dict[str, Any] = {"url": chaos.base_url, "model": "m", "folder": str(tmp_path)}
         if not needs_server:
             await _run_all(texts, names)

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import Judge
+from holdfast.events import AskAsked
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
@@ -16,6 +18,12 @@ from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
 from holdfast.values import Budget, OnExpiry
+
+OnAsk: TypeAlias = Callable[[str, AskAsked], None]  # the session, and what a run of it waits for
+
+
+def _leave_open(_session_id: str, _asked: AskAsked) -> None:
+    """People learn of the ask from the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,7 @@ class AgentDeps:
     # How often an open ask checks the clock: sleep stops the loop's timers, but time goes by.
     asks_look_again_s: float = 30.0
     on_expiry: OnExpiry = "continue"
+    on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
 

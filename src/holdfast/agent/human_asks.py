@@ -75,6 +75,8 @@ class HumanAsks:
     async def settled(self, ask: AskStatus) -> AskStatus:
         """Wait for the answer or the expiry; whichever is in the journal first counts."""
         self._log.live = lambda: "waiting for a person to answer"
+        if ask.state == "open":
+            self._deps.on_ask(self._log.session_id, ask.asked)
         try:
             if not await self._is_settled_in_time(ask):
                 await self._expire(ask)

@@ -102,11 +102,12 @@ class Runner:
     inbox: Inbox
     store: Store
     supervisor: Supervisor
+    clock: Clock
 
 
 @asynccontextmanager
 async def open_runner(parts: Parts, limits: RunnerLimits | None = None) -> AsyncGenerator[Runner]:
     """A runtime and its runner; leaving it cancels runs, and the next start resumes them."""
     async with open_runtime(parts) as runtime, Supervisor(runtime.agent, limits) as supervisor:
-        store = runtime.agent.store
-        yield Runner(Inbox(store, supervisor, runtime.agent.clock), store, supervisor)
+        store, clock = runtime.agent.store, runtime.agent.clock
+        yield Runner(Inbox(store, supervisor, clock), store, supervisor, clock)

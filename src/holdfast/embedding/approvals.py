@@ -1,0 +1,80 @@
+"""Approvals in a program: the exact action is shown to a coroutine, and its verdict goes on the log."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.events import ApprovalAnswered, ApprovalAsked
+from holdfast.host.runtime import Runner
+from holdfast.policy.verdicts import Deny
+from holdfast.values import Action, Choice
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingApproval:
+    """What `on_approval` gets: one exact action that a run wants to do.
+
+    `action.tool` and `action.summary` say what it is, `findings` why you are asked. Return True to allow it,
+    False to deny it, or `Deny("…")` to tell the model why.
+
+    Example::
+
+        from holdfast import Agent, PendingApproval, Deny, tool
+        from holdfast.testing import Call, Say, ScriptedModel
+
+        @tool(needs_approval=True)
+        async def pay(cents: int) -> str:
+            '''Pay somebody.'''
+            return "paid"
+
+        async def decide(request: PendingApproval) -> bool | Deny:
+            return True if '"cents":5' in request.action.summary else Deny("That is too much.")
+
+        agent = Agent(ScriptedModel([Call("pay", cents=5), Say("Done.")]), tools=[pay], on_approval=decide)
+        assert (await agent.run("Pay 5 cents")).output == "Done."
+    """
+
+    id: str
+    run_id: str
+    session_id: str
+    action: Action
+    findings: tuple[str, ...]
+
+
+OnApproval: TypeAlias = Callable[[PendingApproval], Awaitable[bool | Deny]]
+
+
+async def decide(runner: Runner, on_approval: OnApproval, *, session_id: str, asked: ApprovalAsked) -> None:
+    """Ask the program, and put its verdict on the log; a program that fails has not agreed."""
+    request = PendingApproval(
+        id=asked.approval_id,
+        run_id=asked.run_id,
+        session_id=session_id,
+        action=asked.action,
+        findings=asked.findings,
+    )
+    choice: Choice = "deny"
+    reason = ""
+    try:
+        verdict = await on_approval(request)
+        if isinstance(verdict, Deny):
+            reason = verdict.why
+        elif verdict is True:
+            choice = "once"
+        elif verdict is not False:
+            raise TypeError(f"on_approval returned {verdict!r}; return True, False or Deny(…).")
+    except Exception as error:  # noqa: BLE001 - the handler is other people's code
+        _log.exception("on_approval failed, so the action is denied")
+        reason = f"the program couldn't decide ({type(error).__name__})"
+    answered = ApprovalAnswered(
+        at_ms=runner.clock.now_ms(),
+        run_id=asked.run_id,
+        approval_id=asked.approval_id,
+        choice=choice,
+        reason=reason,
+        by="on_approval",
+    )
+    await runner.inbox.answer_approval(session_id, answered)

@@ -1,0 +1,153 @@
+"""One run in the hands of a program: follow it, steer it, stop it, wait for its result."""
+
+from collections.abc import AsyncIterator
+from typing import Generic
+
+from holdfast.embedding.errors import ApprovalNeeded, ConfigurationError
+from holdfast.embedding.output_types import OutputType
+from holdfast.embedding.results import OutputT, Result, error_of
+from holdfast.events import AnyEvent, ApprovalAnswered, ApprovalAsked, QueueResumed, RunEnded
+from holdfast.folds.context import context_for
+from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.session_fold import RunReplay
+from holdfast.host.runtime import Runner
+from holdfast.interfaces.journal import Record
+from holdfast.runner.inbox import Message, NotSent
+from holdfast.values import Choice
+
+
+class RunHandle(Generic[OutputT]):
+    """A run that is under way, or over: what `agent.start`, `agent.stream` and `agent.attach` give you.
+
+    `async for event in run` gives its events from the first to the last, and ends when the run has ended.
+    Events come from the log, so you can iterate as often as you like, also after the end.
+
+    Example::
+
+        from holdfast import Agent
+        from holdfast.testing import Say, ScriptedModel
+
+        async with Agent(ScriptedModel([Say("hello")])) as agent:
+            run = await agent.start("Say hello")
+            async for record in run.events():
+                print(record.seq, record.event)
+            assert (await run.result()).output == "hello"
+    """
+
+    def __init__(
+        self, runner: Runner, row: RunRow, output: OutputType[OutputT], *, can_ask: bool = False
+    ) -> None:
+        self._runner = runner
+        self._row = row
+        self._output = output
+        self._can_ask = can_ask
+
+    @property
+    def id(self) -> str:
+        """The run's id, which `agent.attach` takes."""
+        return self._row.run_id
+
+    @property
+    def session_id(self) -> str:
+        """The session that the run belongs to."""
+        return self._row.session_id
+
+    async def __aiter__(self) -> "AsyncIterator[AnyEvent]":
+        async for record in self.events():
+            yield record.event
+
+    async def events(self, after: int = 0) -> AsyncIterator[Record]:
+        """The run's records (`seq` and `event`) after a seq, up to its ending; waits for those to come."""
+        first = max(after, self._row.first_seq - 1)
+        row = await self._runner.store.run(self.id)
+        if row is not None and row.status == "ended" and row.last_seq <= after:
+            return
+        async for records in self._runner.store.follow(self.session_id, after=first):
+            for record in records:
+                if run_of(record.event) == self.id:
+                    yield record
+                    if isinstance(record.event, RunEnded):
+                        return
+
+    async def text(self) -> AsyncIterator[str]:
+        """The answer's text, piece by piece, for readers that can't take back what they showed."""
+        replay = RunReplay(self.id)
+        async for record in self.events():
+            run = replay.apply(record.seq, record.event)
+            if run is not None and run.added_text:
+                yield run.added_text
+
+    async def result(self) -> "Result[OutputT]":
+        """Wait for the end. Raises a RunError, such as RunFailed, if the run doesn't complete."""
+        replay = RunReplay(self.id)
+        events: list[AnyEvent] = []
+        async for record in self.events():
+            replay.apply(record.seq, record.event)
+            events.append(record.event)
+            if isinstance(record.event, ApprovalAsked) and not self._can_ask:
+                await self._insist_on_answer(record.event)
+        run = replay.fold
+        assert run is not None, "a run begins with its queueing"
+        if run.state.outcome != "completed":
+            raise error_of(run.state, run.output)
+        view = await self._runner.supervisor.view(self.session_id)
+        return Result(
+            output=self._output.value(run.output, run_id=self.id),
+            usage=run.state.usage,
+            run_id=self.id,
+            session_id=self.session_id,
+            messages=context_for(view.transcript, self.id),
+            events=tuple(events),
+            outcome=run.state.outcome,
+        )
+
+    async def _insist_on_answer(self, asked: ApprovalAsked) -> None:
+        """Raise if the approval is still open: the run would wait for nobody."""
+        row = await self._runner.store.ask(asked.approval_id)
+        if row is None or row.state != "open":
+            return
+        text = (
+            f"The run waits for an approval: {asked.action.summary[:500]} Answer with run.approve or "
+            "run.deny, or pass on_approval= to the agent."
+        )
+        raise ApprovalNeeded(
+            text, run_id=self.id, partial="", approval_id=asked.approval_id, action=asked.action
+        )
+
+    async def stop(self) -> bool:
+        """Stop the run and wait until nothing of it is running; False if it had ended before."""
+        inbox = self._runner.inbox
+        if not await inbox.stop(self.session_id, self.id):
+            return False
+        async for _ in self.events():
+            pass
+        # A person who stops a run may not want what waits behind it; a program that waits for it does.
+        if (await inbox.state(self.session_id)).queue_paused:
+            await inbox.put(self.session_id, QueueResumed(at_ms=self._runner.clock.now_ms()))
+        return True
+
+    async def steer(self, text: str) -> None:
+        """Say something to the run while it works; the model sees it with its next call."""
+        sent = await self._runner.inbox.steer(self.session_id, self.id, message=Message(text=text))
+        if isinstance(sent, NotSent):
+            why = "it has ended" if sent.why == "run_over" else "too many messages wait for it already"
+            raise ConfigurationError(f"The run can't be steered: {why}.", run_id=self.id)
+
+    async def approve(self, approval_id: str) -> None:
+        """Let the run do the one exact action that it waits for."""
+        await self._answer(approval_id, "once")
+
+    async def deny(self, approval_id: str, reason: str = "") -> None:
+        """Don't let the run do it; the model is told the reason and goes on."""
+        await self._answer(approval_id, "deny", reason)
+
+    async def _answer(self, approval_id: str, choice: Choice, reason: str = "") -> None:
+        now_ms = self._runner.clock.now_ms()
+        answered = ApprovalAnswered(
+            at_ms=now_ms, run_id=self.id, approval_id=approval_id, choice=choice, reason=reason
+        )
+        if not await self._runner.inbox.answer_approval(self.session_id, answered):
+            raise ConfigurationError(
+                f"Approval {approval_id!r} can't be answered: it was answered before, or has expired.",
+                run_id=self.id,
+            )

@@ -1,0 +1,1 @@
+"""The agent inside another program."""
