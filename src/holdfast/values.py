@@ -13,6 +13,7 @@ PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
 Choice: TypeAlias = Literal["once", "session", "always", "deny"]
+Width: TypeAlias = Literal["exact", "similar"]
 CallFinish: TypeAlias = Literal["stop", "tools", "length", "too_long", "refused", "failed", "redirected"]
 CallPurpose: TypeAlias = Literal["answer", "compaction", "title"]
 CloseReason: TypeAlias = Literal[
@@ -164,9 +165,22 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A structured rule: which actions need no further question."""
+    """A structured rule: which actions need no further question.
+
+    An exact one covers the command that it names. A similar one names a program and subcommand, and covers
+    them with harmless options and with paths in the workspace.
+    """
 
     tool: str
     argv: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     host: str = ""
+    width: Width = "exact"
+
+
+class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A rule that "session" or "always" can store, with an action that it covers and one that still asks."""
+
+    rule: GrantRule
+    covers: str
+    asks: str

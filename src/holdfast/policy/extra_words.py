@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from holdfast.policy.program_usages import RUNS_ANOTHER, USAGES
-from holdfast.policy.shell.option_tables import Option, ProgramUsage, Value, options_in
+from holdfast.policy.shell.option_tables import JQ_MORE, Option, ProgramUsage, Value, options_in
 from holdfast.policy.shell.programs import TAKES_ORDERS
 from holdfast.policy.shell.words import Word, likely_name
+from holdfast.values import Width
 
 IsOrdinary = Callable[[str], bool]
 
@@ -20,7 +21,6 @@ _ADDRESS = re.compile(r"://|^[^/\s]+@[^/\s]+:")
 _MORE_ARGUMENTS = re.compile(r"@|-[^-=]{0,8}@|-[^=]*=@")
 _REMOTES = frozenset(("origin", "upstream"))
 _BRANCHES = re.compile(r"[\w./-]+(?::[\w./-]+)?")
-_JQ_MORE = re.compile(r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list)\b")
 _MODULE_WORDS = 3  # `python -m NAME` and the like
 _TEXTS_FIRST = frozenset(("pattern", "filter"))
 
@@ -34,22 +34,41 @@ class _Program:
     unknown: tuple[int, ...] = ()  # words that choose what runs and are not known
 
 
-def first_uncovered(argv: tuple[str, ...], named: int, *, is_ordinary: IsOrdinary) -> str:
+def first_uncovered(
+    argv: tuple[str, ...], named: int, *, is_ordinary: IsOrdinary, width: Width | None = None
+) -> str:
     """The first word after the `named` ones that the rule does not cover; empty if it covers all.
 
-    `is_ordinary` says whether a word is, or would be, the path of an ordinary file in the workspace.
+    `is_ordinary` says whether a word is, or would be, the path of an ordinary file in the workspace. With the
+    width "similar", only the options that the table lists for it are covered.
     """
     program = _program(argv)
     for at in program.unknown:
         if at >= named:
             return argv[at]
-    reader = _Reader(program.usage, named, is_ordinary)
+    only = program.usage.similar or frozenset() if width == "similar" else None
+    reader = _Reader(program.usage, named, is_ordinary, only=only)
     # Git has no files of arguments: there an @ begins the name of a revision.
     more = None if likely_name(Word(argv[0])) == "git" else _MORE_ARGUMENTS
     for at, word in _from(argv, program.first):
         if not reader.covers(at, word) or (at >= named and more and more.match(word)):
             return word
     return ""
+
+
+def similar_usage(argv: tuple[str, ...]) -> tuple[tuple[str, ...], ProgramUsage] | None:
+    """The program and subcommand that a grant for similar commands names, and their table; None if none may.
+
+    The words must be written plainly: no path to the program, and no option before the subcommand.
+    """
+    tables = USAGES.get(argv[0]) if argv else None
+    if tables is None:
+        return None
+    program = _program(argv)
+    prefix = argv[: program.first]
+    if program.unknown or tables.get(" ".join(prefix[1:])) is not program.usage:
+        return None
+    return None if program.usage.similar is None else (prefix, program.usage)
 
 
 def _from(argv: tuple[str, ...], first: int) -> Iterator[tuple[int, str]]:
@@ -86,8 +105,11 @@ def _are_flags(usage: ProgramUsage, words: tuple[str, ...]) -> bool:
 class _Reader:
     """Goes through a command's words and says whether each is covered."""
 
-    def __init__(self, usage: ProgramUsage, named: int, is_ordinary: IsOrdinary) -> None:
+    def __init__(
+        self, usage: ProgramUsage, named: int, is_ordinary: IsOrdinary, *, only: frozenset[str] | None = None
+    ) -> None:
         self._usage = usage
+        self._only = only  # if set, no other option is covered
         self._named = named
         self._is_ordinary = is_ordinary
         self._awaited: Value | None = None  # what the next word is the value of
@@ -124,6 +146,8 @@ class _Reader:
     def _is_harmless(self, option: Option) -> bool:
         if option.value is None or option.value == "named":
             return False
+        if self._only is not None and option.name not in self._only:
+            return False
         return option.joined is None or self._is_value(option.value, option.joined)
 
     def _is_value(self, kind: Value, text: str) -> bool:
@@ -144,7 +168,7 @@ class _Reader:
         """Whether an operand is harmless, by what the program uses it for; `_operands` counts it already."""
         kind, first = self._usage.operands, self._operands == 1
         if kind in _TEXTS_FIRST and first:
-            return kind == "pattern" or not _JQ_MORE.search(word)
+            return kind == "pattern" or not JQ_MORE.search(word)
         match kind:
             case "text":
                 return True

@@ -96,13 +96,18 @@ def nothing_below(_path: str) -> Below:
     return Below()
 
 
+def no_matches(_directory: str, _pattern: str) -> None:
+    """Nothing is known about patterns; for judging without looking at files."""
+
+
 @dataclass(frozen=True, slots=True)
 class PathFacts:
     """The paths that an action is judged by, all absolute and without links.
 
     `resolve` follows the links of an absolute path; it must return an absolute path and never raise.
-    `repository` returns what git would obey in a directory, or with a given git folder, and `below`
-    what is below a path; they must never raise either.
+    `repository` returns what git would obey in a directory, or with a given git folder, `below` what is
+    below a path, and `matches` the words that a shell in a directory would put in place of a pattern of plain
+    letters, stars and question marks (None if it can't say); they must never raise either.
     """
 
     workspace: str
@@ -112,6 +117,7 @@ class PathFacts:
     config: str = ""  # the configuration file that counts, if any
     repository: Callable[[str, str], Repository] = no_repository
     below: Callable[[str], Below] = nothing_below
+    matches: Callable[[str, str], tuple[str, ...] | None] = no_matches
     secret_finder: SecretFinder = field(default_factory=NoSecretFinder)
     given: frozenset[str] = frozenset()  # variables that the script itself sets to something
 

@@ -1,8 +1,8 @@
 """The harmless options of programs, as data: program, subcommand, option, and what the option's value is.
 
-It says which further words a rule for a program covers. An option that is not listed may write elsewhere, run
-a program or read its settings from another file. A program without an entry has no known options, and
-one with an empty entry is covered only word by word.
+It says which further words a rule for a program covers, and which a grant for similar commands covers. An
+option that is not listed may write elsewhere, run a program or read its settings from another file. A program
+without an entry has no known options, and one with an empty entry is covered only word by word.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,20 @@ _NEVER = ("sudo", "perl", "ruby", "php", "lua", "deno", "xargs", "parallel")
 _CODE: Mapping[str, ProgramUsage] = MappingProxyType({"": usage(operands="code")})
 _BRANCHES = "-qvf --quiet --verbose --progress --no-progress"
 _GIT_CHANGES: dict[str, ProgramUsage] = {
-    "add": usage("-AnuvpNf --all --update --dry-run --verbose --intent-to-add --force --renormalize"),
+    "add": usage(
+        "-AnuvpNf --all --update --dry-run --verbose --intent-to-add --force --renormalize",
+        similar="-AnuvN --all --update --dry-run --verbose --intent-to-add",
+        covers="git add src/other.py",
+        asks="git add --force src/other.py",
+    ),
     "apply": usage("-Rv --check --stat --index --cached --reverse --verbose --3way"),
     "branch": usage(
         "-arvdmMDcl --all --remotes --list --verbose --show-current --no-color --delete --move "
         "--copy --force",
         "--sort --format --contains --merged --no-merged --points-at -u --set-upstream-to",
+        similar="",
+        covers="git branch other-name",
+        asks="git branch -D other-name",
     ),
     "checkout": usage(f"{_BRANCHES} -b --track --no-track --ours --theirs --detach", "-B --orphan"),
     "cherry-pick": usage("-nxe --no-commit --abort --continue --quit --skip --ff"),
@@ -31,6 +39,9 @@ _GIT_CHANGES: dict[str, ProgramUsage] = {
         "--no-gpg-sign --short --porcelain",
         "-m --message --author --date --fixup --squash",
         values={"read": "-F --file"},
+        similar="-aqvsmF --all --quiet --verbose --signoff --allow-empty --dry-run --message --file",
+        covers="git commit -m 'Another message'",
+        asks="git commit --amend",
     ),
     "fetch": usage(
         f"{_BRANCHES} -pt --all --prune --tags --no-tags --dry-run --unshallow", operands="remote"
@@ -57,7 +68,13 @@ _GIT_CHANGES: dict[str, ProgramUsage] = {
     "rm": usage("-frnq --cached --force --dry-run --quiet --ignore-unmatch"),
     "stash": usage("-uakq --include-untracked --all --keep-index --quiet", "-m --message"),
     "switch": usage(f"{_BRANCHES} -d --detach --guess --no-guess", "-cC --create --force-create --orphan"),
-    "tag": usage("-alfdn --annotate --list --force --delete", "-m --message --sort --format --contains"),
+    "tag": usage(
+        "-alfdn --annotate --list --force --delete",
+        "-m --message --sort --format --contains",
+        similar="-am --annotate --message",
+        covers="git tag -a v2 -m 'Second release'",
+        asks="git tag -d v2",
+    ),
     "worktree": usage("-fd --force --detach", "-bB"),
 }
 _NODE = "-s --silent --if-present --offline --prefer-offline --json --workspaces --ignore-scripts"
@@ -186,14 +203,41 @@ _TSC = usage(
 )
 _FILES: dict[str, ProgramUsage] = {
     "rm": usage("-firRvdI --force --interactive --recursive --verbose --dir"),
-    "rmdir": usage("-pv --parents --verbose"),
-    "mkdir": usage("-pv --parents --verbose", "-m --mode"),
-    "touch": usage("-acm --no-create", "-dt --date", values={"read": "-r --reference"}),
+    "rmdir": usage(
+        "-pv --parents --verbose",
+        similar="-v --verbose",
+        covers="rmdir other/folder",
+        asks="rmdir /tmp/folder",
+    ),
+    "mkdir": usage(
+        "-pv --parents --verbose",
+        "-m --mode",
+        similar="-pv --parents --verbose",
+        covers="mkdir -p other/folder",
+        asks="mkdir /tmp/folder",
+    ),
+    "touch": usage(
+        "-acm --no-create",
+        "-dt --date",
+        values={"read": "-r --reference"},
+        similar="-acm --no-create",
+        covers="touch other.txt",
+        asks="touch AGENTS.md",
+    ),
     "cp": usage(
         "-aRrpvfinuTPd --recursive --verbose --force --no-clobber --update --archive",
         values={"write": "-t --target-directory"},
+        similar="-aRrpvinuTPdt --recursive --verbose --no-clobber --update --archive --target-directory",
+        covers="cp old.txt new.txt",
+        asks="cp old.txt /tmp",
     ),
-    "mv": usage("-vfinuT --verbose --force --no-clobber --update", values={"write": "-t --target-directory"}),
+    "mv": usage(
+        "-vfinuT --verbose --force --no-clobber --update",
+        values={"write": "-t --target-directory"},
+        similar="-vinuTt --verbose --no-clobber --update --target-directory",
+        covers="mv old.txt new.txt",
+        asks="mv old.txt AGENTS.md",
+    ),
     "ln": usage("-sfvnrT --symbolic --force --verbose --relative"),
     "chmod": usage("-Rcvf --recursive --changes --verbose --quiet"),
     "tee": usage("-ai --append"),
@@ -223,14 +267,6 @@ USAGES: Mapping[str, Mapping[str, ProgramUsage]] = MappingProxyType(
         "gawk": _CODE,
         "mawk": _CODE,
         "sed": _CODE,
-        "jq": {
-            "": usage(
-                "-acCjMnrsSe --compact-output --color-output --null-input --raw-output --raw-input --slurp "
-                "--sort-keys --tab --exit-status --join-output",
-                values={"number": "--indent"},
-                operands="filter",
-            )
-        },
         "make": {"": _MAKE},
         "gmake": {"": _MAKE},
         "npm": _NPM,

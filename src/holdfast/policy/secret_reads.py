@@ -14,6 +14,7 @@ _LETTERS_MAX = 8
 _LEAVES_OUT = re.compile(r"--(?:exclude|ignore)|.*[=:]!|-[a-zA-Z]*!", re.DOTALL)
 # Programs that take whole directories along: with these letters or options, or always.
 _GREP_DOWN = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--(?:recursive|dereference-recursive|directories=recurse)")
+_INTO = re.compile(r"-[A-Za-z]*t|--t")
 _SEARCHES = frozenset(("ag", "ack", "ugrep", "egrep", "fgrep", "zgrep"))
 _ANYTHING = re.compile(r".*", re.DOTALL)
 _TAKES: dict[str, tuple[Reach, re.Pattern[str]]] = {
@@ -22,6 +23,8 @@ _TAKES: dict[str, tuple[Reach, re.Pattern[str]]] = {
     "zip": ("linked", re.compile(r"-[A-Za-z]*r[A-Za-z]*|--recurse.*")),
     "7z": ("all", re.compile(r"a|u")),
     "cp": ("all", re.compile(r"-[A-Za-z]*[rRa][A-Za-z]*|--(?:rec|arch).*")),
+    # Some files are known to be secret only by the folder that they are in, which may get another name.
+    "mv": ("all", _ANYTHING),
     "rsync": ("all", re.compile(r"-[A-Za-z]*[ra][A-Za-z]*|--(?:rec|arch).*")),
     "ag": ("all", _ANYTHING),
     "ack": ("all", _ANYTHING),
@@ -59,9 +62,10 @@ def secret_reads(
         for path in sorted(_joined(word, facts, cwds)):
             yield from _seen(f"{path}, which may hold secrets")
     name = likely_name(command.words[0])
+    does = "move" if name == "mv" else "read"
     for folder, reach in _taken_along(name, command, reading):
         for path in sorted(facts.named(folder, cwds)):
-            yield from _seen(facts.secret_finder.secret_below(path, reach=reach))
+            yield from _seen(facts.secret_finder.secret_below(path, reach=reach), does)
     if name == "git":
         yield from _from_git(command, facts, cwds=cwds)
 
@@ -96,6 +100,8 @@ def _taken_along(
     reach = _TAKES[name][0]
     # Which of the operands are directories is not asked: a file has nothing below it.
     operands = [word for word in words if not word.text.startswith("-")]
+    if name == "mv" and not any(_INTO.match(word.text) for word in words):
+        operands = operands[:-1]
     here = [Word(".")] if not operands or (name in _SEARCHES and len(operands) == 1) else []
     for word in (*operands, *here):
         yield word, reach
@@ -117,9 +123,9 @@ def _from_git(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
             yield from _seen(facts.secret_finder.secret_in_remotes(cwd))
 
 
-def _seen(what: str) -> Iterator[PolicyFinding]:
+def _seen(what: str, does: str = "read") -> Iterator[PolicyFinding]:
     if what:
-        yield PolicyFinding("secret", f"It would read {what}.")
+        yield PolicyFinding("secret", f"It would {does} {what}.")
 
 
 def _shows_contents(name: str, rest: list[str]) -> bool:

@@ -4,6 +4,7 @@
 abbreviated spelling of a dangerous option is never taken for a harmless one.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -33,6 +34,8 @@ Value: TypeAlias = Literal[
     "write",  # a path
 ]
 Reach: TypeAlias = Literal["shown", "all", "linked"]
+# What a jq program reads besides its input: variables, other files, and modules. It never writes or runs any.
+JQ_MORE = re.compile(r"\b(?:env|ENV|import|include|input_filename|modulemeta|get_search_list)\b")
 _READ_VALUES = frozenset[Value | None](("none", "text", "number"))
 _FLAGS = frozenset[Value | None](("none", "named"))
 _LETS_IN = frozenset(("-g", "--glob", "--iglob"))  # of ripgrep: a hidden file that fits is read, too
@@ -50,6 +53,11 @@ class ProgramUsage:
     listing: frozenset[str] = frozenset()  # options without which an operand would make something new
     down: frozenset[str] = frozenset()  # options with which it goes down into directories
     opens: Reach | None = None  # which files it reads there: not hidden ones, all, also through links
+    similar: frozenset[str] | None = (
+        None  # the options that a grant for similar commands covers; None: no grant
+    )
+    covers: str = ""  # a command that such a grant covers
+    asks: str = ""  # and one that it does not
 
 
 @dataclass(slots=True)
@@ -68,6 +76,8 @@ class _More(TypedDict, total=False):
     numbers: bool
     whole: bool
     opens: Reach
+    covers: str
+    asks: str
 
 
 def usage(
@@ -77,10 +87,13 @@ def usage(
     values: Mapping[Value, str] = MappingProxyType({}),
     listing: str = "",
     down: str = "",
+    similar: str | None = None,
     **more: Unpack[_More],
 ) -> ProgramUsage:
     """A table entry: options without a value, those with a text, and `values` for those with another one.
 
+    `similar` lists the options that keep a command as harmless as the one that a person approved: none that
+    loses work, skips a check, forces anything or rewrites history.
     A word of one dash stands for its letters ("-la" is -l and -a), unless names are `whole`.
     """
     whole = more.get("whole", False)
@@ -89,6 +102,7 @@ def usage(
         {option: value for value, words in given.items() for option in _options(words, whole=whole)},
         listing=frozenset(_options(listing, whole=whole)),
         down=frozenset(_options(down, whole=whole)),
+        similar=None if similar is None else frozenset(_options(similar, whole=whole)),
         **more,
     )
 
@@ -140,6 +154,12 @@ READERS: dict[str, ProgramUsage] = {
         operands="pattern",
         down=ALWAYS,
         opens="shown",
+    ),
+    "jq": usage(
+        "-acCjMnrsSe --compact-output --color-output --null-input --raw-output --raw-input --slurp "
+        "--sort-keys --tab --exit-status --join-output",
+        values={"number": "--indent"},
+        operands="filter",
     ),
     "pwd": usage("-LP", operands="none"),
     "true": usage(operands="text"),
@@ -282,6 +302,10 @@ def _place(table: ProgramUsage, reading: ReadVerdict, *, operands: list[Word], s
             reading.paths += operands
             if len(operands) > 1:
                 reading.problem = f"It writes to `{operands[1].text}`."
+        case "filter":
+            reading.paths += operands[1:]
+            if operands and JQ_MORE.search(operands[0].text):
+                reading.problem = "The jq program may read more than its files."
         case "text":
             pass
         case _:

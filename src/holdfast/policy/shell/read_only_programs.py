@@ -65,6 +65,26 @@ GIT_READERS: dict[str, ProgramUsage] = {
 _GIT_GLOBAL = frozenset(
     ("--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs", "--no-replace-objects")
 )
+# These print their version before they look at any file or setting. Others (cargo, go, npm, pytest) first
+# read files of the workspace, which can name another program to run.
+_VERSIONS: dict[str, tuple[str, ...]] = {
+    "git": ("--version",),
+    "python": ("--version", "-V"),
+    "node": ("--version", "-v"),
+    "make": ("--version",),
+    "gcc": ("--version",),
+    "ruff": ("--version", "-V"),
+    "jq": ("--version",),
+    "rg": ("--version",),
+}
+_ASKS_VERSION = 2  # the program and the option
+# Settings that say how git behaves or who commits. Others may hold tokens.
+_GIT_OPEN_SETTINGS = re.compile(
+    r"user\.(?:name|email)|init\.defaultbranch|core\.(?:editor|autocrlf|filemode|ignorecase|bare|eol|pager)"
+    r"|branch\.[\w./-]+\.(?:remote|merge|rebase)|remote\.[\w-]+\.(?:url|pushurl|fetch)"
+    r"|pull\.(?:rebase|ff)|push\.default|commit\.gpgsign|merge\.ff|rebase\.autostash",
+    re.IGNORECASE,
+)
 _GIT_TWO_WORDS = frozenset(("stash", "worktree"))
 # fmt: off
 _FIND_PLAIN = frozenset((
@@ -101,6 +121,8 @@ _STRICT = re.compile(r"-[eux]+|-[eux]*o")
 
 def reading_of(name: str, words: tuple[Word, ...]) -> ReadVerdict:
     """What a command would read; `problem` says why it may do more."""
+    if len(words) == _ASKS_VERSION and words[1].text in _VERSIONS.get(name, ()):
+        return ReadVerdict()
     if special := _SPECIAL.get(name):
         return special(words)
     if name in READERS:
@@ -133,11 +155,22 @@ def _git(words: tuple[Word, ...]) -> ReadVerdict:
     if name in _GIT_TWO_WORDS and at + 1 < len(words):
         at += 1
         name = f"{name} {words[at].text}"
+    if name == "config":
+        return _git_config([word.text for word in words[at + 1 :]])
     if name not in GIT_READERS:
         return ReadVerdict(f"`git {name}` can change files.")
     reading = read_with(GIT_READERS[name], (Word(f"git {name}"), *words[at + 1 :]))
     reading.from_root_only = True
     return reading
+
+
+def _git_config(words: list[str]) -> ReadVerdict:
+    """One setting that anybody may see; addresses of remotes are checked for passwords elsewhere."""
+    match words:
+        case ["--get", key] if _GIT_OPEN_SETTINGS.fullmatch(key):
+            return ReadVerdict(from_root_only=True)
+        case _:
+            return ReadVerdict("`git config` can change settings, or show ones that hold passwords.")
 
 
 def _find(words: tuple[Word, ...]) -> ReadVerdict:

@@ -1,6 +1,7 @@
 """Judges a shell command: its steps with the reasons to ask about each, and reasons to refuse the whole."""
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,12 +14,20 @@ from holdfast.policy.secret_reads import secret_reads
 from holdfast.policy.shell.autorun_writes import autorun_findings, links_made, through_links
 from holdfast.policy.shell.commands import Redirect, Script, SimpleCommand
 from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
+from holdfast.policy.shell.file_patterns import with_names
 from holdfast.policy.shell.git import repository_findings
 from holdfast.policy.shell.guesses import guessed
 from holdfast.policy.shell.programs import concerns
 from holdfast.policy.shell.read_only_programs import ReadVerdict, reading_of
 from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
-from holdfast.policy.shell.words import LOOPED, SYSTEM_DIRECTORIES, Word, known_name, likely_name
+from holdfast.policy.shell.words import (
+    EXPANDED,
+    LOOPED,
+    SYSTEM_DIRECTORIES,
+    Word,
+    known_name,
+    likely_name,
+)
 from holdfast.policy.shell.wrappers import ScriptStep, steps
 from holdfast.policy.verdicts import PolicyFinding
 
@@ -36,6 +45,13 @@ _HARMLESS_SETTINGS = frozenset((
 ))
 # fmt: on
 _COPIES = frozenset(("cp", "mv", "install", "ln"))
+# Not file:, whose path is a path here, and no host that begins with a slash or a dot.
+_ADDRESS = re.compile(
+    r"(?:--?[\w-]+=)?((?:https?|ftps?|wss?|ssh|git|rsync|sftp)://[a-z0-9\[].*)", re.IGNORECASE | re.DOTALL
+)
+# Variables that hold no secret, and the status of the last command.
+_KNOWN_VARIABLES = re.compile(r"\$(?:(?:HOME|PWD|OLDPWD|USER|LOGNAME|SHELL)\b|\?)")
+_MORE_EXPANSIONS = re.compile(r"[$`*?\[{~]")
 _TOO_LONG = (
     f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file and run the file."
 )
@@ -88,12 +104,16 @@ def judge_script(
     facts = replace(facts, given=_given(found))
     links: frozenset[str] = frozenset()
     denials += circles([step.command for step in found])
+    # A step that changes files may also change which ones a pattern of a later step finds.
+    only_reads = all(step.guess or _leaves_alone(step) for step in found)
     for step in found:
         command = step.command
         if step.guess:
             continue
         denials += dangers(command, facts, cwds=cwds, reads_only=_only_reads(command))
         one = _judge_step(step, _reading(command), facts, cwds=cwds)
+        if only_reads and (spread := with_names(command.words, facts, cwds=cwds)):
+            one = _if_harmless(replace(step, command=replace(command, words=spread)), one, facts)
         more = through_links(command, facts, cwds=cwds, links=links)
         judged.append(replace(one, findings=(*one.findings, *more)))
         links |= links_made(command, facts, cwds=cwds)
@@ -163,6 +183,19 @@ def _only_reads(command: SimpleCommand) -> bool:
     return reading is not None and not reading.problem
 
 
+def _leaves_alone(step: ScriptStep) -> bool:
+    """Whether a step changes no file and no variable."""
+    command = step.command
+    writes = any(redirect.kind in {"write", "append"} for redirect in command.redirects)
+    return _only_reads(command) and not (step.findings or command.assignments or writes)
+
+
+def _if_harmless(step: ScriptStep, otherwise: JudgedStep, facts: PathFacts) -> JudgedStep:
+    """The verdict on a step whose patterns are replaced by the names that they match now, if it is mild."""
+    one = _judge_step(step, _reading(step.command), facts, cwds=otherwise.cwds)
+    return otherwise if one.findings else replace(one, literal=False)
+
+
 def _judge_step(
     step: ScriptStep, reading: ReadVerdict | None, facts: PathFacts, *, cwds: tuple[str, ...]
 ) -> JudgedStep:
@@ -205,9 +238,15 @@ def _written(command: SimpleCommand, facts: PathFacts, cwds: tuple[str, ...]) ->
 
 
 def _words(command: SimpleCommand) -> Iterator[PolicyFinding]:
-    for word in command.words:
-        if not word.literal:
+    echoes = bool(command.words) and known_name(command.words[0]) == "echo"
+    for at, word in enumerate(command.words):
+        if not word.literal and not (echoes and at and _is_known_variable(word)):
             yield PolicyFinding("word", f"`{word.text}` {word.why}.")
+
+
+def _is_known_variable(word: Word) -> bool:
+    """Whether a word is fixed text but for variables that anybody may see."""
+    return word.why == EXPANDED and not _MORE_EXPANSIONS.search(_KNOWN_VARIABLES.sub("", word.text))
 
 
 def _settings(command: SimpleCommand) -> Iterator[PolicyFinding]:
@@ -264,7 +303,12 @@ def _program(
     yield from _put_in_place(command, facts, cwds=cwds)
     yield from autorun_findings(command, facts, cwds=cwds)
     for word in command.words[1:]:
-        yield from _named(word, facts, cwds=cwds)
+        if address := _ADDRESS.fullmatch(word.text):
+            # Its host is no path. A program may still take the whole address for the name of a file.
+            yield PolicyFinding("network", f"`{address[1]}` is an address of another machine.")
+            yield from _at(facts.named(Word(address[1], word.why), cwds), facts)
+        else:
+            yield from _named(word, facts, cwds=cwds)
 
 
 def _origin(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
@@ -280,7 +324,11 @@ def _origin(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[
 
 def _named(word: Word, facts: PathFacts, *, cwds: tuple[str, ...]) -> Iterator[PolicyFinding]:
     """Findings for the paths that a word may name."""
-    for path in sorted(facts.mentioned(word, cwds) - HARMLESS_DEVICES):
+    yield from _at(facts.mentioned(word, cwds), facts)
+
+
+def _at(paths: frozenset[str], facts: PathFacts) -> Iterator[PolicyFinding]:
+    for path in sorted(paths - HARMLESS_DEVICES):
         yield from _kept(path, facts)
         if not facts.inside(path):
             yield PolicyFinding("outside", f"{path} is outside the workspace.")

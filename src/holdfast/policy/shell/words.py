@@ -7,7 +7,7 @@ commands are still recognised, and says why it is not literal.
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 UNREADABLE = "is ambiguous"
 EXPANDED = "is expanded when the command runs"
@@ -38,6 +38,7 @@ class Word:
 
     text: str
     why: str = ""
+    bare: bool = field(default=False, compare=False)  # written just so, without quotes and escapes
 
     @property
     def literal(self) -> bool:
@@ -91,7 +92,8 @@ class WordReader:
                 self.at = len(self.raw)
                 return Word(self.raw[start:], self.why)
         self.look_for_braces(start)
-        return Word("".join(self.text), self.why)
+        text = "".join(self.text)
+        return Word(text, self.why, bare=text == self.raw[start : self.at])
 
     def doubt(self, why: str) -> None:
         """Remember the first reason for which the word is not literal."""
