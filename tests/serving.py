@@ -13,6 +13,7 @@ import aiohttp
 from starlette.types import ASGIApp
 
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.policy import Judge
 from holdfast.chaos import ChaosServer
 from holdfast.host.http_server import application, serving
 from holdfast.host.runtime import Parts, open_runtime
@@ -29,7 +30,7 @@ from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, Choice, GrantRule, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
@@ -73,9 +74,11 @@ class AsksAbout:
             return ("once", "deny")
         return ("once", "session", "always", "deny")
 
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
         del grants, workspace
-        return GrantRule(tool=action.tool) if self.grants else None
+        return GrantRule(tool=action.tool) if self.grants and width == "exact" else None
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
         self.always[grant_id] = rule
@@ -234,7 +237,7 @@ class Setting:
     store: Store | None = None
     options: ServerOptions = field(default_factory=ServerOptions)
     tools: tuple[Tool, ...] = ()
-    judge: AsksAbout = field(default_factory=AsksAbout)
+    judge: Judge = field(default_factory=AsksAbout)
     runner: RunnerLimits | None = None
     clock: Clock = field(default_factory=SystemClock)
     context_window: int = 200_000

@@ -4,11 +4,13 @@ import type {
   Action,
   Choice,
   FilePart,
+  GrantOffer,
   GrantRule,
   ImagePart,
   Mode,
   OutcomeKind,
   TextPart,
+  Width,
 } from "./events.ts";
 
 /** The message is on disk; this is its run, which starts, waits, or is the active one that it steers. */
@@ -75,6 +77,9 @@ export interface ApprovalShown {
   readonly action: Action;
   readonly choices: readonly ("once" | "session" | "always" | "deny")[];
   readonly expires_at: number | null;
+  readonly headline?: string;
+  readonly offers?: readonly GrantOffer[];
+  readonly once_because?: string;
 }
 
 /** A question that a run asks. */
@@ -179,6 +184,7 @@ export interface RulePreview {
   readonly approval_id: string;
   readonly choice: "always" | "session";
   readonly rule: GrantRule | null;
+  readonly width?: Width;
 }
 
 /** The answer is on disk. */
@@ -225,6 +231,9 @@ export interface OpenApproval {
   readonly action: Action;
   readonly choices: readonly ("once" | "session" | "always" | "deny")[];
   readonly expires_at: number | null;
+  readonly headline?: string;
+  readonly offers?: readonly GrantOffer[];
+  readonly once_because?: string;
 }
 
 /** A question that waits for a person. */

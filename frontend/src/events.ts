@@ -109,6 +109,10 @@ export type WhenBusy =
   | "reject"
   | "steer";
 
+export type Width =
+  | "exact"
+  | "similar";
+
 /** The first event of a log; `epoch` tells this log from an earlier one under the same id. */
 export interface SessionCreated {
   readonly type: "session.created";
@@ -472,6 +476,9 @@ export interface ApprovalAsked {
   readonly findings?: readonly string[];
   readonly choices?: readonly Choice[];
   readonly expires_at_ms?: number;
+  readonly headline?: string;
+  readonly offers?: readonly GrantOffer[];
+  readonly once_because?: string;
 }
 
 /** The one exact thing that an approval is about. */
@@ -485,6 +492,22 @@ export interface Action {
   readonly digest?: string;
 }
 
+/** A rule that "session" or "always" can store, with an action that it covers and one that still asks. */
+export interface GrantOffer {
+  readonly rule: GrantRule;
+  readonly covers: string;
+  readonly asks: string;
+}
+
+/** A structured rule: which actions need no further question. */
+export interface GrantRule {
+  readonly tool: string;
+  readonly argv?: readonly string[];
+  readonly paths?: readonly string[];
+  readonly host?: string;
+  readonly width?: Width;
+}
+
 /** A person decided. */
 export interface ApprovalAnswered {
   readonly type: "approval.answered";
@@ -494,6 +517,7 @@ export interface ApprovalAnswered {
   readonly choice: Choice;
   readonly by?: string;
   readonly reason?: string;
+  readonly width?: Width;
 }
 
 /** Nobody decided in time, so the action is not run. */
@@ -561,14 +585,6 @@ export interface GrantAdded {
   readonly scope: "always" | "session";
   readonly approval_id?: string;
   readonly by?: string;
-}
-
-/** A structured rule: which actions need no further question. */
-export interface GrantRule {
-  readonly tool: string;
-  readonly argv?: readonly string[];
-  readonly paths?: readonly string[];
-  readonly host?: string;
 }
 
 /** A grant no longer holds. */

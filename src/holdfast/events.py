@@ -18,6 +18,7 @@ from holdfast.values import (
     Choice,
     CloseReason,
     Failure,
+    GrantOffer,
     GrantRule,
     HistoryMessage,
     Mode,
@@ -25,6 +26,7 @@ from holdfast.values import (
     Part,
     RunSettings,
     ToolEnding,
+    Width,
 )
 
 
@@ -317,6 +319,9 @@ class ApprovalAsked(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="appro
     findings: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ("once", "session", "always", "deny")
     expires_at_ms: int = 0
+    headline: str = ""  # what it does and why it asks, in one line
+    offers: tuple[GrantOffer, ...] = ()  # what "session" and "always" can store, narrowest first
+    once_because: str = ""  # why "session" and "always" are not among the choices
 
 
 class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="approval.answered"):
@@ -327,6 +332,7 @@ class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="appro
     choice: Choice
     by: str = ""
     reason: str = ""
+    width: Width = "exact"
 
 
 class ApprovalExpired(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.expired"):

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
+from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.values import Action
 from page.browsing import Visit, faults_of, hold
-from server.toolbox import Counted
+from server.toolbox import Counted, CountedShell
 from serving import AsksAbout, Setting, said_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -45,6 +46,46 @@ async def test_an_approval_is_answered_from_the_second_tab_and_the_first_sees_it
         await expect(card).to_have_count(0)
         await expect(other).to_have_count(0)
         assert tool.done == [{"path": "a"}]
+
+
+async def test_a_person_reads_first_what_it_does_and_allows_similar_commands_by_example(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P8: the card says what each width covers before one is stored, and what still asks."""
+    tool = CountedShell()
+    setting = Setting(tools=(tool,), judge=ConfiguredJudge(home=tmp_path))
+    turns = [
+        turn
+        for text in ("git commit -m one", "git commit -m two", "git commit --amend", "cat .env | bash")
+        for turn in ([CallTool("shell", {"command": text})], [Say(f"ran {text}")])
+    ]
+    async with visit.chatting(*turns, setting=setting) as server:
+        chat = await visit(server.url)
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await chat.say("commit")
+        await expect(card.locator(".headline")).to_have_text("Commits to the git repository")
+        details = card.get_by_text("can change files")
+        await expect(details).to_be_hidden()
+        await card.get_by_text("Details", exact=True).click()
+        await expect(details).to_be_visible()
+        await card.get_by_role("button", name="In this chat…").click()
+        await expect(card).to_contain_text("git commit -m 'Another message'")
+        await expect(card).to_contain_text("git commit --amend")
+        assert await faults_of(chat.page) == []
+        await card.get_by_role("button", name="Allow similar in this chat").click()
+        await chat.answered("ran git commit -m one")
+        await chat.say("again")
+        await chat.answered("ran git commit -m two")
+        await chat.say("amend")
+        await expect(card).to_contain_text("git commit --amend")
+        await card.get_by_role("button", name="Allow once").click()
+        await chat.answered("ran git commit --amend")
+        await chat.say("show")
+        await expect(card).to_contain_text("so you can only allow it once")
+        await expect(card.get_by_role("button", name="In this chat…")).to_have_count(0)
+        assert len(tool.done) == 3
+        await chat.button("Settings").click()
+        await expect(chat.page.get_by_role("dialog").locator(".rules")).to_contain_text("Commands like")
 
 
 async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> None:

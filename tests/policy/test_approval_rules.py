@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule, BadRule, rule_from
-from holdfast.policy.approvals import choices_for, describe, judge, rule_for
+from holdfast.policy.approvals import choices_for, judge, rule_for
+from holdfast.policy.grants import describe
 from holdfast.policy.verdicts import Allow, Deny, NeedsApproval
 from holdfast.values import Action, GrantRule
 from policy.approval_world import WORKSPACE, policy, rule_made_for, shell, verdict

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule, rule_from
-from holdfast.policy.approvals import FINDINGS_MAX, describe, digest_of, judge, rule_for
+from holdfast.policy.approvals import FINDINGS_MAX, digest_of, judge, rule_for
+from holdfast.policy.grants import describe
 from holdfast.policy.path_facts import SPELLINGS_MAX
 from holdfast.policy.shell.syntax import SYNTAX_BYTES_MAX, TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.verdicts import judge_script

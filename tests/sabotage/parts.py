@@ -4,12 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from posixpath import normpath
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -50,7 +50,7 @@ from holdfast.tools.shell.marker import foreground, marked
 from holdfast.tools.shell.process_table import look
 from holdfast.tools.shell.scope import find_marked, kill_leftovers
 from holdfast.tools.shell.tool import Shell
-from holdfast.values import Action, Failure
+from holdfast.values import Action, Failure, GrantRule
 from models.calls.calling import TestClock, line_of
 from sabotage import Sabotage
 from tools.calls import ENVIRONMENT, Call, shell
@@ -250,6 +250,25 @@ async def check_a_rule_covers_no_word_that_writes(decide: Callable[[Action, Poli
     assert isinstance(decide(action, policy), NeedsApproval)
 
 
+def similar_by_name(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> Verdict:
+    """Looks at the program and subcommand that a grant names, and at no further word."""
+    (grant,) = grants
+    return judge(replace(action, argv=action.argv[: len(grant.argv)]), policy, grants=grants)
+
+
+class _Granted(Protocol):
+    def __call__(self, action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> Verdict: ...
+
+
+async def check_a_grant_for_similar_commands_covers_no_other_place(decide: _Granted) -> None:
+    """P8: whoever allows similar `cp` commands has not allowed it to write a hook, or outside."""
+    facts = PathFacts("/home/u/work", "/home/u", (), normpath)
+    grant = GrantRule(tool="shell", argv=("cp",), paths=("/home/u/work",), width="similar")
+    for target in (".git/hooks/pre-commit", "/home/u/.bashrc", "AGENTS.md"):
+        action = Action(tool="shell", summary="", argv=("cp", "a", target), paths=("/home/u/work",))
+        assert isinstance(decide(action, Policy(facts), grants=(grant,)), NeedsApproval), target
+
+
 # P11: no secret gets out
 
 
@@ -345,6 +364,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
+    Sabotage("P8", check_a_grant_for_similar_commands_covers_no_other_place, judge, similar_by_name),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),

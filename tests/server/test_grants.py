@@ -2,7 +2,7 @@
 
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
-from holdfast.policy.approvals import describe
+from holdfast.policy.grants import describe
 from holdfast.values import GrantRule
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of

@@ -36,6 +36,19 @@ class Counted:
 
 
 @dataclass(slots=True)
+class CountedShell(Counted):
+    """Is judged like the shell, and only counts its commands."""
+
+    name: str = "shell"
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        command = str(args["command"])
+        return Action(
+            tool="shell", summary=command, argv=("/bin/bash", "-c", command), paths=(str(workspace),)
+        )
+
+
+@dataclass(slots=True)
 class Stubborn(Counted):
     """Hangs until it is stopped, and then raises."""
 

@@ -1,23 +1,23 @@
 /** Answers of a person to what runs ask. */
 
 import { type Result, runPath } from "../api.ts";
-import type { GrantShown, OpenAsk, RulePreview } from "../bodies.ts";
+import type { GrantShown, OpenAsk } from "../bodies.ts";
+import type { Width } from "../events.ts";
 import type { AskEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 
 /** Answers exactly this ask: an approval with a choice, a question with text. */
-export function answerAsk(card: AskEntry, answer: string, reason = ""): Promise<Result<unknown>> {
+export function answerAsk(
+  card: AskEntry,
+  answer: string,
+  reason = "",
+  width?: Width,
+): Promise<Result<unknown>> {
   const [path, body] =
     card.ask === "approval"
-      ? ["/approval", { approval_id: card.ask_id, choice: answer, ...(reason ? { reason } : {}) }]
+      ? ["/approval", { approval_id: card.ask_id, choice: answer, width, ...(reason ? { reason } : {}) }]
       : [`/question/${encodeURIComponent(card.ask_id)}`, { answer }];
   return ask("POST", runPath(card.run_id, path), { body });
-}
-
-/** The rule that the choice would store. */
-export function ruleOf(card: AskEntry, choice: "session" | "always"): Promise<Result<RulePreview>> {
-  const path = `/approval/${encodeURIComponent(card.ask_id)}/rule?choice=${choice}`;
-  return ask("GET", runPath(card.run_id, path));
 }
 
 /** What waits for a person in all sessions. */

@@ -1,11 +1,11 @@
 /** An approval: the one exact action, everything that was found about it, and four ways to decide. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Choice, GrantRule } from "../events.ts";
+import type { Choice, GrantOffer, Width } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact } from "../markdown/safe.ts";
-import { type AskEntry, may, type OpenSession, ruleOf } from "../state.ts";
+import { type AskEntry, may, type OpenSession } from "../state.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { RuleText } from "./rule_text.tsx";
@@ -14,30 +14,34 @@ import { toolIcon } from "./tool_words.ts";
 type Step =
   | { readonly kind: "choose" }
   | { readonly kind: "deny" }
-  | { readonly kind: "rule"; readonly choice: "session" | "always"; readonly rule: GrantRule | null };
+  | { readonly kind: "rule"; readonly choice: "session" | "always" };
 
-export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyProps): JSX.Element {
+export function ApprovalCard({ ask, here, disabled, onAnswer }: AskBodyProps): JSX.Element {
   const [step, setStep] = useState<Step>({ kind: "choose" });
-  const showRule = (choice: "session" | "always"): void =>
-    void acting.act(async () => {
-      const result = await ruleOf(ask, choice);
-      if (result.ok) setStep({ kind: "rule", choice, rule: result.value.rule });
-      return result;
-    });
   const back = (): void => setStep({ kind: "choose" });
+  const findings = (
+    <ul class="findings" aria-label="Findings">
+      {ask.findings.map((finding) => (
+        <li key={finding}>
+          <Icon name="warning" />
+          <span>{quoted(exact(finding))}</span>
+        </li>
+      ))}
+    </ul>
+  );
   return (
     <>
+      {ask.headline ? <p class="headline">{exact(ask.headline)}</p> : null}
       <Exactly ask={ask} here={here} />
-      {ask.findings.length === 0 ? null : (
-        <ul class="findings" aria-label="Findings">
-          {ask.findings.map((finding) => (
-            <li key={finding}>
-              <Icon name="warning" />
-              <span>{quoted(exact(finding))}</span>
-            </li>
-          ))}
-        </ul>
+      {ask.findings.length === 0 ? null : ask.headline ? (
+        <details class="small-words">
+          <summary>Details</summary>
+          {findings}
+        </details>
+      ) : (
+        findings
       )}
+      {ask.once_because ? <p class="small-words muted">{ask.once_because}</p> : null}
       {may("approve") ? null : (
         <p>Your key can't approve actions. Ask someone whose key has the “approve” scope.</p>
       )}
@@ -46,7 +50,7 @@ export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyP
           ask={ask}
           disabled={disabled}
           onDecide={onAnswer}
-          onRule={showRule}
+          onRule={(choice) => setStep({ kind: "rule", choice })}
           onDeny={() => setStep({ kind: "deny" })}
         />
       ) : null}
@@ -54,7 +58,13 @@ export function ApprovalCard({ ask, here, acting, disabled, onAnswer }: AskBodyP
         <Deny disabled={disabled} onDeny={(reason) => onAnswer("deny", reason)} onBack={back} />
       ) : null}
       {step.kind === "rule" ? (
-        <Rule choice={step.choice} rule={step.rule} disabled={disabled} onDecide={onAnswer} onBack={back} />
+        <Offers
+          choice={step.choice}
+          offers={ask.offers}
+          disabled={disabled}
+          onDecide={(width) => onAnswer(step.choice, "", width)}
+          onBack={back}
+        />
       ) : null}
     </>
   );
@@ -114,7 +124,8 @@ interface ChoicesProps {
 }
 
 function Choices({ ask, disabled, onDecide, onRule, onDeny }: ChoicesProps): JSX.Element {
-  const offered = (choice: Choice): boolean => ask.choices.includes(choice);
+  const offered = (choice: Choice): boolean =>
+    ask.choices.includes(choice) && (choice === "once" || ask.offers.length > 0);
   return (
     <div class="buttons">
       {offered("once") ? (
@@ -182,43 +193,45 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
   );
 }
 
-interface RuleProps {
+interface OffersProps {
   readonly choice: "session" | "always";
-  readonly rule: GrantRule | null;
+  readonly offers: readonly GrantOffer[];
   readonly disabled: boolean;
-  readonly onDecide: (choice: Choice) => void;
+  readonly onDecide: (width: Width) => void;
   readonly onBack: () => void;
 }
 
-/** The rule before it is stored: what would not be asked about any more. */
-function Rule({ choice, rule, disabled, onDecide, onBack }: RuleProps): JSX.Element {
-  const span = choice === "session" ? "in this chat" : "in every chat";
+/** The rules before one is stored: what would not be asked about any more. */
+function Offers({ choice, offers, disabled, onDecide, onBack }: OffersProps): JSX.Element {
+  const inChat = choice === "session";
   return (
     <div class="step">
-      {rule === null ? (
-        <p>This action is too broad for a rule. You can only allow it once.</p>
-      ) : (
-        <>
-          <p>
-            Allow without asking <strong>{span}</strong>:
-          </p>
-          <RuleText rule={rule} />
-        </>
-      )}
+      <p>
+        Allow without asking <strong>{inChat ? "in this chat" : "in every chat"}</strong>:
+      </p>
+      {offers.map((offer) => {
+        const { width = "exact" } = offer.rule;
+        const what = width === "exact" ? "" : " similar";
+        return (
+          <>
+            <RuleText rule={offer.rule} offer={offer} />
+            <div class="buttons">
+              <button
+                type="button"
+                class={`button${what ? "" : " primary"}`}
+                disabled={disabled}
+                onClick={() => onDecide(width)}
+              >
+                {inChat ? `Allow${what} in this chat` : `Always allow${what}`}
+              </button>
+            </div>
+          </>
+        );
+      })}
       <div class="buttons">
         <button type="button" class="button quiet" onClick={onBack}>
           Back
         </button>
-        <span class="spread" />
-        {rule === null ? (
-          <button type="button" class="button primary" disabled={disabled} onClick={() => onDecide("once")}>
-            Allow once
-          </button>
-        ) : (
-          <button type="button" class="button primary" disabled={disabled} onClick={() => onDecide(choice)}>
-            {choice === "session" ? "Allow in this chat" : "Always allow"}
-          </button>
-        )}
       </div>
     </div>
   );

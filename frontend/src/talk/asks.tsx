@@ -1,6 +1,7 @@
 /** What waits for a person: one card at a time, above the composer. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { type AskEntry, answerAsk, nowMs, type OpenSession } from "../state.ts";
@@ -46,7 +47,7 @@ export interface AskBodyProps {
   readonly here: OpenSession;
   readonly acting: Acting;
   readonly disabled: boolean;
-  readonly onAnswer: (answer: string, reason?: string) => void;
+  readonly onAnswer: (answer: string, reason?: string, width?: Width) => void;
 }
 
 interface AskCardProps {
@@ -79,7 +80,7 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
         here={here}
         acting={acting}
         disabled={!armed || acting.busy}
-        onAnswer={(answer, reason) => void acting.act(() => answerAsk(ask, answer, reason))}
+        onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(ask, answer, reason, width))}
       />
       <Problem words={acting.trouble} />
     </section>

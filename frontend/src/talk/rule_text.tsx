@@ -1,12 +1,17 @@
 /** A rule that spares people a question: what exactly it allows. */
 import type { JSX } from "preact";
-import type { GrantRule } from "../events.ts";
+import type { GrantOffer, GrantRule } from "../events.ts";
 import { exact } from "../markdown/safe.ts";
 
-export function RuleText({ rule }: { readonly rule: GrantRule }): JSX.Element {
+interface RuleTextProps {
+  readonly rule: GrantRule;
+  readonly offer?: GrantOffer;
+}
+
+export function RuleText({ rule, offer }: RuleTextProps): JSX.Element {
   return (
     <dl class="rule">
-      {partsOf(rule).map(([name, value]) => (
+      {partsOf(rule, offer).map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>
           <dd>
@@ -18,10 +23,16 @@ export function RuleText({ rule }: { readonly rule: GrantRule }): JSX.Element {
   );
 }
 
-function partsOf({ tool, argv, paths, host }: GrantRule): readonly (readonly [string, string])[] {
+function partsOf(
+  { tool, argv, paths, host, width }: GrantRule,
+  offer?: GrantOffer,
+): readonly (readonly [string, string])[] {
+  // an example says the tool and the exact command
   const parts = [
-    ["Tool", tool],
-    ["Command", (argv ?? []).map(quoted).join(" ")],
+    ["Tool", offer ? "" : tool],
+    [width ? "Commands like" : "Command", offer && !width ? "" : (argv ?? []).map(quoted).join(" ")],
+    ["Would run", offer?.covers ?? ""],
+    ["Would ask", offer?.asks ?? ""],
     ["Paths", (paths ?? []).join(", ")],
     ["Host", host ?? ""],
   ] as const;

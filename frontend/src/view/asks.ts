@@ -32,9 +32,10 @@ export function newAsk(event: Asked, seq: number): AskEntry {
     "action" in event
       ? { action: event.action, text: "", findings: event.findings ?? [], choices: choices ?? ALL_CHOICES }
       : { action: null, text: event.text, findings: [], choices: choices ?? [] };
+  const { headline = "", offers = [], once_because = "" } = "action" in event ? event : {};
   const open = { state: "open", answer: "", by: "", reason: "" } as const;
   const placed = { kind: "ask", seq, at_ms, run_id, tool_call_id, ask, ask_id } as const;
-  return entryOf({ ...placed, ...about, expires_at_ms, ...open });
+  return entryOf({ ...placed, ...about, expires_at_ms, headline, offers, once_because, ...open });
 }
 
 /** Closes the ask as the event says; a closed one never changes. */

@@ -1,7 +1,16 @@
 /** The entries of a transcript: what people see of a session, in the shapes that the server sends. */
 
 import { type Signal, signal } from "@preact/signals";
-import type { Action, AskState, Failure, Mode, OutcomeKind, Part, ToolEnding } from "../events.ts";
+import type {
+  Action,
+  AskState,
+  Failure,
+  GrantOffer,
+  Mode,
+  OutcomeKind,
+  Part,
+  ToolEnding,
+} from "../events.ts";
 
 export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
 
@@ -92,6 +101,9 @@ export interface AskEntry extends Placed {
   readonly findings: readonly string[];
   readonly choices: readonly string[];
   readonly expires_at_ms: number;
+  readonly headline: string;
+  readonly offers: readonly GrantOffer[];
+  readonly once_because: string;
   state: AskState;
   answer: string;
   by: string;

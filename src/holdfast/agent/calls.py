@@ -22,6 +22,7 @@ from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
+from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
@@ -45,6 +46,8 @@ UNKNOWN = (
     "Find out what happened before you repeat it."
 )
 REPEATS_UNKNOWN = "the same action ran before, and it's unknown whether it took effect"
+REPEATS = "Repeats an action that may already have taken effect"
+REPEATS_ONCE = "The same action may already have taken effect, so you can only allow it once."
 # The most that the policy reads per answer, not counting here-documents.
 JUDGED_BYTES_MAX = 32 * 1024
 TOO_MUCH = (
@@ -213,9 +216,7 @@ class ToolCalls:
         """The open ask about the action, on disk; None if nobody has to be asked."""
         if not isinstance(judged.verdict, NeedsApproval):
             return None
-        self._people.ask_about(
-            asked.tool_call_id, judged.action, findings=judged.verdict.findings, choices=judged.choices
-        )
+        self._people.ask_about(asked.tool_call_id, judged.action, judged.verdict, choices=judged.choices)
         await self._view.settled(self._log)
         return self._people.earlier(asked.tool_call_id)
 
@@ -237,7 +238,7 @@ class ToolCalls:
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
-            ask = await self._ask(asked, replace(judged, verdict=NeedsApproval(findings)))
+            ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
 
     async def _judged(self, asked: e.ToolAsked, tool: Tool) -> "Judged":
         """The verdict on the action."""
@@ -249,6 +250,8 @@ class ToolCalls:
             return judged
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
         verdict = self._deps.judge.for_a_person((REPEATS_UNKNOWN, *findings))
+        if isinstance(verdict, NeedsApproval):
+            verdict = replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
         return Judged(judged.action, verdict, ("once", "deny"))
 
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
@@ -258,7 +261,12 @@ class ToolCalls:
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
         verdict = judge.verdict(action, grants, workspace=place)
-        choices = judge.choices(action, grants, workspace=place) if isinstance(verdict, NeedsApproval) else ()
+        if not isinstance(verdict, NeedsApproval):
+            return Judged(action, verdict, ())
+        choices = judge.choices(action, grants, workspace=place)
+        if not verdict.offers and "session" in choices:
+            rule = judge.rule(action, grants, workspace=place)
+            verdict = replace(verdict, offers=() if rule is None else (offer_of(rule),))
         return Judged(action, verdict, choices)
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:

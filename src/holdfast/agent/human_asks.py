@@ -16,6 +16,7 @@ from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import new_approval_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.policy.verdicts import NeedsApproval
 from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
@@ -35,7 +36,7 @@ class HumanAsks:
         return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
 
     def ask_about(
-        self, tool_call_id: str, action: Action, *, findings: tuple[str, ...], choices: tuple[Choice, ...]
+        self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
     ) -> None:
         """Ask for an approval, without waiting for the answer."""
         approval_id = new_approval_id()
@@ -45,9 +46,12 @@ class HumanAsks:
             approval_id=approval_id,
             tool_call_id=tool_call_id,
             action=action,
-            findings=findings,
+            findings=verdict.findings,
             choices=choices,
             expires_at_ms=self._expiry_ms(),
+            headline=verdict.headline,
+            offers=verdict.offers,
+            once_because=verdict.once_because,
         )
 
     def is_about(self, ask: AskStatus, action: Action) -> bool:

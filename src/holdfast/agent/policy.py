@@ -17,9 +17,9 @@ from holdfast.policy.path_facts import PathFacts, SecretFinder
 from holdfast.policy.shell.verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.tools.files.secret_files import SecretFiles
-from holdfast.tools.files.trees import below
+from holdfast.tools.files.trees import below, matches
 from holdfast.tools.git.repositories import repository_at
-from holdfast.values import Action, ApprovalMode, Choice, GrantRule
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 
 NOTE = "grant:"
 
@@ -39,8 +39,10 @@ class Judge(Protocol):
         """What a person may answer."""
         ...
 
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        """The rule that "session" and "always" would store."""
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
+        """The rule that "session" and "always" would store in this width; None if it isn't offered."""
         ...
 
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
@@ -109,8 +111,10 @@ class ConfiguredJudge(Judge):
         return choices_for(action, self._policy(workspace), grants=self._all(grants))
 
     @override
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        return rule_for(action, self._policy(workspace), grants=self._all(grants))
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
+        return rule_for(action, self._policy(workspace), grants=self._all(grants), width=width)
 
     @override
     async def remember(self, grant_id: str, rule: GrantRule) -> None:
@@ -138,6 +142,7 @@ class ConfiguredJudge(Judge):
             config=os.path.realpath(self.config) if self.config else "",
             repository=partial(repository_at, workspace=real),
             below=below,
+            matches=matches,
             secret_finder=self.secret_finder,
         )
         return Policy(facts, self.mode, self.rules, self.read)

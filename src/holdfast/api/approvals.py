@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, Choice, GrantOffer, GrantRule, Width
 
 
 class ApprovalRequest(msgspec.Struct):
@@ -17,6 +17,7 @@ class ApprovalRequest(msgspec.Struct):
     all: Any = None
     resolve_all: Any = None
     reason: str | None = None
+    width: Width = "exact"
 
 
 class AnswerRequest(msgspec.Struct):
@@ -48,6 +49,7 @@ class RulePreview(ResponseBody, frozen=True):
     approval_id: str
     choice: Literal["session", "always"]
     rule: GrantRule | None
+    width: Width = "exact"
 
 
 class _OpenAsk(ResponseBody, frozen=True):
@@ -68,6 +70,9 @@ class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
     action: Action
     choices: tuple[Annotated[str, one_of("once", "session", "always", "deny")], ...]
     expires_at: float | None
+    headline: str = ""
+    offers: tuple[GrantOffer, ...] = ()
+    once_because: str = ""
 
     @property
     def ask_id(self) -> str:

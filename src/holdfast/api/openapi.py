@@ -29,6 +29,7 @@ _QUERIES: Mapping[str, Any] = {
     "pace_ms": {"type": "integer", "minimum": 1},
     "view": {"enum": ["hermes", "native"]},
     "choice": {"enum": ["session", "always"]},
+    "width": {"enum": ["exact", "similar"]},
     "format": {"enum": ["json", "md"]},
     "archived": _YES_OR_NO,
     "all": _YES_OR_NO,

@@ -90,7 +90,10 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         scopes=("approve",),
         responses={200: approvals.RulePreview},
         errors={400: "invalid_request", 404: "run_not_found, approval_not_found"},
-        query={"choice": "session (the default) or always."},
+        query={
+            "choice": "session (the default) or always.",
+            "width": "exact (the default), or similar for the program with harmless options.",
+        },
     ),
     Operation(
         "POST",

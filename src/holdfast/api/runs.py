@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.errors import ErrorDetail
-from holdfast.values import Action, Mode, OnRestart, OutcomeKind, Part, WhenBusy
+from holdfast.values import Action, GrantOffer, Mode, OnRestart, OutcomeKind, Part, WhenBusy
 
 NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
 SESSION_ID_CHARS_MAX = 256
@@ -233,6 +233,9 @@ class ApprovalShown(ResponseBody, frozen=True):
     action: Action
     choices: tuple[Annotated[str, one_of("once", "session", "always", "deny")], ...]
     expires_at: float | None
+    headline: str = ""
+    offers: tuple[GrantOffer, ...] = ()
+    once_because: str = ""
 
 
 class QuestionShown(ResponseBody, frozen=True):

@@ -9,8 +9,8 @@ from holdfast.api.approvals import GrantShown, OpenAsk, OpenQuestion
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.phrases import answer_words
 from holdfast.safe_text import exact, safe, safe_line
-from holdfast.values import Choice
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -56,11 +56,12 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
         if isinstance(asked, OpenQuestion):
             await client.answer(asked.run_id, ask_id, answer=answer)
         else:
-            choice = _choice(asked, answer)
-            if choice is None:
-                print(f"holdfast: answer with one of: {', '.join(asked.choices)}", file=sys.stderr)
+            words = answer_words(asked.choices, asked.offers)
+            meant = words.get(answer.strip().lower())
+            if meant is None:
+                print(f"holdfast: answer with one of: {', '.join(words)}", file=sys.stderr)
                 return FAILED
-            await client.approve(asked.run_id, ask_id, choice=choice, reason=reason)
+            await client.approve(asked.run_id, ask_id, choice=meant[0], reason=reason, width=meant[1])
         print("Answered." if not attached.is_own else "Answered. The run continues when Holdfast next runs.")
         return OK
 
@@ -116,20 +117,14 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
     return with_server(flags, work, works="nothing")
 
 
-def _choice(asked: OpenAsk, answer: str) -> Choice | None:
-    word = answer.strip().lower()
-    if word not in asked.choices:
-        return None
-    match word:
-        case "once" | "session" | "always" | "deny":
-            return word
-        case _:
-            return None
-
-
 def _about(one: OpenAsk) -> str:
     if isinstance(one, OpenQuestion):
         choices = f" ({' / '.join(map(safe_line, one.choices))})" if one.choices else ""
         return safe(one.question) + choices
     findings = f"  [{'; '.join(one.findings)}]" if one.findings else ""
-    return exact(one.command + findings)
+    headline = f"{one.headline}: " if one.headline else ""
+    offers = "".join(
+        f"\n{offer.rule.width}: would run {offer.covers}; would ask {offer.asks}" for offer in one.offers
+    )
+    because = f"\n{one.once_because}" if one.once_because else ""
+    return exact(headline + one.command + findings + offers + because)

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast import events as e
-from holdfast.cli.terminal.phrases import ask_text
+from holdfast.cli.terminal.phrases import answer_words, ask_text
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.cli.terminal.style import Style
 from holdfast.client.errors import Refused
-from holdfast.values import Choice
+from holdfast.values import Choice, Width
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -23,6 +23,7 @@ class ApprovalReply:
 
     choice: Choice
     reason: str = ""
+    width: Width = "exact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
     word = word.lower().rstrip(":,.")
     if word in _NO and "deny" in asked.choices:
         return ApprovalReply("deny", rest.strip()[:REASON_CHARS_MAX])
-    for choice in asked.choices:
-        if word == choice and not rest.strip():
-            return ApprovalReply(choice)
-    return Unclear(f"Type one of these words: {', '.join(asked.choices)}. Press Ctrl-C to stop the run.")
+    words = answer_words(asked.choices, asked.offers)
+    found = words.get(" ".join(filter(None, (word, rest.strip().lower()))))
+    if found is not None:
+        return ApprovalReply(found[0], width=found[1])
+    return Unclear(f"Type one of these words: {', '.join(words)}. Press Ctrl-C to stop the run.")
 
 
 def _read_question(asked: e.QuestionAsked, typed: str) -> QuestionReply | Unclear:
@@ -67,7 +69,9 @@ def _read_question(asked: e.QuestionAsked, typed: str) -> QuestionReply | Unclea
 async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None:
     """Give the server a person's answer; raises Refused if the ask is no longer open."""
     if isinstance(answer, ApprovalReply):
-        await client.approve(asked.run_id, ask_id(asked), choice=answer.choice, reason=answer.reason)
+        await client.approve(
+            asked.run_id, ask_id(asked), choice=answer.choice, reason=answer.reason, width=answer.width
+        )
     else:
         await client.answer(asked.run_id, ask_id(asked), answer=answer.text)
 
@@ -75,7 +79,8 @@ async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None
 async def shown_ask(client: "Client", style: Style, asked: AskEvent) -> str:
     """The ask as text, with the rule that a lasting grant would store."""
     rule = None
-    if isinstance(asked, e.ApprovalAsked) and {"session", "always"} & set(asked.choices):
+    lasting = isinstance(asked, e.ApprovalAsked) and {"session", "always"} & set(asked.choices)
+    if isinstance(asked, e.ApprovalAsked) and lasting and not asked.offers:  # of an earlier version
         try:
             rule = await client.rule(asked.run_id, asked.approval_id, choice="session")
         except Refused:

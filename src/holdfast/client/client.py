@@ -21,7 +21,7 @@ from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
 from holdfast.client.streams import heard, hermes_frames
 from holdfast.client.updates import Heard, HermesFrame, Seen
-from holdfast.values import Choice, GrantRule
+from holdfast.values import Choice, GrantRule, Width
 
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 SEQ_MAX = 2**53 - 1
@@ -140,13 +140,16 @@ class Client:
         """All open approvals and questions."""
         return (await self._get("/v1/approvals", AskList)).data
 
-    async def approve(self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "") -> None:
+    async def approve(
+        self, run_id: str, approval_id: str, *, choice: Choice, reason: str = "", width: Width = "exact"
+    ) -> None:
         """Answer one approval; raises Refused (409) if it's no longer open.
 
         It's sent again after a lost response, because the id makes it happen once; Refused may then mean that
         the first one arrived, which the log shows.
         """
         body = {"choice": choice, "approval_id": approval_id, "reason": reason}
+        body |= {"width": width} if width != "exact" else {}
         await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
 
     async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
@@ -166,11 +169,11 @@ class Client:
         )
 
     async def rule(
-        self, run_id: str, approval_id: str, *, choice: Literal["session", "always"]
+        self, run_id: str, approval_id: str, *, choice: Literal["session", "always"], width: Width = "exact"
     ) -> GrantRule | None:
         """The rule that such an answer would store."""
         path = f"/v1/runs/{_in_path(run_id)}/approval/{_in_path(approval_id)}/rule"
-        return (await self._get(path, RulePreview, query={"choice": choice})).rule
+        return (await self._get(path, RulePreview, query={"choice": choice, "width": width})).rule
 
     async def answer(self, run_id: str, question_id: str, *, answer: str) -> None:
         """Answer a question; raises Refused (409) if it's no longer open."""

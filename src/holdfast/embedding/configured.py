@@ -26,7 +26,7 @@ from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import NameTaken, Registry
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, Choice, GrantRule, Width
 
 Opened: TypeAlias = AbstractAsyncContextManager[Runner]
 
@@ -55,8 +55,10 @@ class OwnToolsJudge(Judge):
         return self._of(action).choices(action, grants, workspace=workspace)
 
     @override
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
-        return self._of(action).rule(action, grants, workspace=workspace)
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
+        return self._of(action).rule(action, grants, workspace=workspace, width=width)
 
     @override
     async def remember(self, grant_id: str, rule: GrantRule) -> None:

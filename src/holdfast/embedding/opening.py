@@ -28,7 +28,7 @@ from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
 from holdfast.redaction import Redactor
 from holdfast.targets import Target
 from holdfast.tools.registry import NameTaken, Registry
-from holdfast.values import Action, Budget, Choice, GrantRule
+from holdfast.values import Action, Budget, Choice, GrantRule, Width
 
 Kept: TypeAlias = MemoryDisk | Path
 
@@ -185,6 +185,8 @@ class TrustedTools:
         del grant_id
         return False
 
-    def rule(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> GrantRule | None:
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
         """None: nothing is granted."""
-        del action, grants, workspace
+        del action, grants, workspace, width

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.folds.asks import AskKind
 from holdfast.folds.gathered import Gathered
 from holdfast.folds.inputs import SessionMessage
-from holdfast.values import Action, AskState, Failure, OutcomeKind, Part, ToolEnding
+from holdfast.values import Action, AskState, Failure, GrantOffer, OutcomeKind, Part, ToolEnding
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
@@ -110,6 +110,9 @@ class AskCard(_RunEntry):
     findings: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     expires_at_ms: int = 0
+    headline: str = ""
+    offers: tuple[GrantOffer, ...] = ()
+    once_because: str = ""
     state: AskState = "open"
     answer: str = ""
     by: str = ""

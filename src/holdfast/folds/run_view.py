@@ -187,6 +187,7 @@ def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
     )
     if isinstance(event, e.ApprovalAsked):
         card.action, card.findings = event.action, event.findings
+        card.headline, card.offers, card.once_because = event.headline, event.offers, event.once_because
     else:
         card.text = event.text
     return card

@@ -1,4 +1,4 @@
-"""Configured rules and grants: which part of an action each applies to, and what it covers.
+"""Configured rules: which part of an action each applies to, and what it covers.
 
 A rule's `argv` is compared word by word with the program that runs, never with a wrapper around it.
 
@@ -10,9 +10,6 @@ A rule's `argv` is compared word by word with the program that runs, never with 
 - An ask or deny rule matches more: its words in this order with others between them, any path to the
   program, and any wrapper; with `paths`, it matches if the command may touch anything below them, or
   searches or lists a directory above one of them.
-- A grant matches exactly: the same variables and words, no others, in the same directory, with no input,
-  writing only to the files that it names. For the shell its `argv` holds the variables (NAME=value) and
-  words, and its `paths` hold the directory and then the files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +21,6 @@ from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
-from holdfast.values import GrantRule
 
 EVERY_TOOL = "*"
 
@@ -33,8 +29,6 @@ _BY_WORDS: frozenset[FindingKind] = frozenset((*_BY_NAME, "outside"))
 _BY_TOOL: frozenset[FindingKind] = frozenset((*_BY_NAME, "write"))
 _BY_PLACE: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "secret", "write", "write_outside"))
 _BLANKET: frozenset[FindingKind] = frozenset((*_BY_PLACE, "wrapper", "word", "setting"))
-_GRANTED: frozenset[FindingKind] = frozenset((*_BY_WORDS, "repository", "setting", "write", "rule"))
-_GRANTED_ELSEWHERE: frozenset[FindingKind] = frozenset((*_GRANTED, "write_outside"))
 
 
 class BadRule(ValueError):
@@ -172,28 +166,3 @@ def covered_by_rule(rule: ApprovalRule) -> frozenset[FindingKind]:
     if rule.tool == SHELL and not rule.argv:
         return _BLANKET
     return _BY_WORDS if rule.argv else _BY_TOOL
-
-
-def covered_by_grant(grant: GrantRule, part: ActionPart) -> frozenset[FindingKind]:
-    """Which findings of a part a grant covers; none if it applies to something else."""
-    if grant.tool != part.tool:
-        return frozenset()
-    if part.tool != SHELL:
-        known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
-        return _GRANTED_ELSEWHERE if known and set(part.paths) <= set(grant.paths) else frozenset()
-    words = (*part.settings, *part.argv)
-    same = bool(part.argv) and part.literal and grant.argv == words and part.cwds == grant.paths[:1]
-    return _GRANTED if same and not part.fed and set(part.writes) <= set(grant.paths[1:]) else frozenset()
-
-
-def grant_for(part: ActionPart, findings: Sequence[PolicyFinding]) -> GrantRule | None:
-    """The narrowest grant that covers these findings of a part, or None if no grant can."""
-    if part.guess:
-        return None
-    kinds = {finding.kind for finding in findings}
-    if part.tool != SHELL:
-        grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
-    else:
-        words = (*part.settings, *part.argv)
-        grant = GrantRule(tool=part.tool, argv=words, paths=(*part.cwds[:1], *part.writes))
-    return grant if kinds <= covered_by_grant(grant, part) else None

@@ -20,17 +20,17 @@ import msgspec
 from holdfast.policy.approval_rules import (
     ActionPart,
     ApprovalRule,
-    covered_by_grant,
     covered_by_rule,
     first_rule,
-    grant_for,
     nearly_covered,
     plain_host,
 )
 from holdfast.policy.autorun_files import autorun_in, written_later
+from holdfast.policy.grants import covered_by_grant, grant_for, offer_of, once_because
+from holdfast.policy.headlines import headline_for
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
-from holdfast.policy.tool_names import FETCH_URL, SHELL, ToolKind, kind_of
+from holdfast.policy.tool_names import SHELL, ToolKind, kind_of
 from holdfast.policy.verdicts import (
     Allow,
     Deny,
@@ -39,7 +39,7 @@ from holdfast.policy.verdicts import (
     PolicyFinding,
     Verdict,
 )
-from holdfast.values import Action, ApprovalMode, Choice, GrantRule
+from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Width
 
 FINDINGS_MAX = 100
 
@@ -87,7 +87,16 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
     findings = _shown([each.text for _, found in judged.open for each in found])
     if not findings:
         return Allow(" ".join(_shown(judged.reasons)))
-    return for_a_person(findings, policy.mode)
+    if policy.mode == "unattended":
+        return deny_unattended(findings)
+    asking = [(part, found) for part, found in judged.open if found]
+    offers = _offers(judged, policy)
+    return NeedsApproval(
+        findings,
+        headline=_shown([headline_for(asking, policy.facts)])[0],
+        offers=offers,
+        once_because="" if offers else once_because(asking),
+    )
 
 
 def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
@@ -102,18 +111,28 @@ def deny_unattended(findings: tuple[str, ...]) -> Deny:
     return Deny("Nobody is available to approve it.", reason="no_approver", findings=findings)
 
 
-def rule_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> GrantRule | None:
+def rule_for(
+    action: Action, policy: Policy, *, grants: Sequence[GrantRule] = (), width: Width = "exact"
+) -> GrantRule | None:
     """The rule that "session" or "always" would store, so that it can be shown first; None if there is none.
 
     A rule names one command. If several parts of an action remain to be asked about, or one has a finding
     that no rule covers, the action can only be allowed once.
     """
     judged = _judge(action, policy, grants=grants)
-    if judged.denials:
-        return None
-    rules = [grant_for(part, findings) for part, findings in judged.open if findings]
+    return None if judged.denials else _rule(judged, policy, width)
+
+
+def _rule(judged: _Judged, policy: Policy, width: Width) -> GrantRule | None:
+    rules = [grant_for(part, found, policy.facts, width=width) for part, found in judged.open if found]
     first = rules[0] if rules else None
     return first if all(rule == first for rule in rules) else None
+
+
+def _offers(judged: _Judged, policy: Policy) -> tuple[GrantOffer, ...]:
+    widths: tuple[Width, ...] = ("exact", "similar")
+    rules = [_rule(judged, policy, width) for width in widths]
+    return tuple(offer_of(rule) for rule in rules if rule is not None)
 
 
 def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -> tuple[Choice, ...]:
@@ -121,17 +140,6 @@ def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] =
     if rule_for(action, policy, grants=grants) is None:
         return ("once", "deny")
     return ("once", "session", "always", "deny")
-
-
-def describe(rule: GrantRule) -> str:
-    """A grant as a sentence, for the person who is about to give it."""
-    if rule.tool == SHELL:
-        where, *files = rule.paths or ("any directory",)
-        into = f", writing {', '.join(files)}" if files else ""
-        return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
-    if rule.host and rule.tool == FETCH_URL:
-        return f"{rule.tool} from the host {rule.host}."
-    return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."
 
 
 def _shown(sentences: Sequence[str]) -> tuple[str, ...]:
@@ -178,10 +186,10 @@ def _left(
     if rule is not None and rule.verdict == "allow":
         covered |= covered_by_rule(rule)
     for grant in grants:
-        covered |= covered_by_grant(grant, part)
+        covered |= covered_by_grant(grant, part, policy.facts)
     left = tuple(finding for finding in findings if finding.kind not in covered)
     word = nearly_covered(part, policy.rules, facts=policy.facts) if left and rule is None else ""
-    return (*left, PolicyFinding("rule", f"No rule covers `{word}` here.")) if word else left
+    return (*left, PolicyFinding("change", f"No rule covers `{word}` here.")) if word else left
 
 
 def _asked_by(rule: ApprovalRule) -> PolicyFinding:

@@ -1,7 +1,9 @@
 """The policy's verdict on an action, and the findings that lead to it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+from holdfast.values import GrantOffer
 
 RuleVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 RULE_VERDICTS: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
@@ -41,9 +43,16 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class NeedsApproval:
-    """A person decides; `findings` are all the reasons."""
+    """A person decides; `findings` are all the reasons, and the rest explains them.
+
+    `headline` says in one line what it is about. `offers` are the rules that a person can store, narrowest
+    first; if there are none, `once_because` says why.
+    """
 
     findings: tuple[str, ...]
+    headline: str = field(default="", compare=False)
+    offers: tuple[GrantOffer, ...] = field(default=(), compare=False)
+    once_because: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.agent.policy import Judge
 from holdfast.api.approvals import GrantList, GrantRevoked, GrantShown
-from holdfast.policy.approvals import describe
+from holdfast.policy.grants import describe
 from holdfast.runner.session_grants import SessionGrant, session_grants
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found

@@ -1,12 +1,12 @@
 """Single lines and short passages about tools, approvals, questions and endings, for a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from holdfast import events as e
 from holdfast.cli.terminal.style import Style
 from holdfast.folds.entries import ending_words
 from holdfast.safe_text import exact, safe, safe_line
-from holdfast.values import GrantRule
+from holdfast.values import Choice, GrantOffer, GrantRule, Width
 
 ARGS_CHARS_MAX = 300
 RESULT_CHARS_MAX = 160
@@ -15,7 +15,9 @@ DIFF_LINES_MAX = 60
 CHOICE_WORDS: Mapping[str, str] = {
     "once": "once (only this time)",
     "session": "session (in this session)",
+    "session similar": "session similar",
     "always": "always (from now on)",
+    "always similar": "always similar",
     "deny": "deny [why]",
 }
 
@@ -61,6 +63,8 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
     """One exact action, everything that was found in it, and the possible answers."""
     action = asked.action
     text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold yellow")
+    if asked.headline:
+        text += style.line(f"  {exact(asked.headline)}", "yellow")
     for line in exact(action.summary).split("\n"):
         text += style.line(f"  {line}", "bold")
     # A command may name any path, and still run in another.
@@ -74,17 +78,36 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
         text += style.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
     if len(lines) > DIFF_LINES_MAX:
         text += style.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "yellow")
-    for finding in asked.findings:
-        text += style.line(f"  · {exact(finding)}", "yellow")
+    look = "dim" if asked.headline else "yellow"  # below a headline these are the details
+    text += "".join(style.line(f"  · {exact(finding)}", look) for finding in asked.findings)
     if rule is not None and {"session", "always"} & set(asked.choices):
         text += style.dim(f"  session and always allow: {_rule_text(rule)}")
-    return text + _choices_text(style, asked.choices)
+    text += "".join(_offer_text(style, offer) for offer in asked.offers)
+    if asked.once_because:
+        text += style.line(f"  {exact(asked.once_because)}")
+    said = " · ".join(CHOICE_WORDS.get(one, one) for one in answer_words(asked.choices, asked.offers))
+    return text + style.line(f"  Type one of: {said}", "cyan")
 
 
-def _choices_text(style: Style, choices: tuple[str, ...]) -> str:
-    """The words that can be answered."""
-    said = " · ".join(CHOICE_WORDS.get(one, one) for one in choices)
-    return style.line(f"  Type one word: {said}", "cyan")
+def _offer_text(style: Style, offer: GrantOffer) -> str:
+    """What a lasting answer of one width would allow, by example."""
+    words = "session, always" if offer.rule.width == "exact" else "session similar, always similar"
+    text = style.line(f"  {words}")
+    text += style.dim(f"    would run:  {exact(offer.covers)}")
+    return text + style.dim(f"    would ask:  {exact(offer.asks)}")
+
+
+def answer_words(choices: Sequence[str], offers: Sequence[GrantOffer]) -> Mapping[str, tuple[Choice, Width]]:
+    """What a person can type, and what it means; nobody types "session similar" by chance."""
+    known: tuple[Choice, ...] = ("once", "session", "always", "deny")
+    words: dict[str, tuple[Choice, Width]] = {}
+    similar = any(offer.rule.width == "similar" for offer in offers)
+    for choice in known:
+        if choice in choices:
+            words[choice] = (choice, "exact")
+            if similar and choice in {"session", "always"}:
+                words[f"{choice} similar"] = (choice, "similar")
+    return words
 
 
 def _rule_text(rule: GrantRule) -> str:

@@ -33,9 +33,10 @@ from holdfast.server.runs.runs import row_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_answer, once_for, once_key, replayed
-from holdfast.values import GrantRule
+from holdfast.values import GrantRule, Width
 
 _CHOICES = ("once", "session", "always", "deny")
+_LASTING = frozenset(("session", "always"))
 
 
 class RunInputRoutes:
@@ -145,8 +146,15 @@ class RunInputRoutes:
         asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
         for one in asked:
             _check_choice(choice, one)
+        # All rules before the first answer: one that is not offered settles nothing.
+        rules = [
+            await self._offered(row, one, wanted.width)
+            if choice in _LASTING
+            else _no_width(one, wanted.width)
+            for one in asked
+        ]
         resolved = 0
-        for one in asked:
+        for one, rule in zip(asked, rules, strict=True):
             answered = e.ApprovalAnswered(
                 at_ms=deps.clock.now_ms(),
                 run_id=row.run_id,
@@ -154,8 +162,8 @@ class RunInputRoutes:
                 choice=choice,
                 by=_who(request),
                 reason=wanted.reason or "",
+                width=wanted.width,
             )
-            rule = await self._rule(row, one) if choice in {"session", "always"} else None
             resolved += await deps.inbox.answer_approval(row.session_id, answered, rule=rule)
         if not resolved:
             raise _stale()
@@ -189,8 +197,13 @@ class RunInputRoutes:
             raise Problem(
                 404, "The run has no approval with this id", code="approval_not_found", param="approval_id"
             )
-        rule = await self._rule(row, ask.asked)
-        return json_answer(RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule))
+        width = request.query_params.get("width", "exact")
+        if width != "exact" and width != "similar":  # noqa: PLR1714  # type checkers follow this form
+            raise bad_request("'width' must be exact or similar", param="width")
+        rule = await self._rule(row, ask.asked, width)
+        return json_answer(
+            RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule, width=width)
+        )
 
     async def question(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/question/{question_id}."""
@@ -222,14 +235,21 @@ class RunInputRoutes:
     async def _run(self, row: RunRow) -> Run:
         return (await self._deps.folds.run(row)).state
 
-    async def _rule(self, row: RunRow, asked: e.ApprovalAsked) -> GrantRule | None:
+    async def _offered(self, row: RunRow, asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
+        """The rule to store; raises a Problem if there is none of this width."""
+        rule = await self._rule(row, asked, width)
+        return _no_width(asked, width) if rule is None else rule
+
+    async def _rule(self, row: RunRow, asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
         """What "session" and "always" would store; the judge looks at files, so it works in a thread."""
         agent = self._deps.agent
         state = await self._deps.inbox.state(row.session_id)
         run = state.runs[row.run_id]
         workspace = Path(run.settings.workspace or agent.workspace)
         grants = [grant.rule for grant in state.grants.values()]
-        return await asyncio.to_thread(agent.judge.rule, asked.action, grants, workspace=workspace)
+        return await asyncio.to_thread(
+            agent.judge.rule, asked.action, grants, workspace=workspace, width=width
+        )
 
 
 def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
@@ -263,6 +283,16 @@ def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:
         raise bad_request(
             f"'choice' must be one of {', '.join(asked.choices)} for {asked.action.summary[:80]}",
             param="choice",
+            code="invalid_approval_choice",
+        )
+
+
+def _no_width(asked: e.ApprovalAsked, width: Width) -> None:
+    """An answer without a rule; raises a Problem if it asks for a wide one."""
+    if width == "similar":
+        raise bad_request(
+            f"'width' can't be similar with this choice for {asked.action.summary[:80]}",
+            param="width",
             code="invalid_approval_choice",
         )
 

@@ -100,16 +100,20 @@ def ask_of(asked: e.AskAsked) -> ApprovalShown | QuestionShown:
     expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
     if isinstance(asked, e.ApprovalAsked):
         action = asked.action
+        said = f"{asked.headline}." if asked.headline else ""
         return ApprovalShown(
             approval_id=asked.approval_id,
             tool_call_id=asked.tool_call_id,
             tool=action.tool,
             command=action.summary,
-            description="; ".join(asked.findings) or action.summary,
+            description=" ".join(filter(None, (said, "; ".join(asked.findings)))) or action.summary,
             findings=asked.findings,
             action=action,
             choices=asked.choices,
             expires_at=expires_at,
+            headline=asked.headline,
+            offers=asked.offers,
+            once_because=asked.once_because,
         )
     return QuestionShown(
         question_id=asked.question_id,

@@ -1,0 +1,175 @@
+"""Commands that only read and so need no question, and those next to them that still ask."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.policy import ConfiguredJudge
+from holdfast.policy.verdicts import Allow, Verdict
+from holdfast.tools.files.trees import MATCHES_MAX, NAMES_MAX, matches
+from holdfast.values import Action, ApprovalMode
+
+RUNS = (
+    "ls *.py",
+    "cat src/*.md",
+    "wc -l *.py src/*.md",
+    "grep -n foo src/*.md",
+    "head -n 1 ./*.py",
+    "ls s*/*.md",
+    "cat *.none",
+    "cat *.py | sort | uniq -c",
+    "ls ?.py",
+    "python3 --version",
+    "python3.11 -V",
+    "git --version",
+    "node --version",
+    "make --version",
+    "git config --get user.name",
+    "git config --get branch.main.remote",
+    "echo $HOME",
+    'echo "home: ${HOME}" $? $USER',
+    "jq . a.json",
+    "jq -r '.a.b | length' a.json",
+    "cat a.json | jq '.[0]'",
+)
+ASKS = (
+    "cat *",  # a name that is an option
+    "ls ?*",
+    "grep x *",
+    "cat conf/*",  # secrets
+    "cat c*/prod*",
+    "cat links/*",  # out of the workspace
+    "ls out/*",
+    "cat ../*",
+    "cat /etc/host*",
+    "cat ~/*",
+    "cat .*",
+    "cat **",
+    "cat [ab].py",
+    "cat {a,b}.py",
+    "cat 'a'*.py",
+    "cat \\*.py",
+    "cat $x*.py",
+    "uniq *.py",  # writes to the second
+    "sort -o *.py",
+    "rm *.py",
+    "jq *",  # a file named env
+    "printf *.py",
+    "find *.py",
+    "date *.py",
+    "git diff *.py",
+    "cat *.py > all.py",
+    "touch -- -n; cat *.py",
+    "ln -s /etc/passwd c.py; cat *.py",
+    "cd src && cat *.md",
+    "ls -*",
+    "xargs cat *.py",
+    "cargo --version",  # reads rust-toolchain.toml
+    "go version -m x",
+    "npm --version",
+    "python3 --version -c 1",
+    "./python3 --version",
+    "git --version --exec-path=/etc",
+    "git -c core.pager=x --version",
+    "git config --get http.extraheader",
+    "git config --get-all user.name",
+    "git config --list",
+    "git config user.name x",
+    "git config --get user.name --file /etc/x",
+    "echo $SECRET",
+    "echo $HOMER",
+    "echo $HOME/*",
+    "echo ${HOME:-$SECRET}",
+    "echo $HOME$(cat x)",
+    "HOME=x; echo $HOME",
+    "ls $HOME",
+    "jq env a.json",
+    "jq '$ENV.KEY' a.json",
+    "jq -f a.jq a.json",
+    "jq . /etc/passwd",
+    "jq . .env",
+    "jq --rawfile a .env . a.json",
+    "jq 'import \"a\" as a; .' a.json",
+    "jq -n input_filename a.json",
+    "find . -name '*.py' | xargs grep foo",
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for name in ("a.py", "b.py", "a.json", "-n", "src/x.md", "src/y.md", "conf/prod.env", "conf/a.toml"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("x")
+    (tmp_path / "elsewhere").mkdir()
+    (root / "links").mkdir()
+    (root / "links" / "p").symlink_to("/etc/passwd")
+    (root / "out").symlink_to(tmp_path / "elsewhere")
+    return root
+
+
+def judged(text: str, workspace: Path, mode: ApprovalMode = "ask") -> Verdict:
+    action = Action(tool="shell", summary=text, argv=("/bin/bash", "-c", text), paths=(str(workspace),))
+    return ConfiguredJudge(home=workspace.parent, mode=mode).verdict(action, (), workspace=workspace)
+
+
+@pytest.mark.parametrize("text", RUNS)
+def test_a_harmless_reader_runs_without_a_question(text: str, workspace: Path) -> None:
+    found = judged(text, workspace)
+    assert isinstance(found, Allow), found
+
+
+@pytest.mark.parametrize("text", ASKS)
+def test_what_only_looks_like_a_harmless_reader_asks(text: str, workspace: Path) -> None:
+    """P11, P13: a pattern may match an option, a secret or a link; a version may be asked of anything."""
+    assert not isinstance(judged(text, workspace), Allow)
+
+
+def test_a_pattern_behind_a_step_that_makes_files_asks_where_the_workspace_is_trusted(tmp_path: Path) -> None:
+    """P11: the file that the first step makes would be an option of the second, which then reads a secret."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / ".env").write_text("SECRET=1")
+    (tmp_path / "b").write_text("x")
+    assert isinstance(judged("grep SECRET *", tmp_path, "allow-workspace"), Allow)
+    assert isinstance(judged("touch -- -r", tmp_path, "allow-workspace"), Allow)
+    assert not isinstance(judged("touch -- -r; grep SECRET *", tmp_path, "allow-workspace"), Allow)
+
+
+def test_the_order_of_the_names_decides_nothing(tmp_path: Path) -> None:
+    """P13: where `--` comes behind it, `-ob` is an option; which comes first depends on the language."""
+    for name in ("--", "-ob", "a"):
+        (tmp_path / name).write_text("x")
+    assert not isinstance(judged("sort *", tmp_path), Allow)
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("a.pem", "b.txt"):
+        (other / name).write_text("x")
+    assert not isinstance(judged("grep *", other), Allow)  # the first is a pattern, the others are read
+
+
+def test_a_pattern_matches_what_a_shell_matches_or_more(tmp_path: Path) -> None:
+    for name in ("a", "ab", ".hidden", "é", "d/x", "d/.y", "e/x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    folder = str(tmp_path)
+    assert sorted(matches(folder, "*") or ()) == ["a", "ab", "d", "e", "é"]
+    assert sorted(matches(folder, "*/x") or ()) == ["d/x", "e/x"]
+    assert set(matches(folder, "?") or ()) >= {"a", "d", "e", "é"}
+    assert matches(folder, "none*") == ("none*",)
+    assert matches(folder, "a/*") == ("a/*",)
+    assert matches(folder, f"{folder}/d/*") == (f"{folder}/d/x",)
+
+
+def test_too_many_names_are_not_looked_through(tmp_path: Path) -> None:
+    for number in range(MATCHES_MAX + 1):
+        (tmp_path / f"{number}.txt").touch()
+    assert matches(str(tmp_path), "*.txt") is None
+    assert matches(str(tmp_path), "1.*") == ("1.txt",)
+    for number in range(MATCHES_MAX + 1, NAMES_MAX + 1):
+        (tmp_path / f"{number}.txt").touch()
+    assert matches(str(tmp_path), "1.*") is None
+
+
+def test_a_folder_that_cannot_be_read_asks(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert matches(str(tmp_path), "loop/*") is None
