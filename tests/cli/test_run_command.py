@@ -51,7 +51,7 @@ async def command(folder: Path, *arguments: str, typed: str = "") -> Ended:
     return Ended(process.returncode or 0, out.decode(), err.decode())
 
 
-def configured(folder: Path, url: str) -> None:
+def configured(folder: Path, url: str, *, more: str = "") -> None:
     text = f"""
 [server]
 data_dir = "{folder}/data"
@@ -60,7 +60,7 @@ name = "main"
 wire = "chat"
 base_url = "{url}"
 model = "m"
-{QUICK}"""
+{QUICK}{more}"""
     (folder / "holdfast.toml").write_text(text)
 
 
@@ -183,11 +183,37 @@ async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         ended = await command(tmp_path, "run", "make it")
         told = str(chaos.seen.requests[-1].body)
-    assert (ended.code, ended.out) == (0, "so be it\n")
+    assert (ended.code, ended.out) == (3, "so be it\n")
     assert "denied, because nobody is here to approve it: touch made" in ended.err
+    assert "Creates made." in ended.err
+    assert 'allow = "shell", argv = ["touch","made"], exact = true' in ended.err
+    assert "HOLDFAST_APPROVALS_MODE=allow-workspace" in ended.err
     assert "nobody is here to answer: Which?" in ended.err
     assert told.count("no_approver") >= 2
     assert not await asyncio.to_thread((tmp_path / "made").exists)
+
+
+async def test_a_run_whose_action_the_unattended_mode_refuses_says_so_and_ends_with_a_code_of_its_own(
+    tmp_path: Path,
+) -> None:
+    """P8: a script can tell a task that was done from one that nobody allowed."""
+    call = [CallTool("shell", {"command": "touch made"})]
+    async with ChaosServer(call, [Say("not done")]) as chaos:
+        await asyncio.to_thread(
+            configured, tmp_path, chaos.base_url, more='[approvals]\nmode = "unattended"\n'
+        )
+        ended = await command(tmp_path, "run", "make it")
+    assert (ended.code, ended.out) == (3, "not done\n")
+    assert "denied, because nobody is here to approve it: shell touch made" in ended.err
+    assert "[[approvals.rules]]" in ended.err
+
+
+async def test_a_run_whose_actions_all_ran_or_only_asked_a_question_ends_with_zero(tmp_path: Path) -> None:
+    calls = [CallTool("shell", {"command": "ls"}), CallTool(ASK_USER, {"text": "Which?"})]
+    async with ChaosServer(calls, [Say("so be it")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "look")
+    assert ended.code == 0
 
 
 async def test_on_a_terminal_an_approval_is_asked_in_place(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from holdfast.interfaces.journal import JournalError
 if TYPE_CHECKING:
     from holdfast.client import Client
 
-OK, FAILED, STOPPED = 0, 1, 130
+OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
 NO_KEY = "invalid_api_key"
 LOOK_S = 10.0  # how long one who only reads waits for a server before reading without it
 

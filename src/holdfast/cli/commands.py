@@ -185,8 +185,9 @@ def run(
 ) -> None:
     """Run one task and print the answer, or with --json every event as a line.
 
-    Exit codes: 0 completed, 1 failed or refused, 2 wrong usage, 130 stopped. Ctrl-C, SIGTERM and closing the
-    terminal stop the run.
+    Exit codes: 0 completed, 1 failed or refused, 2 wrong usage, 3 completed without an action that nobody
+    could approve (standard error says which, and how to allow it), 130 stopped. Ctrl-C, SIGTERM and closing
+    the terminal stop the run.
     """
     wanted = starting.RunCommand(
         words=words or [],
@@ -372,7 +373,8 @@ def runs_retry(
 ) -> None:
     """Run the same input again and print the answer.
 
-    Exit codes: 0 completed, 1 failed or refused, 130 stopped.
+    Exit codes: 0 completed, 1 failed or refused, 3 completed without an action that nobody could approve,
+    130 stopped.
     """
     from holdfast.cli.runs import retry_run
 
@@ -481,7 +483,10 @@ def approvals_answer(
     ],
     answer: Annotated[
         str,
-        typer.Argument(metavar="ANSWER", help="once, session, always or deny; for a question, the answer."),
+        typer.Argument(
+            metavar="ANSWER",
+            help="once, session, always or deny (or 'session similar'); for a question, the answer.",
+        ),
     ],
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why you deny it; the model is told.")] = "",
     data_dir: DataDir = None,

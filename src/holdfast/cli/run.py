@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
-from holdfast.cli.attach import FAILED, OK, STOPPED, Attached, with_server
+from holdfast.cli.attach import FAILED, OK, STOPPED, UNAPPROVED, Attached, with_server
 from holdfast.cli.ids import resolve_session
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
@@ -125,7 +125,8 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
                     await asks.hear(one.event)
                     if isinstance(one.event, e.RunEnded):
                         await output.end(one.event)
-                        return EXIT_CODES.get(one.event.outcome, FAILED)
+                        code = EXIT_CODES.get(one.event.outcome, FAILED)
+                        return UNAPPROVED if code == OK and asks.refused else code
     finally:
         ticking.cancel()
         await asks.close()

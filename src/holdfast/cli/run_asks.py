@@ -4,12 +4,16 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast import events as e
 from holdfast.cli.asks import Unclear, read_answer, send_answer, shown_ask
 from holdfast.cli.run_output import Output
+from holdfast.cli.terminal.phrases import tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
 from holdfast.cli.terminal.style import Style
 from holdfast.client.errors import ClientError, Refused
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.safe_text import exact, safe_line
 
 if TYPE_CHECKING:
@@ -18,6 +22,10 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 NOBODY = "no_approver: this run is unattended, nobody is there to ask"
+HOW_TO_ALLOW = (
+    "  To allow it, run this in a terminal, add a rule under [[approvals.rules]] in holdfast.toml{rule},\n"
+    "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
+)
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 
 
@@ -33,6 +41,8 @@ class RunAsks:
         self._again_s = again_s
         self._client = client
         self._output = output
+        self.refused = 0  # actions that were not done, because nobody could approve them
+        self._calls: dict[str, e.ToolAsked] = {}
         self._open: dict[str, AskEvent] = {}
         self._asking: asyncio.Task[None] | None = None
         self._about = ""
@@ -47,6 +57,10 @@ class RunAsks:
             self._next()
         elif key := settled_id(event):
             await self._settled(key)
+        elif isinstance(event, e.ToolAsked):
+            self._calls[event.tool_call_id] = event
+        elif isinstance(event, e.ToolEnded) and event.ending == "no_approver":
+            await self._refused_by_policy(event)
 
     async def close(self) -> None:
         """Stop asking."""
@@ -100,17 +114,41 @@ class RunAsks:
             if error.code != "run_not_found":
                 raise
 
+    async def _refused_by_policy(self, ended: e.ToolEnded) -> None:
+        """Say what the mode "unattended" refused; a question that nobody hears is no action."""
+        asked = self._calls.get(ended.tool_call_id)
+        if asked is None or asked.name == ASK_USER:
+            return
+        self.refused += 1
+        await self._output.say(
+            f"holdfast: denied, because nobody is here to approve it: {tool_words(asked)}\n"
+            f"{HOW_TO_ALLOW.format(rule='')}"
+        )
+
     async def _refuse(self, asked: AskEvent) -> None:
         """Deny it, because silence is never consent, and say how to allow it."""
         if isinstance(asked, e.ApprovalAsked):
+            self.refused += 1
+            why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
             await self._output.say(
                 f"holdfast: denied, because nobody is here to approve it: {exact(asked.action.summary)}\n"
-                "  Run it in a terminal, or allow it with a rule under [approvals] in holdfast.toml.\n"
+                f"{why}{HOW_TO_ALLOW.format(rule=_rule_for(asked))}"
             )
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:
             await self._output.say(f"holdfast: nobody is here to answer: {exact(asked.text)}\n")
             await self._client.answer(asked.run_id, asked.question_id, answer=f"({NOBODY})")
+
+
+def _rule_for(asked: e.ApprovalAsked) -> str:
+    """A rule for exactly this command, as it is written in the configuration."""
+    rules = [
+        offer.rule for offer in asked.offers if offer.rule.tool == "shell" and len(offer.rule.paths) == 1
+    ]
+    if not rules:
+        return ""
+    argv = msgspec.json.encode(rules[0].argv).decode()
+    return f'\n  (allow = "shell", argv = {exact(argv)}, exact = true)'
 
 
 def _prompt_session() -> "PromptSession[str]":
