@@ -1,59 +1,99 @@
-/** Builds the page into the folder that is named: one script, one style sheet, and a few lines that run before both;
- * all have a hash in their name.
+/** Builds the page into the folder that is named: a script, a style sheet and a few lines that run before both are the
+ * first load; chunks are fetched when they are needed. All have a hash in their name.
  */
 
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
-import { type BuildOptions, build } from "esbuild";
+import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 
 const HERE = import.meta.dirname;
 const ZIPPED = /\.(js|css|html|svg)$/;
+// style sheets that are fetched with the chunk that needs them
+const LATER_STYLES = ["panels"] as const;
+// scripts that share nothing with the page, so that each is one file
+const APART = ["src/markdown/highlight.ts"];
 
-async function bundle(out: string): Promise<readonly string[]> {
-  const common: BuildOptions = {
-    absWorkingDir: HERE,
-    outdir: join(out, "assets"),
-    entryNames: "[name]-[hash]",
-    bundle: true,
-    minify: true,
-    format: "esm",
-    target: ["es2023", "chrome120", "firefox121", "safari17"],
-    legalComments: "none",
-    metafile: true,
-    logLevel: "warning",
+const OUT = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
+
+const COMMON: BuildOptions = {
+  absWorkingDir: HERE,
+  outdir: join(OUT, "assets"),
+  entryNames: "[name]-[hash]",
+  chunkNames: "[name]-[hash]",
+  assetNames: "[name]-[hash]",
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: ["es2023", "chrome120", "firefox121", "safari17"],
+  legalComments: "none",
+  logLevel: "warning",
+};
+
+// Children of `h` need no name, and so fewer bytes than those of `jsx`.
+const JSX_OPTIONS = {
+  jsx: "react",
+  jsxFactory: "h",
+  jsxFragmentFactory: "Fragment",
+  target: "es2023",
+} as const;
+
+type Outputs = Metafile["outputs"];
+
+async function bundle(entryPoints: readonly string[], more: BuildOptions = {}): Promise<Outputs> {
+  const { metafile } = await build({ ...COMMON, entryPoints: [...entryPoints], ...more, metafile: true });
+  return metafile.outputs;
+}
+
+/** The address of what was made of a file of the source. */
+function addressOf(outputs: Outputs, entry: string): string {
+  const path = Object.keys(outputs).find((name) => outputs[name]?.entryPoint === entry);
+  if (path === undefined) throw new Error(`nothing was made of ${entry}`);
+  return `/assets/${basename(path)}`;
+}
+
+/** Dynamic imports of files that are bundled by themselves, since they share nothing with the page. */
+function apart(addresses: ReadonlyMap<string, string>): Plugin {
+  return {
+    name: "apart",
+    setup(asked) {
+      asked.onResolve({ filter: /./ }, ({ kind, path }) => {
+        const address = kind === "dynamic-import" ? addresses.get(basename(path)) : undefined;
+        return address === undefined ? null : { path: address, external: true };
+      });
+    },
   };
-  // Children of `h` need no name, and so fewer bytes than those of `jsx`.
-  const compilerOptions = {
-    jsx: "react",
-    jsxFactory: "h",
-    jsxFragmentFactory: "Fragment",
-    target: "es2023",
-  } as const;
-  const made = await Promise.all([
-    build({ ...common, entryPoints: ["src/first.ts"] }),
-    build({
-      ...common,
-      entryPoints: ["src/main.tsx"],
-      inject: ["src/jsx.ts"],
-      tsconfigRaw: { compilerOptions: { ...compilerOptions, verbatimModuleSyntax: true } },
-    }),
-  ]);
-  return made.flatMap(({ metafile }) => Object.keys(metafile?.outputs ?? {})).map((path) => basename(path));
+}
+
+/** The page's script, and the chunks that it can't begin without. */
+async function bundleMain(): Promise<{ readonly main: string; readonly chunks: readonly string[] }> {
+  const styles = await bundle(LATER_STYLES.map((name) => `src/styles/${name}.css`));
+  const addresses = LATER_STYLES.map((name) => [name, addressOf(styles, `src/styles/${name}.css`)]);
+  const scripts = await bundle(APART);
+  const outputs = await bundle(["src/main.tsx"], {
+    splitting: true,
+    plugins: [apart(new Map(APART.map((path) => [basename(path), addressOf(scripts, path)])))],
+    define: { STYLES: JSON.stringify(Object.fromEntries(addresses)) },
+    inject: ["src/jsx.ts"],
+    tsconfigRaw: { compilerOptions: { ...JSX_OPTIONS, verbatimModuleSyntax: true } },
+  });
+  const main = addressOf(outputs, "src/main.tsx");
+  const { imports } = Object.entries(outputs).find(([path]) => path.endsWith(basename(main)))?.[1] ?? {};
+  const atOnce = imports?.filter(({ kind, external }) => kind === "import-statement" && !external) ?? [];
+  return { main, chunks: atOnce.map(({ path }) => `/assets/${basename(path)}`) };
 }
 
 /** The page's own file with the hashed names in place of the plain ones. */
-function writeIndex(out: string, made: readonly string[]): void {
+function writeIndex(names: Readonly<Record<string, string>>, chunks: readonly string[]): void {
   let text = readFileSync(join(HERE, "index.html"), "utf8");
-  for (const plain of ["first.js", "main.css", "main.js"]) {
-    const [stem, kind] = plain.split(".");
-    const name = made.find((file) => file.startsWith(`${stem}-`) && file.endsWith(`.${kind}`));
-    if (name === undefined || !text.includes(`"/${plain}"`)) {
-      throw new Error(`index.html or the bundle has no ${plain}`);
-    }
-    text = text.replace(`"/${plain}"`, `"/assets/${name}"`);
+  for (const [plain, address] of Object.entries(names)) {
+    if (!text.includes(`"/${plain}"`)) throw new Error(`index.html has no ${plain}`);
+    text = text.replace(`"/${plain}"`, `"${address}"`);
   }
-  writeFileSync(join(out, "index.html"), text.replace(/<!--.*?-->/gs, "").replace(/\n\s*/g, "\n"));
+  // the browser fetches the chunks beside the script, not after it
+  const preloads = chunks.map((address) => `<link rel="modulepreload" href="${address}">\n`).join("");
+  text = text.replace("</head>", `${preloads}</head>`);
+  writeFileSync(join(OUT, "index.html"), text.replace(/<!--.*?-->/gs, "").replace(/\n\s*/g, "\n"));
 }
 
 /** Compressed; where zlib cuts its blocks depends on its memory, and more of it is not always better. */
@@ -78,9 +118,20 @@ function zipAll(folder: string): number {
   return bytes;
 }
 
-const out = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
-rmSync(out, { recursive: true, force: true });
-mkdirSync(out, { recursive: true });
-writeIndex(out, await bundle(out));
-writeFileSync(join(out, "icon.svg"), readFileSync(join(HERE, "icon.svg")));
-process.stdout.write(`the page: ${zipAll(out)} bytes zipped\n`);
+rmSync(OUT, { recursive: true, force: true });
+mkdirSync(OUT, { recursive: true });
+const [first, sheet, { main, chunks }] = await Promise.all([
+  bundle(["src/first.ts"]),
+  bundle(["src/styles/page.css"], { entryNames: "main-[hash]" }),
+  bundleMain(),
+]);
+writeIndex(
+  {
+    "first.js": addressOf(first, "src/first.ts"),
+    "main.css": addressOf(sheet, "src/styles/page.css"),
+    "main.js": main,
+  },
+  chunks,
+);
+writeFileSync(join(OUT, "icon.svg"), readFileSync(join(HERE, "icon.svg")));
+process.stdout.write(`the page: ${zipAll(OUT)} bytes zipped\n`);

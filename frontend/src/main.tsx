@@ -1,5 +1,4 @@
 /** Where the page begins. */
-import "./styles/page.css";
 import { render } from "preact";
 import { followAddress } from "./frame/address.ts";
 import { App } from "./frame/app.tsx";

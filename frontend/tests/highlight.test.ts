@@ -2,13 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Highlighter, type Shade } from "../src/markdown/highlight.ts";
+import { highlighterOf, type Shade } from "../src/markdown/highlight.ts";
 import { languageOf } from "../src/markdown/languages.ts";
 
 function shades(info: string, code: string): [Shade, string][] {
-  const { language } = languageOf(info);
-  assert.ok(language !== null);
-  const highlighter = new Highlighter(language);
+  const highlighter = highlighterOf(languageOf(info).language);
+  assert.ok(highlighter !== null);
   return code.split("\n").flatMap((line) => {
     const tokens = highlighter.line(line);
     assert.equal(tokens.map((token) => token.text).join(""), line);
@@ -134,5 +133,5 @@ test("names of languages: as models write them, and as nobody should", () => {
   assert.equal(languageOf("{.rust}").title, "Rust");
   assert.equal(languageOf("Weird").title, "Weird");
   for (const odd of ["", "constructor", "__proto__", "toString"])
-    assert.equal(languageOf(odd).language, null);
+    assert.equal(highlighterOf(languageOf(odd).language), null);
 });

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from playwright.async_api import expect
@@ -290,3 +291,36 @@ async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(vis
             "do it: Needs your answer.",
             "do it: Finished.",
         ]
+
+
+async def test_panels_and_colours_are_fetched_when_they_are_first_needed(visit: Visit) -> None:
+    async with visit.chatting([Say("```python\nreturn 1\n```")]) as server:
+        context = await visit.context()
+        chat = await visit("about:blank", context)
+        asked = requests_of(chat.page)
+        await chat.page.goto(server.url)
+        await expect(chat.box).to_be_focused()
+        fetched = {url for url in asked if "/assets/" in url}
+        await chat.say("Show me code.")
+        await expect(chat.page.locator(".sh-keyword")).to_have_text("return")
+        assert {Path(url).name.partition("-")[0] for url in set(asked) - fetched if "/assets/" in url} == {
+            "highlight"
+        }
+        await chat.button("Settings").click()
+        await expect(chat.page.get_by_role("dialog", name="Settings")).to_be_visible()
+        assert any("/assets/panels-" in url for url in asked)
+        assert not any("/assets/panels-" in url for url in fetched)
+
+
+async def test_a_panel_that_cannot_be_fetched_says_what_to_do_and_is_asked_for_again(visit: Visit) -> None:
+    async with visit.chatting() as server:
+        chat = await visit(server.url)
+        await chat.page.route("**/assets/panels-*.css", lambda route: route.abort("connectionrefused"))
+        await chat.button("Settings").click()
+        trouble = chat.page.get_by_role("dialog", name="Couldn't load this part of the page")
+        await expect(trouble).to_contain_text("reload the page")
+        await trouble.get_by_role("button", name="Close").click()
+        await expect(trouble).to_be_hidden()
+        await chat.page.unroute_all()
+        await chat.button("Settings").click()
+        await expect(chat.page.get_by_role("dialog", name="Settings")).to_be_visible()

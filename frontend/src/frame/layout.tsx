@@ -6,15 +6,16 @@ import { hideList, listShown } from "./commands.ts";
 import { Modal } from "./dialog.tsx";
 import { FindHint } from "./find_hint.tsx";
 import { Header } from "./header.tsx";
-import { KeyboardHelp } from "./keyboard_help.tsx";
-import { SettingsDialog } from "./settings.tsx";
+import { Panel } from "./panel.tsx";
 import { Sidebar } from "./sidebar.tsx";
-import { TimelinePanel } from "./timeline_panel.tsx";
 import { Toasts } from "./toasts.tsx";
-import { dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
+import { closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
+
+const DIALOGS = { settings: "SettingsDialog", help: "KeyboardHelp" } as const;
 
 export function Layout(): JSX.Element {
   const withTimeline = timelineOpen.value && session.value !== null;
+  const opened = dialog.value;
   return (
     <div class="layout">
       <button type="button" class="skip" onClick={focusComposer}>
@@ -26,12 +27,17 @@ export function Layout(): JSX.Element {
         <FindHint />
         <Talk />
       </main>
-      {withTimeline ? <TimelinePanel /> : null}
+      {withTimeline ? <Panel name="TimelinePanel" onClose={closeTimeline} /> : null}
       {drawerOpen.value ? null : <Toasts />}
-      {dialog.value === "settings" ? <SettingsDialog /> : null}
-      {dialog.value === "help" ? <KeyboardHelp /> : null}
+      {opened === null ? null : (
+        <Panel key={opened} name={DIALOGS[opened]} onClose={() => closeDialog(opened)} />
+      )}
     </div>
   );
+}
+
+function closeTimeline(): void {
+  timelineOpen.value = false;
 }
 
 /** The list on a narrow screen: over the page, with the toasts, since an undo must be reachable. */

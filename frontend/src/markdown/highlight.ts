@@ -1,6 +1,6 @@
 /** Colours for code: each line is looked at once, with what the lines before it left open. */
 
-import type { Language } from "./languages.ts";
+import { type Grammar, grammarOf } from "./grammars.ts";
 
 export type Shade =
   | ""
@@ -24,26 +24,32 @@ const OPTION = /--?[A-Za-z][\w-]*/y;
 const VARIABLE = /\$(?:\w+|\{[^}]{0,200}\}|[?#@*!$])/y;
 const PLAIN_RUN = /[^\p{L}\p{N}_$@"'`#/<>*\-=&;:.{}[\]()!]+|./uy;
 
+/** A highlighter for the language of this name; null if nothing is known about it. */
+export function highlighterOf(language: string): Highlighter | null {
+  const grammar = grammarOf(language);
+  return grammar === null ? null : new Highlighter(grammar);
+}
+
 /** Lines of one piece of code, in their order. */
 export class Highlighter {
-  readonly #language: Language;
+  readonly #grammar: Grammar;
   #open = ""; // what ends the comment or string that an earlier line began
   #shade: Shade = "";
 
-  constructor(language: Language) {
-    this.#language = language;
+  constructor(grammar: Grammar) {
+    this.#grammar = grammar;
   }
 
   /** The same state, for a line that is not complete yet. */
   fork(): Highlighter {
-    const fork = new Highlighter(this.#language);
+    const fork = new Highlighter(this.#grammar);
     fork.#open = this.#open;
     fork.#shade = this.#shade;
     return fork;
   }
 
   line(text: string): Token[] {
-    if (this.#language.special === "diff") return [{ shade: diffShade(text), text }];
+    if (this.#grammar.special === "diff") return [{ shade: diffShade(text), text }];
     if (text.length > LINE_CHARS_MAX) return [{ shade: "", text }];
     const tokens: Token[] = [];
     let at = 0;
@@ -73,7 +79,7 @@ export class Highlighter {
   }
 
   #comment(text: string, at: number): Token | null {
-    const { lineComments, blockComment, special } = this.#language;
+    const { lineComments, blockComment, special } = this.#grammar;
     for (const sign of lineComments) {
       const inWord = special !== "" && at > 0 && !/[\s;(]/.test(text[at - 1] ?? "");
       if (text.startsWith(sign, at) && !inWord) return { shade: "comment", text: text.slice(at) };
@@ -83,7 +89,7 @@ export class Highlighter {
   }
 
   #string(text: string, at: number): Token | null {
-    const { longQuotes, quotes, special } = this.#language;
+    const { longQuotes, quotes, special } = this.#grammar;
     for (const sign of longQuotes)
       if (text.startsWith(sign, at)) return this.#begin(text, at, { sign, end: sign, shade: "string" });
     const sign = text[at] ?? "";
@@ -104,7 +110,7 @@ export class Highlighter {
   }
 
   #special(text: string, at: number): Token | null {
-    const { special } = this.#language;
+    const { special } = this.#grammar;
     if (special === "shell") {
       const variable = matched(VARIABLE, text, at);
       if (variable !== "") return { shade: "name", text: variable };
@@ -140,7 +146,7 @@ export class Highlighter {
   }
 
   #word(text: string, at: number): Token {
-    const { keywords, constants, folded, special } = this.#language;
+    const { keywords, constants, folded, special } = this.#grammar;
     const word = matched(WORD, text, at);
     if (word === "") {
       const number = matched(NUMBER, text, at);

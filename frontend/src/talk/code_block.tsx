@@ -1,9 +1,10 @@
 /** Code with its language, its colours and a button to copy it; while it grows, only its last lines are shaded again. */
 import type { JSX } from "preact";
-import { useRef } from "preact/hooks";
-import { Highlighter, type Token } from "../markdown/highlight.ts";
-import { type Language, languageOf } from "../markdown/languages.ts";
+import { useEffect, useRef } from "preact/hooks";
+import type { Highlighter, Token } from "../markdown/highlight.ts";
+import { languageOf } from "../markdown/languages.ts";
 import type { Code } from "../markdown/nodes.ts";
+import { fetchShading, shading } from "../markdown/shading.ts";
 import { CopyButton } from "./copy_button.tsx";
 import { memo } from "./memo.tsx";
 
@@ -21,8 +22,8 @@ class Shaded {
   #text = "";
   #taken = 0;
 
-  constructor(language: Language | null) {
-    this.#highlighter = language === null ? null : new Highlighter(language);
+  constructor(highlighter: Highlighter | null) {
+    this.#highlighter = highlighter;
   }
 
   follows(text: string): boolean {
@@ -86,14 +87,21 @@ export function CodeBlock({ code }: { readonly code: Code }): JSX.Element {
 
 interface ShadedTextProps {
   readonly text: string;
-  readonly language: Language | null;
+  /** The name of a language; "" and one that nobody knows have no colours. */
+  readonly language: string;
   readonly label: string;
 }
 
 /** Text in a fixed-width box that scrolls by itself. */
 export function ShadedText({ text, language, label }: ShadedTextProps): JSX.Element {
   const kept = useRef<Shaded | null>(null);
-  if (kept.current === null || !kept.current.follows(text)) kept.current = new Shaded(language);
+  const colours = shading.value;
+  const shadedBy = useRef(colours);
+  useEffect(fetchShading, []);
+  if (kept.current === null || shadedBy.current !== colours || !kept.current.follows(text)) {
+    kept.current = new Shaded(colours?.highlighterOf(language) ?? null);
+    shadedBy.current = colours;
+  }
   const open = kept.current.grow(text);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard

@@ -1,0 +1,4 @@
+/** What opens over or beside the chat: one chunk, which is no part of the first load. */
+export { KeyboardHelp } from "./keyboard_help.tsx";
+export { SettingsDialog } from "./settings.tsx";
+export { TimelinePanel } from "./timeline_panel.tsx";
