@@ -94,6 +94,7 @@ const NAMES: Readonly<Record<string, readonly [string, string]>> = {
   alt: ["Alt", "⌥"],
   shift: ["Shift", "⇧"],
   enter: ["Enter", "↩"],
+  escape: ["Esc", "Esc"],
   arrowup: ["↑", "↑"],
   arrowdown: ["↓", "↓"],
 };

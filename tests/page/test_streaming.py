@@ -57,6 +57,68 @@ async def test_stop_ends_the_answer_and_says_so(visit: Visit) -> None:
         await expect(chat.button("Send")).to_be_visible()
 
 
+async def test_stop_is_there_while_something_is_written_and_leaves_the_words_alone(visit: Visit) -> None:
+    async with visit.chatting([Say("endless"), Hang()]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("endless")
+        await chat.box.fill("and another thing")
+        await expect(chat.button("Send")).to_be_enabled()
+        await chat.button("Stop").click()
+        await chat.sees("Stopped")
+        await expect(chat.box).to_have_value("and another thing")
+
+
+async def test_escape_stops_the_run_if_it_is_pressed_twice(visit: Visit) -> None:
+    async with visit.chatting([Say("endless"), Hang()]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("endless")
+        await chat.box.fill("words")
+        await chat.page.keyboard.press("Escape")
+        await chat.sees("Press Esc again to stop")
+        await expect(chat.button("Stop")).to_be_enabled()
+        await chat.page.keyboard.press("Escape")
+        await chat.sees("Stopped")
+        await expect(chat.page.get_by_text("Press Esc again to stop")).to_have_count(0)
+        await expect(chat.box).to_have_value("words")
+
+
+async def test_an_escape_that_closes_something_stops_nothing(visit: Visit) -> None:
+    """A dialog, a menu, the timeline and the search take the key for themselves, one after the other."""
+    async with visit.chatting([Say("endless"), Hang()]) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("endless")
+        hint = chat.page.get_by_text("Press Esc again to stop")
+        await chat.button("Settings").click()
+        await expect(chat.page.get_by_role("dialog", name="Settings")).to_be_visible()
+        await chat.page.keyboard.press("Escape")
+        await expect(chat.page.get_by_role("dialog")).to_have_count(0)
+        await expect(hint).to_have_count(0)
+        await chat.page.get_by_role("button", name="Options for go").click()
+        await chat.page.keyboard.press("Escape")
+        await expect(chat.page.get_by_role("menu")).to_have_count(0)
+        await chat.button("Timeline").click()
+        await chat.page.get_by_role("combobox", name="What the timeline shows").focus()
+        await chat.page.keyboard.press("Escape")
+        await expect(chat.page.get_by_role("complementary", name="Timeline")).to_have_count(0)
+        await chat.page.get_by_role("searchbox", name="Search chats").focus()
+        await chat.page.keyboard.press("Escape")
+        await chat.page.get_by_role("link", name="go").focus()
+        await chat.page.keyboard.press("F2")
+        await chat.page.get_by_role("textbox", name="Chat title").press("Escape")
+        await expect(hint).to_have_count(0)
+        await expect(chat.button("Stop")).to_be_enabled()
+        # a key that is held down is pressed once
+        await chat.box.focus()
+        for _ in range(3):
+            await chat.page.keyboard.down("Escape")
+        await expect(hint).to_be_visible()
+        await expect(chat.button("Stop")).to_be_enabled()
+        await chat.page.keyboard.up("Escape")
+
+
 async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
     """P2: the text is kept in the browser until the server has it, and is no draft any more."""
     draft = "**/draft"

@@ -1,6 +1,6 @@
 /** What the keyboard, the buttons and the list do alike. */
 
-import { type Command, commandOf, isBrowserFind } from "../keys.ts";
+import { type Command, commandOf, isBrowserFind, isComposing } from "../keys.ts";
 import {
   changeSettings,
   create,
@@ -12,6 +12,7 @@ import {
   sessions,
   settings,
   stop,
+  stopAsked,
 } from "../state.ts";
 import { ROWS_KEPT } from "../talk/chapters.ts";
 import {
@@ -103,6 +104,7 @@ const ACTS: Readonly<Record<Command, () => void>> = {
 export function followKeys(): void {
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented) return;
+    if (event.key === "Escape") return onEscape(event);
     // the browser keeps its key, and the page only says what that does not find
     if (isBrowserFind(event, isMac) && isPartlyHere()) findHint.value = session.value?.id ?? "";
     const command = commandOf(event, {
@@ -117,6 +119,30 @@ export function followKeys(): void {
     ACTS[command]();
   });
 }
+
+const ASKED_MS = 3000;
+let forgetting: ReturnType<typeof setTimeout> | undefined;
+
+/**
+ * Stops the run if it is pressed twice: people press Escape to get out of something else, too. What takes the key for
+ * itself, such as a menu, prevents its default; a dialog or a popover is closed by the browser.
+ */
+function onEscape(event: KeyboardEvent): void {
+  const run = session.value?.currentRun.value;
+  if (!run || event.repeat || isComposing(event) || document.querySelector(OVER_THE_PAGE) !== null) return;
+  clearTimeout(forgetting);
+  if (stopAsked.value === run.run_id) {
+    stopAsked.value = "";
+    ACTS.stop();
+    return;
+  }
+  stopAsked.value = run.run_id;
+  forgetting = setTimeout(() => {
+    stopAsked.value = "";
+  }, ASKED_MS);
+}
+
+const OVER_THE_PAGE = "dialog[open], :popover-open";
 
 /** Whether the open chat is longer than what is in the page. */
 function isPartlyHere(): boolean {

@@ -15,7 +15,14 @@ export function KeyboardHelp(): JSX.Element {
     <Dialog title="Keyboard shortcuts" onClose={close}>
       <dl class="shortcuts">
         {SHORTCUTS.map(({ command, words, keys }) => (
-          <Line key={command} words={words} keys={keys.filter((one) => bareKeys || !isBare(one))} />
+          <Line
+            key={command}
+            words={words}
+            keys={[
+              ...keys.filter((one) => bareKeys || !isBare(one)),
+              ...(command === "stop" ? ["escape+escape"] : []),
+            ]}
+          />
         ))}
       </dl>
       <h3 class="section-name">In the message field</h3>
@@ -45,8 +52,8 @@ function Line({ words, keys }: { words: string; keys: readonly string[] }): JSX.
         {keys.map((combination, nth) => (
           <span key={combination}>
             {nth > 0 ? <span class="muted"> or </span> : null}
-            {caps(combination, isMac).map((cap) => (
-              <kbd key={cap}>{cap}</kbd>
+            {caps(combination, isMac).map((cap, at) => (
+              <kbd key={at}>{cap}</kbd>
             ))}
           </span>
         ))}

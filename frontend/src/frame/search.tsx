@@ -44,6 +44,7 @@ export function SearchBox(): JSX.Element {
         onKeyDown={(event) => {
           if (isComposing(event)) return;
           if (event.key === "Escape") {
+            event.preventDefault();
             clear();
             field.current?.blur();
           }

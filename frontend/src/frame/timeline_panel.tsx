@@ -22,6 +22,12 @@ function close(): void {
   document.getElementById(TIMELINE_SWITCH)?.focus();
 }
 
+function onKeyDown(event: KeyboardEvent): void {
+  if (event.key !== "Escape") return;
+  event.preventDefault();
+  close();
+}
+
 export function TimelinePanel(): JSX.Element {
   const runs = [...(session.value?.runs.value.values() ?? [])].filter((run) => run.first_seq > 0);
   const [picked, setPicked] = useState(NEWEST);
@@ -40,7 +46,7 @@ export function TimelinePanel(): JSX.Element {
     if (matchMedia("(max-width: 1180px)").matches) away.current?.focus();
   }, []);
   return (
-    <aside class="panel" aria-label="Timeline" onKeyDown={(event) => event.key === "Escape" && close()}>
+    <aside class="panel" aria-label="Timeline" onKeyDown={onKeyDown}>
       <header class="panel-head">
         <h2>Timeline</h2>
         <select

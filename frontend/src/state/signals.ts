@@ -34,6 +34,9 @@ export const linkTrouble = signal("");
 /** The live line of the open session's run; null when there is nothing to wait for. */
 export const live = signal<LiveLine | null>(null);
 
+/** The run that Escape was pressed for once: pressed again, it stops. Empty if there is none. */
+export const stopAsked = signal("");
+
 /** The newest seq that is saved and shown here: the "saved · 1843" tick. */
 export const saved = signal(0);
 

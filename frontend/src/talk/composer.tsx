@@ -1,8 +1,19 @@
-/** Where a person writes: text, files, and one round button that sends or stops. */
+/** Where a person writes: text, files, and the round buttons that send and stop. */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
-import { homeDraft, type SendMode, saveDraft, send, session, settings, statusOf, stop } from "../state.ts";
+import {
+  homeDraft,
+  type RunView,
+  type SendMode,
+  saveDraft,
+  send,
+  session,
+  settings,
+  statusOf,
+  stop,
+  stopAsked,
+} from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
 import { attach, attached, leftOut, takeParts } from "./attachments.ts";
@@ -80,7 +91,8 @@ export function Composer(): JSX.Element {
         <Chips />
         <span class="spread" />
         {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
-        <RoundButton isEmpty={isEmpty} isReady={isReady} acting={acting} />
+        {run === null ? null : <StopButton run={run} acting={acting} />}
+        {run === null || !isEmpty ? <SendButton isEmpty={isEmpty} isReady={isReady} /> : null}
       </div>
       <Problem words={leftOut.value || acting.trouble} />
     </form>
@@ -146,33 +158,39 @@ function Modes({ mode, onMode }: ModesProps): JSX.Element {
   );
 }
 
-interface RoundProps {
+interface SendProps {
   readonly isEmpty: boolean;
   readonly isReady: boolean;
-  readonly acting: Acting;
 }
 
-function RoundButton({ isEmpty, isReady, acting }: RoundProps): JSX.Element {
-  const run = session.value?.currentRun.value ?? null;
-  if (run === null || !isEmpty) {
-    const name = isReady ? "Send" : "Upload all files to send";
-    return (
-      <button type="submit" class="round" aria-label={name} title={name} disabled={isEmpty || !isReady}>
-        <Icon name="send" />
-      </button>
-    );
-  }
-  const stopping = statusOf(run) === "stopping";
+function SendButton({ isEmpty, isReady }: SendProps): JSX.Element {
+  const name = isReady ? "Send" : "Upload all files to send";
   return (
-    <button
-      type="button"
-      class="round stop"
-      aria-label={stopping ? "Stopping" : "Stop"}
-      title={stopping ? "Stopping" : "Stop"}
-      disabled={stopping || acting.busy}
-      onClick={() => acting.act(stop)}
-    >
-      {stopping ? <span class="spinner" /> : <Icon name="stop" />}
+    <button type="submit" class="round" aria-label={name} title={name} disabled={isEmpty || !isReady}>
+      <Icon name="send" />
     </button>
+  );
+}
+
+/** Stop is there as long as something can be stopped, whatever is written meanwhile. */
+function StopButton({ run, acting }: { readonly run: RunView; readonly acting: Acting }): JSX.Element {
+  const stopping = statusOf(run) === "stopping";
+  const isAsked = stopAsked.value === run.run_id && !stopping;
+  return (
+    <>
+      <span class="stop-hint" role="status">
+        {isAsked ? "Press Esc again to stop" : ""}
+      </span>
+      <button
+        type="button"
+        class="round stop"
+        aria-label={stopping ? "Stopping" : "Stop"}
+        title={stopping ? "Stopping" : "Stop (press Esc twice)"}
+        disabled={stopping || acting.busy}
+        onClick={() => acting.act(stop)}
+      >
+        {stopping ? <span class="spinner" /> : <Icon name="stop" />}
+      </button>
+    </>
   );
 }

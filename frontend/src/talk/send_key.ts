@@ -11,7 +11,10 @@ export function sends(event: KeyboardEvent): boolean {
 
 /** The same for a message that is edited: the key keeps it, Escape does not. */
 export function onEditingKey(event: KeyboardEvent, save: () => Promise<void>, close: () => void): void {
-  if (event.key === "Escape" && !isComposing(event)) close();
+  if (event.key === "Escape" && !isComposing(event)) {
+    event.preventDefault();
+    close();
+  }
   if (!sends(event)) return;
   event.preventDefault();
   void save();
