@@ -10,9 +10,9 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 const HERE = import.meta.dirname;
 const ZIPPED = /\.(js|css|html|svg)$/;
 // style sheets that are fetched with the chunk that needs them
-const LATER_STYLES = ["panels"] as const;
+const LATER_STYLES = ["panels", "maths"] as const;
 // scripts that share nothing with the page, so that each is one file
-const APART = ["src/markdown/highlight.ts"];
+const APART = ["src/markdown/highlight.ts", "src/talk/maths_layout.ts"];
 
 const OUT = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
 
@@ -65,9 +65,23 @@ function apart(addresses: ReadonlyMap<string, string>): Plugin {
   };
 }
 
+/** KaTeX names each font in three formats, of which every browser that the page supports reads the first. */
+const WOFF2_ONLY: Plugin = {
+  name: "woff2-only",
+  setup(asked) {
+    asked.onLoad({ filter: /katex\.min\.css$/ }, ({ path }) => {
+      const text = readFileSync(path, "utf8");
+      return { contents: text.replace(/,url\([^)]+\) format\("(?:woff|truetype)"\)/g, ""), loader: "css" };
+    });
+  },
+};
+
 /** The page's script, and the chunks that it can't begin without. */
 async function bundleMain(): Promise<{ readonly main: string; readonly chunks: readonly string[] }> {
-  const styles = await bundle(LATER_STYLES.map((name) => `src/styles/${name}.css`));
+  const styles = await bundle(
+    LATER_STYLES.map((name) => `src/styles/${name}.css`),
+    { plugins: [WOFF2_ONLY], loader: { ".woff2": "file" } },
+  );
   const addresses = LATER_STYLES.map((name) => [name, addressOf(styles, `src/styles/${name}.css`)]);
   const scripts = await bundle(APART);
   const outputs = await bundle(["src/main.tsx"], {

@@ -26,6 +26,12 @@ function sketchBlock(block: Block): string {
       return "hr";
     case "quote":
       return `quote(${sketch(block.children)})`;
+    case "maths":
+      return `${block.closed ? "maths" : "open-maths"}(${JSON.stringify(block.text)})`;
+    case "note":
+      return `note:${block.label}(${sketch(block.children)})`;
+    case "details":
+      return `details:${block.summary}(${sketch(block.children)})`;
     case "list":
       return `${block.ordered ? `ol${block.start}` : "ul"}${block.loose ? "~" : ""}(${block.children.map((item) => `${item.task ? `[${item.task}]` : ""}${sketch(item.children)}`).join("; ")})`;
   }
@@ -43,6 +49,10 @@ function sketchInline(parts: readonly Inline[]): string {
           return "<br>";
         case "image":
           return `<img ${part.src} ${part.alt}>`;
+        case "maths":
+          return `<m${part.display ? "d" : ""} ${part.text}>`;
+        case "note":
+          return `<note ${part.label}>`;
         case "link":
           return `<a ${part.href}>${sketchInline(part.children)}</a>`;
         default:
@@ -226,9 +236,90 @@ code
 
 ***
 
+$$
+a \\, b
+- c
+$$
+
+A note[^n] and \\(x_1\\).
+
+[^n]: What it says
+    in two lines.
+
+<details>
+<summary>More</summary>
+
+- inside
+
+</details>
+
     indented
 
 after \ud83d\ude80 the end`;
+
+table(
+  "maths",
+  [
+    ["so \\(a+b\\) is", "p(so <m a+b> is)"],
+    ["\\(a\\,b\\) and \\[c \\;d\\]", "p(<m a\\,b> and <md c \\;d>)"],
+    ["the $x$-axis, $n$ and $a_1 + b^{2}$.", "p(the <m x>-axis, <m n> and <m a_1 + b^{2}>.)"],
+    ["in text $$x^2$$ goes", "p(in text <md x^2> goes)"],
+    // prices and variables
+    ["costs $5 and $6", "p(costs $5 and $6)"],
+    ["$5-$6, US$7, A$8 or 9$", "p($5-$6, US$7, A$8 or 9$)"],
+    ["$5 for the first and 6$.", "p($5 for the first and 6$.)"],
+    ["$HOME/$USER and $PATH", "p($HOME/$USER and $PATH)"],
+    ["\\$5 and 6\\$", "p($5 and 6$)"],
+    ["`$a$` and $`b`$", "p(<c>$a$</c> and $<c>b</c>$)"],
+    ["a $ b $ c", "p(a $ b $ c)"],
+    // brackets that are meant as such
+    ["\\[not a link\\](https://a.example)", "p([not a link](<a https://a.example/>https://a.example</a>))"],
+    ["see \\[1\\] and \\[x = 1\\]", "p(see [1] and <md x = 1>)"],
+    ["\\(open", "p((open)"],
+    ["cut \\(c\\,d *a*", "p(cut \\(c\\,d *a*)"],
+    ["*a \\(b*c\\) d*", "p(<em>a <m b*c> d</em>)"],
+    // blocks
+    ["$$\na = b\n- c\n= d\n$$", 'maths("$$\\na = b\\n- c\\n= d\\n$$")'],
+    ["\\[\nx \\\\[2pt]\ny\n\\]\nafter", 'maths("\\\\[\\nx \\\\\\\\[2pt]\\ny\\n\\\\]") p(after)'],
+    ["It is:\n$$x$$\nso", 'p(It is:) maths("$$x$$") p(so)'],
+    ["$$x$$ and more", "p(<md x> and more)"],
+    ["- item\n  $$\n  x\n  $$\n- next", 'ul(p(item) maths("$$\\nx\\n$$"); p(next))'],
+    // nothing is lost if nothing closes it
+    ["$$\nx\n\n*after*", "p($$<br>x) p(<em>after</em>)"],
+    ["$$", "p($$)"],
+    ["```\n$$\nx\n$$\n```", 'code("$$\\nx\\n$$")'],
+  ],
+  (text) => sketch(parseBlocks(text)),
+);
+
+table(
+  "footnotes and parts that fold",
+  [
+    ["a[^1] b\n\n[^1]: one *x*\n[^2]: two", "p(a<note 1> b) note:1(p(one <em>x</em>)) note:2(p(two))"],
+    ["[^a]: one\n    more\n\n    - list\n\nout", "note:a(p(one<br>more) ul(p(list))) p(out)"],
+    ["[^1](https://a.example)", "p(<a https://a.example/>^1</a>)"],
+    [
+      "<details>\n<summary>More *x*</summary>\n\n- a\n</details>\n\nafter",
+      "details:More *x*(ul(p(a))) p(after)",
+    ],
+    ["<details><summary>S</summary>\ntext\n</details>", "details:S(p(text))"],
+    ["<details open>\n<details>\nin\n</details>\nout\n</details>", "details:(details:(p(in)) p(out))"],
+    ["<details>\n```\n</details>\n```\n</details>", 'details:(code("</details>"))'],
+    ["</details>", "p(</details>)"],
+    ["<details onclick=x>", "p(<details onclick=x>)"],
+  ],
+  (text) => sketch(parseBlocks(text)),
+);
+
+test("maths that is under way is its source, and no dollar closes before the next sign is known", () => {
+  assert.equal(sketchInline(parseGrowing("so \\(a+b")), "so \\(a+b");
+  assert.equal(sketchInline(parseGrowing("so \\(a*b*c\\,d")), "so \\(a*b*c\\,d");
+  assert.equal(sketchInline(parseGrowing("so $a$")), "so $a$");
+  assert.equal(sketchInline(parseGrowing("so $a$ ")), "so <m a> ");
+  const stream = new MarkdownStream();
+  stream.push("$$\nx = ");
+  assert.equal(sketch(stream.snapshot().blocks), 'open-maths("$$\\nx = ")');
+});
 
 describe("a text in pieces", () => {
   test("the settled blocks of every prefix begin the blocks of the whole", () => {
@@ -405,6 +496,21 @@ describe("hostile texts", () => {
     "😀",
     "a@b.co",
     "@",
+    "$",
+    "$a ",
+    "$$ ",
+    "$$\n",
+    "\\(",
+    "\\(a\\)",
+    "\\[x^ ",
+    "\\[\n",
+    "[^",
+    "[^a]",
+    "[^a]: ",
+    "[^a]: b\n",
+    "<details>",
+    "<details>\n",
+    "</details>\n",
   ])
     test(`very much of ${JSON.stringify(unit)} is parsed without ado`, { timeout: 60_000 }, () => {
       const blocks = parseBlocks(repeated(unit));
@@ -415,7 +521,8 @@ describe("hostile texts", () => {
             assert.ok(text.length <= 16_384);
             chars += plainText(parseInline(text)).length + plainText(parseGrowing(text)).length;
           }
-        else if (block.kind === "quote") block.children.forEach(walk);
+        else if (block.kind === "quote" || block.kind === "note" || block.kind === "details")
+          block.children.forEach(walk);
         else if (block.kind === "list") for (const item of block.children) item.children.forEach(walk);
       };
       blocks.forEach(walk);

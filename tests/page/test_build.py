@@ -15,7 +15,7 @@ from holdfast.server.page import BUILT
 ROOT = Path(__file__).parents[2]
 ZIPPED_BYTES_MAX = 80_000
 # Each built style sheet, and the source that it begins with.
-SHEETS = {"main": "page", "panels": "panels"}
+SHEETS = {"main": "page", "panels": "panels", "maths": "maths"}
 
 
 async def build(folder: Path) -> tuple[int, str]:
@@ -65,7 +65,7 @@ def test_the_first_load_names_every_script_that_one_of_its_scripts_imports_at_on
 def imported(sheet: Path) -> Iterator[Path]:
     """The style sheet and all that it imports."""
     yield sheet
-    for name in re.findall(r'@import "([^"]+)"', sheet.read_text()):
+    for name in re.findall(r'@import "(\./[^"]+)"', sheet.read_text()):
         yield from imported(sheet.parent / name)
 
 

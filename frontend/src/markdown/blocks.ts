@@ -3,7 +3,9 @@
 import {
   alignmentsOf,
   cellsOf,
+  closesDetails,
   closesFence,
+  detailsRest,
   type Fence,
   fenceOf,
   headingOf,
@@ -12,12 +14,15 @@ import {
   isRule,
   type ListMarker,
   listMarkerOf,
+  noteOf,
   quoteRest,
+  summaryOf,
   TAB_COLUMNS,
   underlineOf,
   unindent,
 } from "./lines.ts";
-import type { Block, Code, Item, List, Paragraph, Quote, Table } from "./nodes.ts";
+import { mathsBlockEnd, mathsBlockOf } from "./maths.ts";
+import type { Block, Code, Details, Item, List, MathsBlock, Note, Paragraph, Quote, Table } from "./nodes.ts";
 
 const DEPTH_MAX = 24;
 // a paragraph is cut to pieces of this size, so that its inline parts cost the same however long it gets
@@ -26,10 +31,12 @@ const PIECE_CHARS_MIN = 8_192;
 
 type OpenTable = Table & { rows: (readonly string[])[] };
 type OpenCode = Code & { fence: Fence | null; lines: number; blanks: number };
-type Leaf = Paragraph | OpenCode | OpenTable;
+type Leaf = Paragraph | OpenCode | OpenTable | MathsBlock;
 type Frame =
   | { kind: "root"; children: Block[] }
   | { kind: "quote"; children: Block[]; node: Quote }
+  | { kind: "note"; children: Block[]; node: Note }
+  | { kind: "details"; children: Block[]; node: Details }
   | { kind: "item"; children: Block[]; node: Item; width: number }
   | { kind: "list"; children: Item[]; node: List; sign: string; sawBlank: boolean };
 
@@ -96,6 +103,8 @@ export class BlockParser {
     }
     const whole = depth === this.#stack.length;
     if (whole && this.#leaf?.kind === "code" && this.#codeLine(this.#leaf, rest)) return;
+    if (whole && this.#leaf?.kind === "maths" && !isBlank(rest)) return this.#mathsLine(this.#leaf, rest);
+    if (closesDetails(rest) && this.#closeDetails(depth)) return;
     if (isBlank(rest)) this.#blankLine(depth);
     else this.#textLine(rest, depth);
   }
@@ -103,7 +112,7 @@ export class BlockParser {
   /** More of a line whose beginning was long enough to be taken as a line. */
   extend(text: string): void {
     if (this.#leaf?.kind === "paragraph") grow(this.#leaf, text);
-    else if (this.#leaf?.kind === "code") this.#leaf.text += text;
+    else if (this.#leaf?.kind === "code" || this.#leaf?.kind === "maths") this.#leaf.text += text;
     else this.#openParagraph(text);
   }
 
@@ -128,6 +137,21 @@ export class BlockParser {
     return true;
   }
 
+  #mathsLine(leaf: MathsBlock, rest: string): void {
+    const end = mathsBlockEnd(rest, leaf.opener);
+    leaf.text += `\n${end < 0 ? rest : rest.slice(0, end)}`;
+    if (end < 0) return;
+    leaf.closed = true;
+    this.#closeLeaf();
+    if (!isBlank(rest.slice(end))) this.#openParagraph(rest.slice(end).trimStart());
+  }
+
+  #closeDetails(depth: number): boolean {
+    const at = this.#stack.slice(0, depth).findLastIndex((frame) => frame.kind === "details");
+    if (at > 0) this.#closeTo(at);
+    return at > 0;
+  }
+
   #blankLine(depth: number): void {
     this.#closeTo(depth);
     for (const frame of this.#stack) if (frame.kind === "list") frame.sawBlank = true;
@@ -140,11 +164,9 @@ export class BlockParser {
     // the paragraph that this line would interrupt
     const open = () => (opened || this.#leaf?.kind !== "paragraph" ? null : this.#leaf);
     while (!isBlank(rest) && this.#stack.length < DEPTH_MAX && indentOf(rest) < TAB_COLUMNS) {
-      const quoted = quoteRest(rest);
-      if (quoted !== null) {
-        this.#push(depth, { kind: "quote", children: [] as Block[] });
-        rest = quoted;
-      } else {
+      const inner = this.#pushInner(rest, depth);
+      if (inner !== null) rest = inner;
+      else {
         const marker = isRule(rest) ? null : listMarkerOf(rest);
         if (marker === null || (open() !== null && !mayInterrupt(marker, this.#listAt(depth)))) break;
         this.#pushItem(depth, marker);
@@ -154,7 +176,10 @@ export class BlockParser {
       depth = this.#stack.length;
     }
     if (opened && isBlank(rest)) return;
-    this.#leafLine(rest, depth, open());
+    const frame = this.#stack[depth - 1];
+    const summary = frame?.kind === "details" && frame.children.length === 0 ? summaryOf(rest) : null;
+    if (frame?.kind === "details" && summary !== null) frame.node.summary = summary;
+    else this.#leafLine(rest, depth, open());
   }
 
   #leafLine(rest: string, depth: number, interrupted: Paragraph | null): void {
@@ -170,6 +195,8 @@ export class BlockParser {
     if (heading !== null) return this.#add(depth, { kind: "heading", ...heading });
     const fence = fenceOf(rest);
     if (fence !== null) return this.#openCode("", depth, fence);
+    const maths = mathsBlockOf(rest);
+    if (maths !== null) return this.#openMaths(rest.trimStart(), depth, maths);
     if (isRule(rest)) return this.#add(depth, { kind: "rule" });
     if (interrupted !== null) return grow(interrupted, `\n${rest.trimStart()}`);
     if (whole && this.#leaf?.kind === "table") return addRow(this.#leaf, rest);
@@ -206,9 +233,22 @@ export class BlockParser {
     return frame?.kind === "list" ? frame : null;
   }
 
-  #push(depth: number, quote: { kind: "quote"; children: Block[] }): void {
-    this.#add(depth, quote);
-    this.#stack.push({ kind: "quote", children: quote.children, node: quote });
+  /** Opens a quote, a footnote or a part that folds; what is left of the line is inside of it. */
+  #pushInner(line: string, depth: number): string | null {
+    const children: Block[] = [];
+    const quoted = quoteRest(line);
+    const note = noteOf(line);
+    const folded = detailsRest(line);
+    let frame: Frame & { kind: "quote" | "note" | "details" };
+    if (quoted !== null) frame = { kind: "quote", children, node: { kind: "quote", children } };
+    else if (note !== null)
+      frame = { kind: "note", children, node: { kind: "note", label: note.label, children } };
+    else if (folded !== null)
+      frame = { kind: "details", children, node: { kind: "details", summary: "", children } };
+    else return null;
+    this.#add(depth, frame.node);
+    this.#stack.push(frame);
+    return quoted ?? note?.rest ?? folded;
   }
 
   #pushItem(depth: number, marker: ListMarker): void {
@@ -264,6 +304,13 @@ export class BlockParser {
     this.#leaf = code;
   }
 
+  #openMaths(text: string, depth: number, { opener, rest }: { opener: string; rest: string }): void {
+    const closed = mathsBlockEnd(rest, opener) >= 0;
+    const block: MathsBlock = { kind: "maths", opener, text: closed ? text.trimEnd() : text, closed };
+    this.#add(depth, block);
+    this.#leaf = closed ? null : block;
+  }
+
   #openParagraph(text: string): void {
     const paragraph: Paragraph = { kind: "paragraph", settled: [], text: "" };
     grow(paragraph, text);
@@ -277,7 +324,14 @@ export class BlockParser {
   }
 
   #closeLeaf(): void {
-    if (this.#leaf?.kind === "paragraph") this.#leaf.text = this.#leaf.text.trimEnd();
+    const leaf = this.#leaf;
+    if (leaf?.kind === "paragraph") leaf.text = leaf.text.trimEnd();
+    if (leaf?.kind === "maths" && !leaf.closed) {
+      // what nothing closes is no maths
+      const paragraph: Paragraph = { kind: "paragraph", settled: [], text: "" };
+      grow(paragraph, leaf.text);
+      (this.#top.children as Block[])[this.#top.children.length - 1] = paragraph;
+    }
     this.#leaf = null;
   }
 }
@@ -289,8 +343,7 @@ function copied(frame: Frame): Frame {
   }
   const children = frame.children.slice();
   if (frame.kind === "root") return { kind: "root", children };
-  if (frame.kind === "quote") return { ...frame, children, node: { ...frame.node, children } };
-  return { ...frame, children, node: { ...frame.node, children } };
+  return { ...frame, children, node: { ...frame.node, children } } as Frame;
 }
 
 /** The rest of the line inside the frame, or null if the line is not part of it. */
@@ -298,7 +351,11 @@ function insideOf(frame: Frame, line: string): string | null {
   switch (frame.kind) {
     case "root":
     case "list":
+    case "details":
       return line;
+    case "note":
+      if (isBlank(line)) return "";
+      return indentOf(line) >= TAB_COLUMNS ? unindent(line, TAB_COLUMNS) : null;
     case "quote":
       return indentOf(line) < TAB_COLUMNS ? quoteRest(line) : null;
     case "item":

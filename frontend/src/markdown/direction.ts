@@ -20,6 +20,8 @@ function beginningOf(block: Block | Item | undefined): string {
     case "quote":
     case "item":
     case "list":
+    case "note":
+    case "details":
       return beginningOf(block.children[0]);
     default:
       return "";

@@ -2,13 +2,17 @@
 
 import { delimiters, finished, joined, type Piece, type Tail } from "./emphasis.ts";
 import { angledAt, bareAt, hostAt, isMail, targetAt } from "./links.ts";
+import { mathsAt } from "./maths.ts";
 import type { Inline } from "./nodes.ts";
 import { inlineImage, safeHref } from "./safe.ts";
 
-const SPECIAL = /[\\`*_~[\]!<&@\n]|https?:\/\/|www\./gi;
+const SPECIAL = /[\\`*_~[\]!<&@$\n]|https?:\/\/|www\./gi;
 const ESCAPED = /[!-/:-@[-`{-~]/;
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]{2,8}));/y;
 const BREAK_TAG = /<br\s{0,4}\/?>/iy;
+const NOTE = /\[\^([^\]\s]{1,40})\](?!\()/y;
+// what is in formulas and hardly ever in prose
+const TEX = /\\[a-z,;!]|[\^_{}]/i;
 const BREAK_BEGUN = /<br\s{0,4}$/i;
 const NAMED: Readonly<Record<string, string>> = {
   amp: "&",
@@ -66,6 +70,8 @@ export function plainText(parts: readonly Inline[]): string {
     .map((part) => {
       if (part.kind === "text" || part.kind === "code") return part.text;
       if (part.kind === "image") return part.alt;
+      if (part.kind === "maths") return part.source;
+      if (part.kind === "note") return `[^${part.label}]`;
       return part.kind === "break" ? "\n" : plainText(part.children);
     })
     .join("");
@@ -80,6 +86,7 @@ class InlineParser {
   #brackets: Bracket[] = [];
   // the last place of a run of so many backticks, so that a search for one that is not there happens once
   #lastTicks: Map<number, number> | null = null;
+  readonly #lastSigns = new Map<string, number>();
 
   constructor(text: string, tail: Tail) {
     this.#text = text;
@@ -126,8 +133,10 @@ class InlineParser {
       case "_":
       case "~":
         return this.#delimiters(sign);
+      case "$":
+        return this.#maths() ? undefined : this.#literal(runLength(this.#text, this.#at));
       case "[":
-        return this.#open(1, "link");
+        return this.#note() ? undefined : this.#open(1, "link");
       case "!":
         return this.#text[this.#at + 1] === "[" ? this.#open(2, "image") : this.#literal(1);
       case "]":
@@ -150,8 +159,39 @@ class InlineParser {
     this.#at += length;
   }
 
+  #lastOf = (sign: string): number => {
+    const known = this.#lastSigns.get(sign) ?? this.#text.lastIndexOf(sign);
+    this.#lastSigns.set(sign, known);
+    return known;
+  };
+
+  /** Puts maths if it is here and closed; what is still open stays as it is written. */
+  #maths(): boolean {
+    const found = mathsAt(this.#text, this.#at, { tail: this.#tail, lastOf: this.#lastOf });
+    if (found === null) return false;
+    if (found === "open") {
+      this.#isOpen = true;
+      const rest = this.#text.slice(this.#at);
+      const isSource = !/^\$(?!\$)/.test(rest) && (this.#tail === "growing" || TEX.test(rest.slice(2)));
+      if (isSource) this.#literal(rest.length);
+      return isSource;
+    }
+    this.#put(found, this.#at + found.source.length);
+    return true;
+  }
+
+  /** A reference to a footnote. */
+  #note(): boolean {
+    NOTE.lastIndex = this.#at;
+    const found = NOTE.exec(this.#text);
+    if (found === null) return false;
+    this.#put({ kind: "note", label: found[1] ?? "" }, NOTE.lastIndex);
+    return true;
+  }
+
   #escape(): void {
     const next = this.#text[this.#at + 1] ?? "";
+    if ((next === "(" || next === "[") && this.#maths()) return;
     if (next === "\n") {
       this.#at += 1;
       this.#break();

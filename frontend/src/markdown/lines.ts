@@ -115,6 +115,27 @@ export function quoteRest(line: string): string | null {
   return found === null ? null : unindent(line.slice(found[0].length), 1);
 }
 
+/** The label of a footnote and what follows it on its first line. */
+export function noteOf(line: string): { label: string; rest: string } | null {
+  const found = /^ {0,3}\[\^([^\]\s]{1,40})\]:[ \t]*/.exec(line);
+  return found === null ? null : { label: found[1] ?? "", rest: line.slice(found[0].length) };
+}
+
+/** What follows the tag that opens a part which people can fold. */
+export function detailsRest(line: string): string | null {
+  const found = /^ {0,3}<details(?:\s{1,4}open)?>[ \t]*/i.exec(line);
+  return found === null ? null : line.slice(found[0].length);
+}
+
+/** The head of such a part, if the line is one and nothing else. */
+export function summaryOf(line: string): string | null {
+  return /^[ \t]*<summary>(.{0,1000}?)<\/summary>[ \t]*$/i.exec(line)?.[1]?.trim() ?? null;
+}
+
+export function closesDetails(line: string): boolean {
+  return /^ {0,3}<\/details>[ \t]*$/i.test(line);
+}
+
 /** The cells of a table row; a pipe behind a backslash belongs to its cell. */
 export function cellsOf(line: string): string[] {
   let text = line.trim();

@@ -1,5 +1,7 @@
 /** The small tree that markdown text is parsed to. */
 
+import type { Maths } from "./maths.ts";
+
 export type Align = "" | "left" | "center" | "right";
 
 /** A leaf of running text; `settled` are pieces that no longer change, `text` is what follows them. */
@@ -24,7 +26,13 @@ export type List = {
   children: readonly Item[];
 };
 
-export type Block = Paragraph | Heading | Code | Table | Rule | Quote | List;
+/** Maths in lines of its own; `text` is its source with all signs, and nothing is laid out before it is closed. */
+export type MathsBlock = { readonly kind: "maths"; opener: string; text: string; closed: boolean };
+/** A footnote: what `[^label]` refers to. */
+export type Note = { readonly kind: "note"; label: string; children: readonly Block[] };
+export type Details = { readonly kind: "details"; summary: string; children: readonly Block[] };
+
+export type Block = Paragraph | Heading | Code | Table | Rule | Quote | List | MathsBlock | Note | Details;
 
 export type Inline =
   | { kind: "text"; text: string }
@@ -32,4 +40,6 @@ export type Inline =
   | { kind: "strong" | "em" | "strike"; children: Inline[] }
   | { kind: "link"; href: string; children: Inline[] }
   | { kind: "image"; src: string; alt: string }
+  | Maths
+  | { kind: "note"; label: string }
   | { kind: "break" };

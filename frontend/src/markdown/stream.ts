@@ -8,7 +8,8 @@ import { harmless } from "./safe.ts";
 // a line is taken as one when it gets this long, and what follows is added to it
 const LINE_CHARS_MAX = 16_384;
 // a line that is nothing but a marker yet: what it begins is only known by what comes next
-const UNDECIDED = /^[ \t]*(?:>[ \t]*)*(?:[-+*][ \t]+\[[ xX]?\]?|[-+*=_~#|`]{1,3}|\d{1,9}[.)])?[ \t]*$/;
+const UNDECIDED =
+  /^[ \t]*(?:>[ \t]*)*(?:[-+*][ \t]+\[[ xX]?\]?|[-+*=_~#|`$]{1,3}|\\\[?|\[\^[^\]\s]*\]?:?|<\/?[a-z]{0,7}|\d{1,9}[.)])?[ \t]*$/i;
 const TABLE_LINE_BEGUN = /^[ \t]*[|:-][-:| \t]*$/;
 
 /** The blocks; the first `settled` of them no longer change, and `open` is the paragraph at whose end more comes. */

@@ -94,6 +94,9 @@ export function Composer(): JSX.Element {
         {run === null ? null : <StopButton run={run} acting={acting} />}
         {run === null || !isEmpty ? <SendButton isEmpty={isEmpty} isReady={isReady} /> : null}
       </div>
+      <p class="stop-hint" role="status">
+        {run !== null && stopAsked.value === run.run_id ? "Press Esc again to stop" : ""}
+      </p>
       <Problem words={leftOut.value || acting.trouble} />
     </form>
   );
@@ -175,22 +178,16 @@ function SendButton({ isEmpty, isReady }: SendProps): JSX.Element {
 /** Stop is there as long as something can be stopped, whatever is written meanwhile. */
 function StopButton({ run, acting }: { readonly run: RunView; readonly acting: Acting }): JSX.Element {
   const stopping = statusOf(run) === "stopping";
-  const isAsked = stopAsked.value === run.run_id && !stopping;
   return (
-    <>
-      <span class="stop-hint" role="status">
-        {isAsked ? "Press Esc again to stop" : ""}
-      </span>
-      <button
-        type="button"
-        class="round stop"
-        aria-label={stopping ? "Stopping" : "Stop"}
-        title={stopping ? "Stopping" : "Stop (press Esc twice)"}
-        disabled={stopping || acting.busy}
-        onClick={() => acting.act(stop)}
-      >
-        {stopping ? <span class="spinner" /> : <Icon name="stop" />}
-      </button>
-    </>
+    <button
+      type="button"
+      class="round stop"
+      aria-label={stopping ? "Stopping" : "Stop"}
+      title={stopping ? "Stopping" : "Stop (press Esc twice)"}
+      disabled={stopping || acting.busy}
+      onClick={() => acting.act(stop)}
+    >
+      {stopping ? <span class="spinner" /> : <Icon name="stop" />}
+    </button>
   );
 }

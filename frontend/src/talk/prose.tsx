@@ -5,10 +5,12 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 import { directionOf } from "../markdown/direction.ts";
 import { parseInline } from "../markdown/inline.ts";
-import type { Align, Block, Item, List, Paragraph, Table } from "../markdown/nodes.ts";
+import type { Align, Block, Item, List, MathsBlock, Note, Paragraph, Table } from "../markdown/nodes.ts";
 import { MarkdownStream, parseBlocks, type Snapshot } from "../markdown/stream.ts";
 import { session, type TextEntry } from "../state.ts";
 import { CodeBlock } from "./code_block.tsx";
+import { linkReferences, showReference } from "./footnotes.ts";
+import { mathsElement } from "./maths.ts";
 import { memo } from "./memo.tsx";
 import { nodesOf, RunningText } from "./running.tsx";
 
@@ -127,9 +129,57 @@ const BlockView = memo(
         );
       case "list":
         return <ListView list={block} tail={tail} />;
+      case "maths":
+        return <MathsView block={block} />;
+      case "note":
+        return <NoteView note={block} tail={tail} />;
+      case "details":
+        return (
+          <details dir={directionOf(block)}>
+            <Running tag="summary" text={block.summary || "Details"} />
+            <Blocks blocks={block.children} settled={settledOf(block, tail)} tail={tail} />
+          </details>
+        );
     }
   },
 );
+
+/** Maths in lines of its own; until it is closed, and if it can't be laid out, it is its source. */
+function MathsView({ block: { opener, text, closed } }: { readonly block: MathsBlock }): JSX.Element {
+  const inner = text.slice(opener.length, -opener.length);
+  const fill = (host: Element | null): void =>
+    host?.replaceChildren(mathsElement({ kind: "maths", text: inner, source: text, display: true }));
+  return closed ? (
+    <p key="closed" ref={fill} />
+  ) : (
+    <p key="open">
+      <span class="maths display">{text}</span>
+    </p>
+  );
+}
+
+function NoteView({ note, tail }: { readonly note: Note; readonly tail: Tail | null }): JSX.Element {
+  const host = useRef<HTMLDivElement>(null);
+  const { label } = note;
+  useLayoutEffect(() => {
+    if (host.current !== null) linkReferences(host.current, label);
+  }, [label]);
+  return (
+    <div ref={host} class="footnote" role="note" data-note={label}>
+      <button
+        type="button"
+        class="note-link"
+        aria-label={`Back to the reference to footnote ${label}`}
+        onClick={() => host.current && showReference(host.current, label)}
+      >
+        {label}
+      </button>
+      <div>
+        <Blocks blocks={note.children} settled={settledOf(note, tail)} tail={tail} />
+      </div>
+    </div>
+  );
+}
 
 /** How many blocks inside another one no longer change: all but the last, if the text grows there. */
 function settledOf({ children }: { readonly children: readonly Block[] }, tail: Tail | null): number {
@@ -254,7 +304,7 @@ function aligned(align: Align | undefined): string | undefined {
 }
 
 interface RunningProps {
-  readonly tag: "p" | "h2" | "h3" | "h4" | "h5" | "th" | "td";
+  readonly tag: "p" | "h2" | "h3" | "h4" | "h5" | "th" | "td" | "summary";
   readonly text: string;
   readonly class?: string | undefined;
 }

@@ -9,6 +9,8 @@ import { GrowingText } from "../markdown/growing.ts";
 import { plainText } from "../markdown/inline.ts";
 import type { Inline } from "../markdown/nodes.ts";
 import { hostBehind } from "../markdown/safe.ts";
+import { noteReference } from "./footnotes.ts";
+import { mathsElement } from "./maths.ts";
 
 interface Open {
   readonly part: Inline;
@@ -116,6 +118,10 @@ export function nodesOf(parts: readonly Inline[]): Node[] {
         return linkNodes(part.href, part.children);
       case "image":
         return picture(part.src, part.alt);
+      case "maths":
+        return mathsElement(part);
+      case "note":
+        return noteReference(part.label);
       default:
         return part satisfies never;
     }

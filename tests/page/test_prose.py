@@ -1,0 +1,123 @@
+"""What an answer can hold beside plain Markdown: maths, footnotes, parts that fold; and that none of it does harm."""
+
+import re
+
+import pytest
+from playwright.async_api import Page, expect
+
+from holdfast.chaos import Gate, Say, Wait
+from page.browsing import Visit, faults_of, requests_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+COPIED = """
+() => {
+  getSelection().selectAllChildren(document.querySelector(".prose"));
+  return getSelection().toString();
+}
+"""
+WATCHED = """
+window.forbidden = [];
+document.addEventListener("securitypolicyviolation", (event) => window.forbidden.push(event.violatedDirective));
+"""
+
+
+async def policy_faults(page: Page) -> list[str]:
+    """What the page's policy had to forbid since the page was opened."""
+    return await page.evaluate("window.forbidden")
+
+
+async def test_maths_is_laid_out_once_it_is_closed_and_copied_as_its_source(visit: Visit) -> None:
+    gate = Gate()
+    begun = r"So \(a+b\), $x^2$ and \(c\,d"
+    rest = "\\) cost $5 and $6.\n\n$$\n\\frac{1}{2}\n$$\n\nor\n\n\\[ \\sqrt{x} \\]\n"
+    async with visit.chatting([Say(begun), Wait(gate), Say(rest)]) as server:
+        context = await visit.context()
+        await context.add_init_script(WATCHED)
+        chat = await visit(server.url, context)
+        asked = requests_of(chat.page)
+        await chat.say("calculate")
+        formulas = chat.answers.last.locator(".maths .katex")
+        await expect(formulas).to_have_count(2)
+        await expect(chat.answers.last).to_contain_text(r"and \(c\,d")
+        gate.open()
+        await expect(formulas).to_have_count(5)
+        await expect(chat.answers.last).to_contain_text("cost $5 and $6.")
+        await expect(formulas.nth(0).locator("annotation")).to_have_text("a+b")
+        await expect(chat.answers.last.locator(".katex-display")).to_have_count(2)
+        await chat.page.evaluate("document.fonts.ready.then(() => 0)")
+        fonts = [url for url in asked if ".woff2" in url]
+        assert fonts
+        assert all(url.startswith(server.url) for url in fonts)
+        copied = await chat.page.evaluate(COPIED)
+        for source in (r"\(a+b\)", "$x^2$", r"\(c\,d\)", "$5 and $6", r"\[ \sqrt{x} \]"):
+            assert source in copied
+        assert copied.count("a+b") == 1
+        assert await policy_faults(chat.page) == []
+        assert not await faults_of(chat.page)
+
+
+async def test_maths_that_means_harm_or_nothing_is_shown_as_its_source(visit: Visit) -> None:
+    bad = [
+        r"\(\undefinedmacro{x}\)",
+        r"\(\def\a{\a\a}\a\)",
+        r"\(\def\a#1{#1#1#1#1#1#1#1#1}\a{\a{\a{\a{\a{\a{\a{x}}}}}}}\)",
+        r"\(\frac{1}{\)",
+    ]
+    odd = [
+        r"\(\href{javascript:alert(1)}{link}\)",
+        r"\(\url{javascript:alert(1)}\)",
+        r"\(\includegraphics{http://example.invalid/x.png}\)",
+        r"\(\htmlStyle{position:fixed;inset:0}{x}\)",
+        r"\(\htmlClass{dialog}{x}\)",
+        r"\(\rule{99999em}{99999em}\)",
+        rf"\({'x^{' * 900}{'}' * 900}\)",
+    ]
+    text = "\n\n".join([*bad, *odd, r"\(fine\)"])
+    async with visit.chatting([Say(text)]) as server:
+        context = await visit.context()
+        await context.add_init_script(WATCHED)
+        chat = await visit(server.url, context)
+        await chat.say("be bad")
+        answer = chat.answers.last
+        await expect(answer.locator(".maths").last.locator("annotation")).to_have_text("fine")
+        for source in bad:
+            await expect(answer.get_by_text(source, exact=True)).to_be_visible()
+        assert await answer.locator("a, img, .dialog, [style*=fixed]").count() == 0
+        assert await answer.evaluate("element => element.getBoundingClientRect().height") < 4000
+        assert await policy_faults(chat.page) == []
+
+
+async def test_maths_stays_its_source_where_the_formulas_cannot_be_fetched(visit: Visit) -> None:
+    async with visit.chatting([Say(r"So \(a+b\).")], [Say(r"Again \(c+d\).")]) as server:
+        chat = await visit(server.url)
+        await chat.page.route("**/assets/maths-*", lambda route: route.abort("connectionrefused"))
+        await chat.say("one")
+        await chat.answered(r"So \(a+b\).")
+        await chat.page.unroute_all()
+        await chat.say("two")
+        await expect(chat.answers.last.locator("annotation")).to_have_text("c+d")
+
+
+async def test_footnotes_lead_there_and_back_and_parts_fold(visit: Visit) -> None:
+    gate = Gate()
+    rest = "[^1]: The *note*.\n\n<details>\n<summary>More</summary>\n\n- inside\n\n</details>\n\nEnd"
+    async with visit.chatting([Say("A claim[^1], a class [^abc].\n\n"), Wait(gate), Say(rest)]) as server:
+        chat = await visit(server.url)
+        await chat.say("tell")
+        answer = chat.answers.last
+        await expect(answer).to_have_text("A claim[^1], a class [^abc].")
+        gate.open()
+        await expect(answer.get_by_text("End")).to_be_visible()
+        await expect(answer.get_by_text("[^abc]")).to_be_visible()
+        reference = answer.get_by_role("button", name="Footnote 1", exact=True)
+        await reference.click()
+        await expect(answer.get_by_role("note")).to_have_text(re.compile(r"The note\."))
+        back = answer.get_by_role("note").get_by_role("button")
+        await expect(back).to_be_focused()
+        await chat.page.keyboard.press("Enter")
+        await expect(reference).to_be_focused()
+        await expect(answer.get_by_text("inside")).to_be_hidden()
+        await answer.get_by_text("More").click()
+        await expect(answer.get_by_text("inside")).to_be_visible()
+        assert not await faults_of(chat.page)
