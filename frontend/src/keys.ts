@@ -6,6 +6,8 @@ export type Command =
   | "find"
   | "composer"
   | "stop"
+  | "answer"
+  | "inbox"
   | "previous"
   | "next"
   | "timeline"
@@ -27,6 +29,8 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { command: "find", words: "Search in this chat", keys: ["mod+shift+f"] },
   { command: "composer", words: "Go to the message field", keys: ["mod+i", "c"] },
   { command: "stop", words: "Stop the run", keys: ["mod+."] },
+  { command: "answer", words: "Go to what waits for your answer", keys: ["alt+a", "a"] },
+  { command: "inbox", words: "Show the inbox", keys: ["alt+i", "i"] },
   { command: "previous", words: "Previous chat", keys: ["alt+arrowup"] },
   { command: "next", words: "Next chat", keys: ["alt+arrowdown"] },
   { command: "timeline", words: "Show or hide the timeline", keys: ["alt+t", "t"] },
@@ -51,6 +55,8 @@ export interface Where {
   /** Whether keys count that need no Control, Command or Alt. */
   readonly bareKeys: boolean;
 }
+
+export const isMac = /mac|iphone|ipad/i.test(globalThis.navigator?.platform ?? "");
 
 /** Whether the key belongs to an input method; for its last key, Safari says so only by the key code. */
 export function isComposing(pressed: Pick<KeyboardEvent, "isComposing" | "keyCode">): boolean {

@@ -6,6 +6,7 @@ export type { GrantShown, OpenAsk, RulePreview, SessionShown, Started, TargetSho
 export * from "./state/actions.ts";
 export { fetchFile, ticketed } from "./state/asking.ts";
 export * from "./state/asks.ts";
+export * from "./state/inbox.ts";
 export * from "./state/list.ts";
 export type * from "./state/page_state.ts";
 export * from "./state/sending.ts";

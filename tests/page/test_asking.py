@@ -88,6 +88,83 @@ async def test_a_person_reads_first_what_it_does_and_allows_similar_commands_by_
         await expect(chat.page.get_by_role("dialog").locator(".rules")).to_contain_text("Commands like")
 
 
+async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by_no_others(
+    visit: Visit,
+) -> None:
+    """P8: a key that is meant for the message field, and Enter, approve nothing."""
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
+    calls = [CallTool("touch", {"path": path}) for path in ("a", "b", "c")]
+    async with visit.chatting(calls, [Say("done")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card).to_contain_text("1 of 3")
+        await expect(chat.box).to_be_focused()
+        await chat.page.keyboard.type("y1")
+        await expect(chat.box).to_have_value("y1")
+        await chat.page.keyboard.press("Alt+a")
+        await expect(card).to_be_focused()
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        for key in ("Enter", "Space", "Control+y"):
+            await chat.page.keyboard.press(key)
+        await expect(card).to_contain_text("1 of 3")
+        await chat.page.keyboard.press("y")
+        await expect(card).to_contain_text("1 of 2")
+        await expect(card).to_contain_text('"path": "b"')
+        await expect(card).to_be_focused()
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await chat.page.keyboard.press("n")
+        await expect(card.get_by_role("textbox")).to_be_focused()
+        await chat.page.keyboard.type("not 1 of yours")
+        await chat.page.keyboard.press("Enter")
+        await expect(card).to_contain_text('"path": "c"')
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await chat.page.keyboard.press("1")
+        await chat.answered("done")
+        await expect(chat.box).to_be_focused()
+        assert tool.done == [{"path": "a"}, {"path": "c"}]
+
+
+async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: Visit) -> None:
+    tool = Counted()
+    setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
+    question = CallTool("ask_user", {"text": "Tea or coffee?", "choices": ["tea", "coffee"]})
+    async with visit.chatting(
+        [CallTool("touch", {"path": "a"})], [question], [Say("noted")], [Say("touched")], setting=setting
+    ) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        await expect(chat.page.get_by_role("region", name="Approval needed")).to_be_visible()
+        await chat.button("New chat").click()
+        await chat.say("ask me")
+        await expect(chat.page.get_by_role("region", name="Question")).to_be_visible()
+        await chat.button("New chat").click()
+        await chat.button("Inbox 2 waiting for you").click()
+        items = (
+            chat.page.get_by_role("list", name="Waiting for you")
+            .get_by_role("listitem")
+            .filter(has=chat.page.get_by_role("button", name=re.compile("Review|Open chat")))
+        )
+        await expect(items).to_have_count(2)
+        await expect(items.nth(0)).to_contain_text("do it")
+        await expect(items.nth(1)).to_contain_text("Tea or coffee?")
+        assert not await faults_of(chat.page)
+        await items.nth(1).get_by_role("button", name="coffee").click()
+        await expect(items).to_have_count(1)
+        await items.get_by_role("button", name="Review").click()
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card).to_be_focused()
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await chat.page.keyboard.press("y")
+        await chat.answered("touched")
+        await expect(chat.page.get_by_role("button", name=re.compile("Inbox"))).to_have_count(0)
+        await chat.box.blur()
+        await chat.page.keyboard.press("i")
+        await chat.sees("Nothing is waiting for you.")
+        assert "coffee" in said_to(server.chaos, nth=3)[-1]
+
+
 async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> None:
     question = CallTool("ask_user", {"text": "Tea or coffee?", "choices": ["tea", "coffee"]})
     async with visit.chatting([question], [Say("noted")]) as server:

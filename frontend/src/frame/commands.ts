@@ -13,6 +13,7 @@ import {
   settings,
   stop,
   stopAsked,
+  wantedAsk,
 } from "../state.ts";
 import { ROWS_KEPT } from "../talk/chapters.ts";
 import {
@@ -30,6 +31,12 @@ import {
 export function show(sessionId: string): void {
   drawerOpen.value = false;
   open(sessionId);
+}
+
+/** The same, at something that waits for a person in it. */
+export function showAsk(sessionId: string, askId: string): void {
+  wantedAsk.value = askId;
+  if (session.value?.id !== sessionId) show(sessionId);
 }
 
 /** The same, at what a search found in it. */
@@ -85,6 +92,14 @@ const ACTS: Readonly<Record<Command, () => void>> = {
   composer: focusComposer,
   stop: () => {
     if (session.value?.currentRun.value) void stop();
+  },
+  answer: () => {
+    const [oldest] = session.value?.openAsks.value ?? [];
+    if (oldest) wantedAsk.value = oldest.ask_id;
+    else dialog.value = "inbox";
+  },
+  inbox: () => {
+    dialog.value = dialog.value === "inbox" ? null : "inbox";
   },
   previous: () => step(-1),
   next: () => step(1),

@@ -11,7 +11,7 @@ import { Sidebar } from "./sidebar.tsx";
 import { Toasts } from "./toasts.tsx";
 import { closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
 
-const DIALOGS = { settings: "SettingsDialog", help: "KeyboardHelp" } as const;
+const DIALOGS = { settings: "SettingsDialog", help: "KeyboardHelp", inbox: "Inbox" } as const;
 
 export function Layout(): JSX.Element {
   const withTimeline = timelineOpen.value && session.value !== null;

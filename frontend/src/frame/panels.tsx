@@ -1,4 +1,5 @@
 /** What opens over or beside the chat: one chunk, which is no part of the first load. */
+export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";
 export { TimelinePanel } from "./timeline_panel.tsx";

@@ -7,6 +7,7 @@ import { hint } from "../keys.ts";
 import {
   archivedShown,
   connection,
+  inbox,
   loadMoreSessions,
   type SessionShown,
   search,
@@ -48,12 +49,35 @@ export function Sidebar(): JSX.Element {
           <Icon name="plus" />
           New chat
         </button>
+        <InboxButton />
         <SearchBox />
         <SearchScope />
       </div>
       {search.value ? <SearchHits /> : <SessionList />}
       <SidebarFoot />
     </nav>
+  );
+}
+
+/** What waits for a person in any chat; it is there only when something does. */
+function InboxButton(): JSX.Element | null {
+  const count = inbox.value.length;
+  if (count === 0) return null;
+  return (
+    <button
+      type="button"
+      class="button quiet inbox-button"
+      title={`Inbox (${hint("inbox", isMac)})`}
+      onClick={() => {
+        dialog.value = "inbox";
+      }}
+    >
+      <Icon name="hand" />
+      Inbox
+      <span class="spread" />
+      <span class="badge">{count}</span>
+      <span class="unseen">waiting for you</span>
+    </button>
   );
 }
 

@@ -2,7 +2,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import { nowMs, type Result } from "../state.ts";
 
-export type DialogName = "settings" | "help";
+export type DialogName = "settings" | "help" | "inbox";
 
 /** The drawer of the chat list on narrow screens; on wide ones the list's place is a setting. */
 export const drawerOpen = signal(false);
@@ -70,7 +70,7 @@ const CALM_MS = 15_000;
 /** The time for long lists, which needn't redraw every second. */
 export const calmNowMs = computed(() => CALM_MS * Math.ceil(nowMs.value / CALM_MS));
 
-export const isMac = /mac|iphone|ipad/i.test(globalThis.navigator?.platform ?? "");
+export { isMac } from "../keys.ts";
 
 /** Whether the list is a drawer over the page instead of a column beside it. */
 const NARROW = "(max-width: 860px)";

@@ -1,10 +1,11 @@
 /** What waits for a person: one card at a time, above the composer. */
-import type { JSX } from "preact";
+import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { type AskEntry, answerAsk, nowMs, type OpenSession } from "../state.ts";
+import { hint, isMac } from "../keys.ts";
+import { type AskEntry, answerAsk, nowMs, type OpenSession, wantedAsk } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { ApprovalCard } from "./approval_card.tsx";
 import { ASKS } from "./ask_words.ts";
@@ -18,6 +19,10 @@ const ARMED_AFTER_MS = 400;
 export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const asks = here.openAsks.value;
   const [chosen, setChosen] = useState("");
+  const wanted = asks.find((ask) => ask.ask_id === wantedAsk.value)?.ask_id;
+  useEffect(() => {
+    if (wanted !== undefined) setChosen(wanted);
+  }, [wanted]);
   const at = Math.max(
     0,
     asks.findIndex((ask) => ask.ask_id === chosen),
@@ -67,11 +72,23 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
   const Body = ask.ask === "approval" ? ApprovalCard : QuestionCard;
   const card = useRef<HTMLElement>(null);
   useFocusBack(card);
+  useWantedFocus(card, ask.ask_id);
   return (
-    <section ref={card} class={`ask ${ask.ask}`} aria-label={title}>
+    <section
+      ref={card}
+      class={`ask ${ask.ask}`}
+      aria-label={title}
+      aria-keyshortcuts="Alt+A"
+      tabIndex={-1}
+      onKeyDown={onCardKey}
+    >
       <header class="ask-head">
         <Icon name={icon} />
         <h2>{title}</h2>
+        <span class="ask-keys for-keyboards">
+          <kbd>{hint("answer", isMac)}</kbd>
+          <span>{ask.ask === "approval" ? "Y allow once · N deny · 1–4 choose" : "1–9 choose"}</span>
+        </span>
         <Countdown untilMs={ask.expires_at_ms} />
         {place}
       </header>
@@ -85,6 +102,34 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
       <Problem words={acting.trouble} />
     </section>
   );
+}
+
+/** Takes the focus when someone asked for this very card; the composer of a chat that opens has it first. */
+function useWantedFocus(card: { readonly current: HTMLElement | null }, askId: string): void {
+  const isWanted = wantedAsk.value === askId;
+  useEffect(() => {
+    if (!isWanted) return;
+    wantedAsk.value = "";
+    requestAnimationFrame(() => card.current?.focus());
+  }, [isWanted]);
+}
+
+/** Keys while the card has the focus: each is a click on one of its buttons, and Enter is none of them. */
+function onCardKey(event: TargetedKeyboardEvent<HTMLElement>): void {
+  const { key, target, currentTarget: card } = event;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+  const button = buttonFor(card, key.toLowerCase());
+  if (!button) return;
+  event.preventDefault();
+  button.click();
+}
+
+function buttonFor(card: HTMLElement, key: string): HTMLButtonElement | null | undefined {
+  if (/^[1-9]$/.test(key))
+    return card.querySelectorAll<HTMLButtonElement>(".choice, .buttons .button")[Number(key) - 1];
+  const kind = { y: "primary", n: "danger" }[key];
+  return kind === undefined ? null : card.querySelector<HTMLButtonElement>(`.buttons .button.${kind}`);
 }
 
 function Countdown({ untilMs }: { readonly untilMs: number }): JSX.Element | null {

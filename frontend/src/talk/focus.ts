@@ -6,7 +6,14 @@ export function focusComposer(): void {
   if (!matchMedia("(pointer: coarse)").matches) document.getElementById("composer")?.focus();
 }
 
-/** When the element goes and the focus was last inside it, the composer has it. */
+/** To the next thing that waits for a person, if there is one, so that a keyboard can answer one after the other. */
+function focusNext(): void {
+  const card = document.querySelector<HTMLElement>(".ask");
+  if (card === null) focusComposer();
+  else card.focus();
+}
+
+/** When the element goes and the focus was last inside it, what comes next has it. */
 export function useFocusBack(element: { readonly current: HTMLElement | null }): void {
   useLayoutEffect(() => {
     const here = element.current;
@@ -18,7 +25,7 @@ export function useFocusBack(element: { readonly current: HTMLElement | null }):
     document.addEventListener("focusin", look);
     return () => {
       document.removeEventListener("focusin", look);
-      if (isInside) queueMicrotask(focusComposer);
+      if (isInside) queueMicrotask(focusNext);
     };
   }, []);
 }

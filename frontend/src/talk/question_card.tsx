@@ -6,19 +6,15 @@ import { harmless } from "../markdown/safe.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { Prose } from "./prose.tsx";
 
-export function QuestionCard({ ask, disabled, onAnswer }: AskBodyProps): JSX.Element {
+type Props = Pick<AskBodyProps, "ask" | "disabled" | "onAnswer">;
+
+export function QuestionCard({ ask, disabled, onAnswer }: Props): JSX.Element {
   const [own, setOwn] = useState("");
   const answer = (text: string): void => {
     if (text.trim() !== "" && !disabled) onAnswer(text);
   };
-  const byNumber = (event: KeyboardEvent): void => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const chosen = /^[1-9]$/.test(event.key) ? ask.choices[Number(event.key) - 1] : undefined;
-    if (chosen !== undefined && !(event.target instanceof HTMLInputElement)) answer(chosen);
-  };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the numbers are a short cut for the buttons inside
-    <div class="question" onKeyDown={byNumber}>
+    <div class="question">
       <Prose text={ask.text} />
       {ask.choices.length === 0 ? null : (
         <ol class="choices">

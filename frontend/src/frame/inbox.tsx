@@ -1,0 +1,97 @@
+/** The inbox: what waits for a person in any chat, the oldest first. Questions are answered here, approvals in their
+ * chat, where the exact action is.
+ */
+import type { JSX } from "preact";
+import { useEffect } from "preact/hooks";
+import { ago, countdown } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { exact } from "../markdown/safe.ts";
+import { answerAsk, askIdOf, inbox, loadInbox, nowMs, type OpenAsk, sessions } from "../state.ts";
+import { useActing } from "../talk/acting.ts";
+import { ASKS } from "../talk/ask_words.ts";
+import { Problem } from "../talk/problem.tsx";
+import { QuestionCard } from "../talk/question_card.tsx";
+import { oneLine } from "../talk/tool_words.ts";
+import { newAsk } from "../view/asks.ts";
+import { showAsk } from "./commands.ts";
+import { Dialog } from "./dialog.tsx";
+import { titleOf } from "./session_row.tsx";
+import { closeDialog } from "./ui.ts";
+
+const close = (): void => closeDialog("inbox");
+
+export function Inbox(): JSX.Element {
+  useEffect(() => void loadInbox(), []);
+  const asks = inbox.value;
+  return (
+    <Dialog title="Inbox" onClose={close}>
+      {asks.length === 0 ? <p class="muted">Nothing is waiting for you.</p> : null}
+      <ul class="inbox" aria-label="Waiting for you">
+        {asks.map((ask) => (
+          <InboxItem key={askIdOf(ask)} ask={ask} />
+        ))}
+      </ul>
+    </Dialog>
+  );
+}
+
+function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
+  const row = sessions.value.find(({ id }) => id === ask.session_id);
+  const { icon, title } = ASKS[ask.kind];
+  const asked = ago(ask.asked_at * 1000, nowMs.value);
+  return (
+    <li class="inbox-item">
+      <p class="inbox-head">
+        <Icon name={icon} title={title} />
+        <strong>{row === undefined ? "A chat" : titleOf(row)}</strong>
+        <span class="muted">{asked === "now" ? "just now" : `${asked} ago`}</span>
+        <span class="spread" />
+        {ask.expires_at === null ? null : (
+          <span class="muted">{countdown(ask.expires_at * 1000 - nowMs.value)} left</span>
+        )}
+      </p>
+      {ask.kind === "question" ? (
+        <Question ask={ask} />
+      ) : (
+        <p class="inbox-action">
+          <code>{oneLine(exact(ask.command || ask.action.summary))}</code>
+        </p>
+      )}
+      <button
+        type="button"
+        class={`button small${ask.kind === "approval" ? " primary" : ""}`}
+        onClick={() => {
+          close();
+          showAsk(ask.session_id, askIdOf(ask));
+        }}
+      >
+        {ask.kind === "approval" ? "Review" : "Open chat"}
+      </button>
+    </li>
+  );
+}
+
+function Question({ ask }: { readonly ask: Extract<OpenAsk, { kind: "question" }> }): JSX.Element {
+  const acting = useActing();
+  const { asked_at, expires_at, question: text, question_id, run_id, tool_call_id, choices } = ask;
+  const entry = newAsk(
+    {
+      type: "question.asked",
+      at_ms: asked_at * 1000,
+      expires_at_ms: (expires_at ?? 0) * 1000,
+
+      ...{ run_id, tool_call_id, question_id, text, choices },
+    },
+    0,
+  );
+  return (
+    <>
+      <QuestionCard
+        ask={entry}
+        disabled={acting.busy}
+        onAnswer={(answer) => void acting.act(() => answerAsk(entry, answer))}
+      />
+      <Problem words={acting.trouble} />
+    </>
+  );
+}

@@ -1,0 +1,42 @@
+/** Everything that waits for a person, over all chats: the server's list, read again when a row of the chats changes. */
+
+import { computed, effect, signal, untracked } from "@preact/signals";
+import type { OpenAsk } from "../bodies.ts";
+import { waitingAsks } from "./asks.ts";
+import { connection, session, sessions } from "./signals.ts";
+
+/** The oldest first. */
+export const inbox = signal<readonly OpenAsk[]>([]);
+
+/** The ask whose card is to have the focus as soon as it is on the page; "" is none. */
+export const wantedAsk = signal("");
+
+export function askIdOf(ask: OpenAsk): string {
+  return ask.kind === "approval" ? ask.approval_id : ask.question_id;
+}
+
+let reading = 0;
+
+export async function loadInbox(): Promise<void> {
+  reading += 1;
+  const mine = reading;
+  const result = await waitingAsks();
+  // an older answer must not take the place of a newer one
+  if (result.ok && mine === reading) inbox.value = result.value.toSorted((a, b) => a.asked_at - b.asked_at);
+}
+
+/** Follows the chats; once, at the start. */
+export function followInbox(): void {
+  // what waits in each chat, as one text: another text is a reason to ask
+  const known = computed(() => {
+    if (connection.value !== "live") return null;
+    const rows = sessions.value.map((row) => (row.open_asks > 0 ? `${row.id} ${row.open_asks}` : ""));
+    return [...rows, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]
+      .sort()
+      .join(" ")
+      .trim();
+  });
+  effect(() => {
+    if (known.value !== null) untracked(() => void loadInbox());
+  });
+}
