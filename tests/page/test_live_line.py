@@ -147,6 +147,53 @@ async def test_the_line_says_what_the_log_says(visit: Visit, row: Standing) -> N
         await expect(live(chat)).to_have_count(0)
 
 
+SAID_OF_TOOLS = {
+    "shell": ({"command": "pytest -q"}, "pytest -q", "run", "Running"),
+    "read_file": ({"path": "src/app.py"}, "src/app.py", "read", "Reading"),
+    "edit_file": ({"path": "src/app.py", "old": "a", "new": "b"}, "src/app.py", "edit", "Editing"),
+    "search_files": ({"pattern": "def main"}, "def main", "search for", "Searching for"),
+    "deploy": ({"name": "prod"}, "prod", "run deploy", "Running deploy"),
+}
+
+
+@pytest.mark.parametrize("name", SAID_OF_TOOLS)
+async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit, name: str) -> None:
+    """P3."""
+    args, target, to_do, doing = SAID_OF_TOOLS[name]
+    scripts = ([CallTool(name, args)], [Say("a")])
+    async with holding(visit, *scripts, setting=Setting(tools=(Counted(name),))) as (chat, store):
+        store.hold(e.ToolStarted)
+        await chat.say("go")
+        await says(chat, f"About to {to_do} {target}")
+        store.gate.open()
+        await chat.answered("a")
+    held = Held(name)
+    setting = Setting(tools=(held,), options=LOG_ALONE)
+    async with visit.chatting(*scripts, setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await says(chat, f"{doing} {target}")
+        held.gate.open()
+        await chat.answered("a")
+
+
+async def test_an_answer_that_has_gone_silent_is_waited_for(visit: Visit) -> None:
+    """P3: also without a word of the server, and after a reload, when nobody knows for how long."""
+    gate = Gate()
+    script = [Say("half"), Wait(gate), Say(" whole")]
+    async with visit.chatting(script, setting=Setting(options=LOG_ALONE)) as server:
+        chat = await visit(server.url)
+        await chat.say("go")
+        await chat.answered("half")
+        await says(chat, "Waiting for m")
+        await expect(live(chat).locator(".live-part").first).to_have_text(re.compile(r"^\d+ s$"))
+        await chat.page.reload()
+        await chat.answered("half")
+        await says(chat, "Waiting for m")
+        gate.open()
+        await chat.answered("half whole")
+
+
 async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
     visit: Visit, tmp_path: Path
 ) -> None:
@@ -161,10 +208,10 @@ async def test_after_allow_once_the_line_says_what_runs_and_for_how_long(
             await says(chat, "Waiting for your approval")
             card = chat.page.get_by_role("region", name="Approval needed")
             await card.get_by_role("button", name="Once").click()
-            await says(chat, f"Running shell {command}")
+            await says(chat, f"Running {command}")
             await expect(live(chat).locator(".live-part")).to_have_text(re.compile(r"^\d+ s$"))
             await chat.page.reload()
-            await says(chat, f"Running shell {command}")
+            await says(chat, f"Running {command}")
             await asyncio.to_thread((tmp_path / "work" / "gate").write_text, "x")
             await chat.answered("done")
             await expect(live(chat)).to_have_count(0)
@@ -258,7 +305,7 @@ async def test_a_run_that_waits_for_a_slot_says_its_place(visit: Visit) -> None:
 
 ADDED = {
     "waiting for the first event": ([Hang()], r"^Waiting for m\d+ sreconnects at 20 s$"),
-    "silent between two words": ([Say("a"), Hang()], r"^m is answering\d+ sreconnects at 20 s$"),
+    "silent between two words": ([Say("a"), Hang()], r"^Waiting for m\d+ sreconnects at 20 s$"),
     "backing off": ([overloaded_s(30)], r"^main was overloadedretrying in \d+ s$"),
     "gated": ([rate_limited_s(600)], r"^main asked to waitretrying in \d+ s$"),
 }

@@ -8,7 +8,7 @@ import { mayAsk } from "./asking.ts";
 import { dropRow, putRow, refreshSessions } from "./list.ts";
 import type { Opened } from "./opened.ts";
 import type { Connection } from "./page_state.ts";
-import { connection, live } from "./signals.ts";
+import { connection, heard, live } from "./signals.ts";
 import { leaveSlot, takeSlot } from "./slots.ts";
 
 /** A reader sees no more updates than this allows; each costs a look at the line, a layout and a painting. */
@@ -120,6 +120,7 @@ function take(here: Opened | null, frames: readonly Frame[], on: LinkListener): 
   }
   if (here !== null && records.length > 0) {
     live.value = null;
+    heard.value = { session_id: here.id, at_ms: Date.now() };
     on.records(here, records);
   }
 }

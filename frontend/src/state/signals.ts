@@ -34,6 +34,9 @@ export const linkTrouble = signal("");
 /** The live line of the open session's run; null when there is nothing to wait for. */
 export const live = signal<LiveLine | null>(null);
 
+/** When the open session's log last grew here, and which one that is; at first nobody knows. */
+export const heard = signal({ session_id: "", at_ms: 0 });
+
 /** The run that Escape was pressed for once: pressed again, it stops. Empty if there is none. */
 export const stopAsked = signal("");
 

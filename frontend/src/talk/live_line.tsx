@@ -1,12 +1,25 @@
 /** What happens right now: the state of the run, since when, and which deadline comes next. */
 import type { JSX } from "preact";
 import { harmless } from "../markdown/safe.ts";
-import { connection, live, type OpenSession, type RunView, runNowMs } from "../state.ts";
+import {
+  connection,
+  heard,
+  live,
+  type OpenSession,
+  type RunView,
+  runNowMs,
+  type ToolEntry,
+} from "../state.ts";
 import { CERTAIN, MOVING, stateOf, wordsOf } from "../view/doing.ts";
-import { targetLine, wholeSeconds } from "./tool_words.ts";
+import { toolWords, wholeSeconds } from "./tool_words.ts";
 
 // a state is told by the second; the length of the whole run only when it is another number
 const IN_ALL_FROM_MS = 20_000;
+// an answer comes in gusts; a longer pause is silence
+const SILENT_MS = 3000;
+const FOREVER_MS = Number.POSITIVE_INFINITY;
+// stands for no letter
+const PLACE = "\uE000";
 
 export function Live({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const first = here.queuePaused.value ? undefined : here.waiting.value[0];
@@ -25,15 +38,46 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
     );
   const [name, toolId = ""] = stateOf(run.doing);
   const said = live.value;
-  if (said?.run_id === run.run_id && said.text !== "" && !CERTAIN.has(name))
+  if (said?.run_id === run.run_id && said.text !== "" && !CERTAIN.has(name)) {
     // the server's own words, which hold how long it has been silent and what comes next
-    return <Line mood="" parts={harmless(said.text).split(" · ")} run={run} />;
+    const [state = "", ...rest] = harmless(said.text).split(" · ");
+    const isSilent = name === "answering" && state === wordsOf(run.doing, "");
+    return <Line mood="" parts={[isSilent ? waitingFor(run) : state, ...rest]} run={run} />;
+  }
+  const silentMs = name === "answering" ? silenceOf(here) : 0;
+  if (silentMs >= SILENT_MS)
+    return (
+      <Line
+        mood=""
+        parts={[waitingFor(run), ...(silentMs < FOREVER_MS ? [wholeSeconds(silentMs)] : [])]}
+        run={run}
+      />
+    );
   const tool = run.tools.get(toolId);
-  const words = wordsOf(run.doing, tool === undefined ? "" : `${tool.name} ${targetLine(tool)}`);
+  const words = tool === undefined ? wordsOf(run.doing, "") : toolLine(run, tool);
   const passed = MOVING.has(name) ? 0 : runNowMs.value - (run.doing.running[toolId] ?? run.doing.changed_ms);
   const parts = passed < 1000 ? [words] : [words, wholeSeconds(passed)];
   const mood = MOVING.has(name) ? "steady" : name === "approval" || name === "question" ? "calm" : "";
   return <Line mood={mood} parts={parts} run={run} />;
+}
+
+/** For how long no word has come; for ever if the page was opened in the middle of it. */
+function silenceOf({ id }: OpenSession): number {
+  const last = heard.peek();
+  return last.session_id === id ? runNowMs.value - last.at_ms : FOREVER_MS;
+}
+
+function waitingFor(run: RunView): string {
+  return `waiting for ${run.doing.model || "the model"}`;
+}
+
+/** The state of a tool call with what the call does: "running pytest -q", "about to read src/app.py". */
+function toolLine(run: RunView, tool: ToolEntry): string {
+  const [to, ing] = toolWords(tool);
+  // the words of the state are about running a tool, whatever it does
+  return wordsOf(run.doing, PLACE).replace(/\b(running|run) \uE000/, (_, form: string) =>
+    form === "run" ? to : ing,
+  );
 }
 
 interface LineProps {

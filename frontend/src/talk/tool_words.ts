@@ -52,6 +52,29 @@ export function targetLine(tool: Pick<ToolEntry, "args" | "bad_args">): string {
   return first === undefined ? "" : oneLine(String(first));
 }
 
+// what a tool does, as "to do" and as "doing"; of others it is said that they run
+const VERBS: Readonly<Record<string, readonly [to: string, ing: string]>> = {
+  shell: ["run", "running"],
+  read_file: ["read", "reading"],
+  write_file: ["write", "writing"],
+  edit_file: ["edit", "editing"],
+  list_files: ["list", "listing"],
+  search_files: ["search for", "searching for"],
+  fetch: ["fetch", "fetching"],
+  web_fetch: ["fetch", "fetching"],
+  fetch_url: ["fetch", "fetching"],
+  web_search: ["search the web for", "searching the web for"],
+};
+
+/** What a tool call does, in words: "read src/app.py" and "reading src/app.py". */
+export function toolWords(tool: Pick<ToolEntry, "name" | "args" | "bad_args">): readonly [string, string] {
+  const target = targetLine(tool);
+  const verbs = target !== "" && Object.hasOwn(VERBS, tool.name) ? VERBS[tool.name] : undefined;
+  if (verbs !== undefined) return [`${verbs[0]} ${target}`, `${verbs[1]} ${target}`];
+  const whole = target === "" ? tool.name : `${tool.name} ${target}`;
+  return [`run ${whole}`, `running ${whole}`];
+}
+
 export function oneLine(text: string): string {
   const line = plainOutput(text.slice(0, 4 * LINE_CHARS_MAX))
     .replace(/\s+/g, " ")
