@@ -13,6 +13,7 @@ export * from "./state/sending.ts";
 export * from "./state/settings.ts";
 export * from "./state/signals.ts";
 export { signIn, start } from "./state/start.ts";
+export * from "./state/versions.ts";
 export type * from "./view/entries.ts";
 export type { Phase, RunStatus, RunView, Tally } from "./view/runs.ts";
 export { statusOf } from "./view/runs.ts";

@@ -9,9 +9,10 @@ import { saveDraftNow, writeDraft } from "../src/state/drafts.ts";
 import { loadSessions, ordered, putRow, refreshSessions, showArchived } from "../src/state/list.ts";
 import { Opened } from "../src/state/opened.ts";
 import { outbox, readOutbox } from "../src/state/outbox.ts";
-import { editAndResend, queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
+import { queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
 import { readSettings, settings } from "../src/state/settings.ts";
 import { archivedShown, session, sessions, sessionsMore } from "../src/state/signals.ts";
+import { newVersion } from "../src/state/versions.ts";
 import { newRun } from "../src/view/runs.ts";
 import { type Answer, answers, requests, settled, storage } from "./browser.ts";
 import { logOf } from "./golden.ts";
@@ -145,12 +146,16 @@ test("what was begun in a session goes on there, whichever one is opened meanwhi
     return DONE;
   };
   session.value = here;
-  answers.set("POST /api/sessions/ses_1/rewind", openAnother);
+  const version = `ses_1~${person.message.seq - 1}.2`;
+  answers.set("POST /api/sessions/ses_1/fork", () => {
+    openAnother();
+    return { status: 201, body: { id: version } };
+  });
   answers.set("POST /v1/runs", () => DONE);
-  await editAndResend(person, "in other words");
+  await newVersion(person, "in other words");
   assert.deepEqual(
     outbox.value.map((one) => one.session_id),
-    ["ses_1"],
+    [version],
   );
 
   session.value = here;

@@ -158,22 +158,77 @@ async def test_a_chat_is_renamed_pinned_found_archived_deleted_and_brought_back(
         await chat.answered("the word is marmalade")
 
 
-async def test_the_last_message_is_edited_and_the_answer_made_anew(visit: Visit) -> None:
-    async with visit.chatting([Say("wrong")], [Say("right")], [Say("righter")]) as server:
+async def edit(chat: Chat, nth: int, text: str) -> None:
+    """Say the nth message anew."""
+    await chat.people.nth(nth).hover()
+    await chat.people.nth(nth).get_by_role("button", name="Edit and resend").click()
+    field = chat.page.get_by_role("article", name="Edit your message").get_by_role("textbox")
+    await field.fill(text)
+    await field.press("Enter")
+
+
+async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Visit) -> None:
+    scripts = [[Say(text)] for text in ("one", "two", "other two", "third two", "other one")]
+    async with visit.chatting(*scripts) as server:
         chat = await visit(server.url)
-        await chat.say("teh question")
-        await chat.answered("wrong")
-        await chat.people.last.hover()
-        await chat.button("Edit and resend").click()
-        editing = chat.page.get_by_role("article", name="Edit your message")
-        await editing.get_by_role("textbox").fill("the question")
-        await editing.get_by_role("textbox").press("Enter")
-        await chat.answered("right")
+        await chat.say("first question")
+        await chat.answered("one")
+        await chat.say("second question")
+        await chat.answered("two")
+        await edit(chat, 1, "second question, rewritten")
+        await chat.answered("other two")
+        await expect(chat.people).to_have_count(2)
+        assert said_to(server.chaos, nth=3) == ["first question", "one", "second question, rewritten"]
+        versions = chat.people.last.get_by_role("group", name="Versions of this message")
+        await expect(versions).to_contain_text("2/2")
+        await expect(chat.rows).to_have_count(1)
+        await expect(chat.rows).to_contain_text("version 2")
+        # back, and there again; also after a reload
+        await versions.get_by_role("button", name="Previous version").click()
+        await chat.answered("two")
+        await expect(versions).to_contain_text("1/2")
+        await chat.page.reload()
+        await expect(versions).to_contain_text("1/2")
+        await versions.get_by_role("button", name="Next version").click()
+        await chat.answered("other two")
+        # a version of a version is one more beside both
+        await edit(chat, 1, "second question, thrice")
+        await chat.answered("third two")
+        await expect(versions).to_contain_text("3/3")
+        await expect(chat.rows).to_have_count(1)
+        # an earlier message has versions of its own
+        await edit(chat, 0, "another question")
+        await chat.answered("other one")
         await expect(chat.people).to_have_count(1)
-        await chat.button("Regenerate").click()
+        await expect(versions).to_contain_text("2/2")
+        await versions.get_by_role("button", name="Previous version").click()
+        await chat.answered("third two")
+
+
+async def test_an_answer_is_made_anew_and_the_first_one_stays(visit: Visit) -> None:
+    async with visit.chatting([Say("right")], [Say("more")], [Say("righter")]) as server:
+        chat = await visit(server.url)
+        await chat.say("the question")
+        await chat.answered("right")
+        await chat.say("and?")
+        await chat.answered("more")
+        await chat.page.get_by_role("button", name="Regenerate").first.click()
         await chat.answered("righter")
         await expect(chat.answers).to_have_count(1)
         assert said_to(server.chaos, nth=3) == ["the question"]
+        await chat.button("Previous version").click()
+        await chat.answered("more")
+
+
+async def test_a_fork_has_a_title_of_its_own(visit: Visit) -> None:
+    async with visit.chatting([Say("hello")]) as server:
+        chat = await visit(server.url)
+        await chat.say("hi there")
+        await chat.answered("hello")
+        await chat.page.get_by_role("button", name="Fork from here").last.click()
+        await expect(chat.rows).to_have_count(2)
+        await expect(chat.rows.filter(has_text="hi there (fork)")).to_have_count(1)
+        await expect(chat.page.get_by_role("heading", name="hi there (fork)")).to_be_visible()
 
 
 async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: Visit) -> None:

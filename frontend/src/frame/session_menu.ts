@@ -4,6 +4,7 @@ import { ask, fetchFile } from "../state/asking.ts";
 import {
   archive,
   exportUrl,
+  forkTitle,
   may,
   pin,
   type Result,
@@ -30,7 +31,7 @@ export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell
       },
     },
     { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
-    { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
+    { icon: "fork", words: "Fork", act: () => void forked(row, tell) },
     { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
     { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
     archived
@@ -48,10 +49,11 @@ async function told<Value>(asked: Promise<Result<Value>>, tell: Tell): Promise<R
   return result;
 }
 
-async function forked(id: string, tell: Tell): Promise<void> {
-  const path = sessionPath(id, "/fork");
+async function forked(row: SessionShown, tell: Tell): Promise<void> {
+  const path = sessionPath(row.id, "/fork");
   const headers = { "Idempotency-Key": newId("frk_") };
-  const result = await told(ask<{ id: string }>("POST", path, { body: {}, headers }), tell);
+  const body = { title: forkTitle(row) };
+  const result = await told(ask<{ id: string }>("POST", path, { body, headers }), tell);
   if (result.ok) show(result.value.id);
 }
 

@@ -11,11 +11,13 @@ import {
   loadMoreSessions,
   type SessionShown,
   search,
+  session,
   sessions,
   sessionsLoaded,
   sessionsMore,
   showArchived,
 } from "../state.ts";
+import { rootOf } from "../view/versions.ts";
 import { begin, hideList } from "./commands.ts";
 import { SearchBox, SearchHits, SearchScope } from "./search.tsx";
 import { SessionRow } from "./session_row.tsx";
@@ -138,8 +140,15 @@ export function grouped(rows: readonly SessionShown[], atMs: number, archived: b
   return [...groups].map(([name, members]) => ({ name, rows: members }));
 }
 
+/** One row for all versions of a chat: the open one or, if none is, the newest. */
+export function withoutVersions(rows: readonly SessionShown[], openId: string): SessionShown[] {
+  const shown = new Map<string, string>();
+  for (const { id } of rows) if (!shown.has(rootOf(id)) || id === openId) shown.set(rootOf(id), id);
+  return rows.filter(({ id }) => shown.get(rootOf(id)) === id);
+}
+
 function SessionList(): JSX.Element {
-  const rows = sessions.value;
+  const rows = withoutVersions(sessions.value, session.value?.id ?? "");
   const groups = grouped(rows, calmNowMs.value, archivedShown.value);
   return (
     <section class="sidebar-list" aria-label="All chats" onKeyDown={moveInList}>

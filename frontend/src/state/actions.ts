@@ -66,10 +66,18 @@ export async function undelete(sessionId: string): Promise<Result<SessionShown>>
   return result;
 }
 
+const FORK_TITLE_CHARS_MAX = 180;
+
+/** What a fork is called, so that nobody takes it for what it was forked from. */
+export function forkTitle(row: SessionShown | null | undefined): string {
+  return `${(row?.title || row?.preview || "New chat").slice(0, FORK_TITLE_CHARS_MAX)} (fork)`;
+}
+
 /** A copy of the open session up to a seq, opened. */
 export async function fork(atSeq: number): Promise<Result<unknown>> {
   const source = session.value?.id ?? "";
-  const asked = { body: { at_seq: atSeq }, headers: { "Idempotency-Key": newId("frk_") } };
+  const body = { at_seq: atSeq, title: forkTitle(session.value?.row.value) };
+  const asked = { body, headers: { "Idempotency-Key": newId("frk_") } };
   const result = await ask<{ id: string }>("POST", sessionPath(source, "/fork"), asked);
   if (result.ok) {
     open(result.value.id);

@@ -3,7 +3,7 @@
 import { isPassing, newId, type Result, runPath, sessionPath, type Trouble, uploadFile } from "../api.ts";
 import type { Started } from "../bodies.ts";
 import type { Part } from "../events.ts";
-import type { EndingEntry, Message, PersonEntry } from "../view/entries.ts";
+import type { Message } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 import { homeDraft, writeHomeDraft } from "./drafts.ts";
 import { open } from "./opening.ts";
@@ -17,7 +17,7 @@ export async function send(
   text: string,
   parts: readonly Part[] = [],
   mode: SendMode = "queue",
-  here: OpenSession | null = session.value,
+  here: Pick<OpenSession, "id"> | null = session.value,
 ): Promise<Result<Started>> {
   const one: Pending = {
     client_id: newId("cli_"),
@@ -120,24 +120,9 @@ export function retry(runId: string): Promise<Result<unknown>> {
   return ask("POST", runPath(runId, "/retry"), { body: {}, headers: { "Idempotency-Key": newId("try_") } });
 }
 
-export function regenerate(ending: EndingEntry): Promise<Result<unknown>> {
-  return retry(ending.run_id);
-}
-
 /** Ends a gate's wait. */
 export function tryNow(runId: string): Promise<Result<unknown>> {
   return ask("POST", runPath(runId, "/gate"), { body: { action: "try_now" } });
-}
-
-/** Rewinds to before the message and sends another in its place. */
-export async function editAndResend(entry: PersonEntry, text: string): Promise<Result<Started>> {
-  const here = session.value;
-  if (here === null) {
-    return { ok: false, trouble: GONE };
-  }
-  const path = sessionPath(here.id, "/rewind");
-  const rewound = await ask("POST", path, { body: { to_seq: entry.seq - 1 } });
-  return rewound.ok ? send(text, entry.message.parts, "queue", here) : rewound;
 }
 
 /** The queue of the open session. */

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { count, duration, moment, money, timeOfDay } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type EndingEntry, fork, regenerate, retry, session } from "../state.ts";
+import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { CopyButton } from "./copy_button.tsx";
 import { Problem } from "./problem.tsx";
@@ -148,20 +148,22 @@ function Details({ text }: { readonly text: string }): JSX.Element {
 
 function Tools({ entry, last, acting }: Props): JSX.Element {
   const here = session.value;
-  const idle = here !== null && here.currentRun.value === null && here.waiting.value.length === 0;
+  const person = here?.entries.value.find(
+    (one): one is PersonEntry => one.kind === "person" && one.run_id === entry.run_id,
+  );
   const answer = (): string => answerOf(here?.entries.value ?? [], entry.run_id);
   const done = entry.outcome === "completed";
   return (
     <div class={`talk-tools${last ? " stay" : ""}`}>
       <CopyButton text={answer} what="answer" />
-      {last && idle && done ? (
+      {person !== undefined && done ? (
         <button
           type="button"
           class="icon-button small"
           aria-label="Regenerate"
           title="Regenerate this answer"
           disabled={acting.busy}
-          onClick={() => acting.act(() => regenerate(entry))}
+          onClick={() => acting.act(() => newVersion(person, person.message.text))}
         >
           <Icon name="retry" />
         </button>

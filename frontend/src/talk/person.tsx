@@ -1,4 +1,4 @@
-/** What a person said: a bubble, from the moment it is sent; the last one can be edited. */
+/** What a person said: a bubble, from the moment it is sent; each can be said anew. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Part } from "../events.ts";
@@ -7,13 +7,15 @@ import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import {
   discard,
-  editAndResend,
   fork,
+  newVersion,
   type Pending,
   type PersonEntry,
   resend,
   saveDraft,
   session,
+  showVersion,
+  versionsOf,
 } from "../state.ts";
 import { useActing } from "./acting.ts";
 import { attachAgain } from "./attachments.ts";
@@ -115,16 +117,17 @@ interface ToolsProps {
 function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
   const acting = useActing();
   const { entry } = said;
-  const here = session.value;
-  const idle = here !== null && here.currentRun.value === null && here.waiting.value.length === 0;
+  // what was said to a run under way has no place of its own to begin again from
+  const isOwn = entry !== null && entry.message.mode !== "steer" && entry.message.mode !== "redirect";
   return (
     <>
       <div class={`talk-tools${last ? " stay" : ""}`}>
+        {entry !== null ? <VersionSwitch entry={entry} /> : null}
         <time dateTime={new Date(said.atMs).toISOString()} title={moment(said.atMs)}>
           {timeOfDay(said.atMs)}
         </time>
         <CopyButton text={() => said.text} what="message" />
-        {entry !== null && last && idle ? (
+        {isOwn ? (
           <button
             type="button"
             class="icon-button small"
@@ -153,6 +156,39 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
   );
 }
 
+/** Which version of a message this is, and the way to the others. */
+function VersionSwitch({ entry }: { readonly entry: PersonEntry }): JSX.Element | null {
+  const here = session.value;
+  if (here === null) return null;
+  const versions = versionsOf(here, entry);
+  const { known, shown } = versions;
+  const at = known.indexOf(shown);
+  if (known.length < 2) return null;
+  return (
+    <fieldset class="versions" aria-label="Versions of this message">
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label="Previous version"
+        disabled={at === 0}
+        onClick={() => showVersion(versions, -1)}
+      >
+        <Icon name="back" />
+      </button>
+      {at + 1}/{known.length}
+      <button
+        type="button"
+        class="icon-button small"
+        aria-label="Next version"
+        disabled={at === known.length - 1}
+        onClick={() => showVersion(versions, 1)}
+      >
+        <Icon name="chevron" />
+      </button>
+    </fieldset>
+  );
+}
+
 function Editing({
   entry,
   onClose,
@@ -171,7 +207,7 @@ function Editing({
   }, []);
   const isEmpty = text.trim() === "" && entry.message.parts.length === 0;
   const save = async (): Promise<void> => {
-    if (!isEmpty && (await acting.act(() => editAndResend(entry, text)))) onClose();
+    if (!isEmpty && (await acting.act(() => newVersion(entry, text)))) onClose();
   };
   return (
     <article ref={whole} class="person editing" aria-label="Edit your message">
@@ -186,7 +222,9 @@ function Editing({
           dir="auto"
           onKeyDown={(event) => onEditingKey(event, save, onClose)}
         />
-        <p class="muted small-words">Everything after this message leaves the chat. The log keeps it.</p>
+        <p class="muted small-words">
+          The chat goes on from your new text. You can switch back to this version.
+        </p>
         <div class="buttons">
           <button type="button" class="button quiet small" onClick={onClose}>
             Cancel

@@ -1,0 +1,66 @@
+/** Another version of a message: the chat is forked before it, and goes on from another text. */
+
+import { newId, type Result, sessionPath } from "../api.ts";
+import type { Started } from "../bodies.ts";
+import type { PersonEntry } from "../view/entries.ts";
+import { type Place, placeIn, placeOf, rootOf, versionId, versionsAt } from "../view/versions.ts";
+import { ask } from "./asking.ts";
+import { open } from "./opening.ts";
+import type { OpenSession } from "./page_state.ts";
+import { send } from "./sending.ts";
+import { session, sessions } from "./signals.ts";
+
+const TITLE_CHARS_MAX = 180;
+const TRIES_MAX = 20;
+
+/** The versions of a message as far as they are known, and which of them is shown. */
+export interface Versions {
+  readonly place: Place;
+  readonly known: readonly number[];
+  readonly shown: number;
+}
+
+/** The place of the message, and its versions; the list of chats and the open one's id tell of them. */
+export function versionsOf(here: OpenSession, entry: PersonEntry): Versions {
+  const place = placeIn(here.id, entry, here.entries.value);
+  const own = placeOf(here.id);
+  const shown = own?.place.base === place.base && own.place.at_seq === place.at_seq ? own.nth : 1;
+  const known = versionsAt(place, [here.id, ...sessions.value.map((row) => row.id)]);
+  return { place, known, shown };
+}
+
+/** Shows the version before (-1) or after (1) the one that is shown. */
+export function showVersion({ place, known, shown }: Versions, by: 1 | -1): void {
+  const nth = known[known.indexOf(shown) + by];
+  if (nth !== undefined) open(versionId(place, nth));
+}
+
+/** Says something else in the message's place. What was said there, and all that followed it, stays as it is. */
+export async function newVersion(entry: PersonEntry, text: string): Promise<Result<Started>> {
+  const here = session.value;
+  if (here === null) return { ok: false, trouble: GONE };
+  const { place, known } = versionsOf(here, entry);
+  const first = Math.max(...known) + 1;
+  let forked: Result<{ readonly id: string }> = { ok: false, trouble: GONE };
+  for (let nth = first; nth < first + TRIES_MAX; nth += 1) {
+    const title = `${titleOf(here).slice(0, TITLE_CHARS_MAX)} · version ${nth}`;
+    const body = { at_seq: place.at_seq, id: versionId(place, nth), title };
+    const headers = { "Idempotency-Key": newId("frk_") };
+    forked = await ask("POST", sessionPath(place.base, "/fork"), { body, headers });
+    // another tab may have made this one meanwhile
+    if (forked.ok || forked.trouble.code !== "session_exists") break;
+  }
+  if (!forked.ok) return forked;
+  const { id } = forked.value;
+  // whoever has gone on to another chat meanwhile stays there
+  if (session.value === here) open(id);
+  return send(text, entry.message.parts, "queue", { id });
+}
+
+const GONE = { message: "This message is gone.", code: "gone", status: 0, param: null };
+
+/** The title without the number of a version. */
+function titleOf(here: OpenSession): string {
+  const row = sessions.value.find(({ id }) => id === rootOf(here.id)) ?? here.row.value;
+  return (row?.title || row?.preview || here.title.value || "New chat").replace(/ · version \d+$/, "");
+}
