@@ -5,6 +5,7 @@ import { describe, test } from "node:test";
 import { parseGrowing, parseInline, plainText } from "../src/markdown/inline.ts";
 import type { Block, Inline, List } from "../src/markdown/nodes.ts";
 import { exact, harmless, hostBehind, inlineImage, plainOutput, safeHref } from "../src/markdown/safe.ts";
+import { sentencesOf } from "../src/markdown/spoken.ts";
 import { MarkdownStream, parseBlocks } from "../src/markdown/stream.ts";
 
 /** The tree in one line: readable in an assertion. */
@@ -450,6 +451,23 @@ describe("a text in pieces", () => {
       assert.deepEqual(stream.snapshot().blocks, whole, JSON.stringify(text));
     }
   });
+});
+
+test("a text is read aloud sentence by sentence, and no two words become one", () => {
+  const text =
+    "# Title\n\nFirst *line*\nsecond. Next one! v1.2 ok?\n\n- one\n- two\n\n| a | b |\n|-|-|\n| c | d |\n\n```\nx = 1\n```";
+  assert.deepEqual(sentencesOf(text), [
+    "Title",
+    "First line second.",
+    "Next one!",
+    "v1.2 ok?",
+    "one",
+    "two",
+    "a, b",
+    "c, d",
+    "Code.",
+    "x = 1",
+  ]);
 });
 
 describe("hostile texts", () => {

@@ -42,7 +42,9 @@ async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Pa
             async with chat.page.expect_download() as coming:
                 await menu.filter(has_text=name).click()
             path = tmp_path / f"export.{suffix}"
-            await (await coming.value).save_as(path)
+            download = await coming.value
+            assert download.suggested_filename == f"first (fork).{suffix}"
+            await download.save_as(path)
             assert "another second" in path.read_text()
         assert json.loads((tmp_path / "export.json").read_text())
 

@@ -1,4 +1,4 @@
-"""What an answer can hold beside plain Markdown: maths, footnotes, parts that fold; and that none of it does harm."""
+"""What an answer can hold beside plain Markdown: maths, footnotes, parts that fold; none of it does harm."""
 
 import re
 
@@ -18,7 +18,9 @@ COPIED = """
 """
 WATCHED = """
 window.forbidden = [];
-document.addEventListener("securitypolicyviolation", (event) => window.forbidden.push(event.violatedDirective));
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.forbidden.push(event.violatedDirective);
+});
 """
 
 

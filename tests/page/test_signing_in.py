@@ -227,3 +227,18 @@ async def test_what_a_key_may_not_do_is_not_offered(visit: Visit) -> None:
         owner = await visit(chat.page.url)
         await enter(owner)
         await expect(owner.button("Allow once")).to_be_visible()
+
+
+async def test_a_page_whose_key_is_revoked_says_why_it_asks_for_another(visit: Visit) -> None:
+    async with visit.chatting([Say("hello")], setting=LOCKED) as server:
+        chat = await visit(server.url)
+        await expect(chat.page.locator("#sign-in-problem")).to_have_text("")
+        _, made = await server.served.post("/api/keys", {"name": "guest", "scopes": ["chat"]}, **OWNER)
+        await enter(chat, made["key"])
+        await chat.say("hi")
+        await chat.answered("hello")
+        assert (await server.served.call("DELETE", "/api/keys/guest", headers=OWNER)).status == 200
+        await chat.page.reload()
+        await expect(chat.page.get_by_role("alert")).to_contain_text("your key was revoked")
+        await enter(chat)
+        await chat.answered("hello")

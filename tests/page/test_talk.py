@@ -224,3 +224,13 @@ async def test_an_upload_says_truly_why_it_failed(visit: Visit, tmp_path: Path) 
         await asyncio.to_thread(path.unlink)
         await again.click()
         await expect(attachments).to_contain_text("Can't read this file.")
+
+
+async def test_a_screen_reader_is_told_an_answer_sentence_by_sentence(visit: Visit) -> None:
+    async with visit.chatting(
+        [Say("# Title\n\nOne line\nand more. Then *this*.\n\n- first\n- second")]
+    ) as server:
+        chat = await visit(server.url)
+        await chat.say("speak")
+        spoken = chat.page.locator(".unseen[role=status] p")
+        await expect(spoken).to_have_text(["Title", "One line and more.", "Then this.", "first", "second"])

@@ -1,11 +1,16 @@
 /** The way in: by a link of `holdfast sign-in`, or by a key. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { pageSecret } from "../api.ts";
 import { Mark } from "../icons.tsx";
 import { linkTrouble, signIn } from "../state.ts";
 
+const SIGNED_OUT =
+  "You've been signed out: your key was revoked, or your sign-in has expired. Your drafts are kept.";
+
 export function SignIn(): JSX.Element {
-  const [trouble, setTrouble] = useState(linkTrouble.value);
+  // only a browser that was signed in before has a secret
+  const [trouble, setTrouble] = useState(linkTrouble.value || (pageSecret() ? SIGNED_OUT : ""));
   const [busy, setBusy] = useState(false);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => field.current?.focus(), []);

@@ -1,7 +1,7 @@
 /** The one live region for screen readers: it says what is settled, never what still grows. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { parseInline, plainText } from "../markdown/inline.ts";
+import { sentencesOf } from "../markdown/spoken.ts";
 import type { EndingEntry, OpenSession } from "../state.ts";
 import { askWords } from "./ask_words.ts";
 import { answerOf } from "./rows.ts";
@@ -9,7 +9,7 @@ import { answerOf } from "./rows.ts";
 const SAID_CHARS_MAX = 2000;
 
 export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element {
-  const [words, setWords] = useState("");
+  const [sentences, setSentences] = useState<readonly string[]>([]);
   const known = useRef<{ id: string; ending: string; ask: string } | null>(null);
   const entries = here.entries.value;
   const ending = entries.findLast((entry): entry is EndingEntry => entry.kind === "ending");
@@ -23,18 +23,21 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
     known.current = now;
     // what was there when the page opened is read at the reader's own pace
     if (before === null || before.id !== here.id) return;
-    if (ask !== undefined && before.ask !== now.ask) setWords(askWords(ask).slice(0, SAID_CHARS_MAX));
+    if (ask !== undefined && before.ask !== now.ask) setSentences([askWords(ask).slice(0, SAID_CHARS_MAX)]);
     else if (ending !== undefined && before.ending !== now.ending)
-      setWords(endingWords(ending, answerOf(entries, ending.run_id)));
+      setSentences(spokenEnding(ending, answerOf(entries, ending.run_id)));
   }, [here.id, ending, ask, stage]);
   return (
     <div class="unseen" role="status" aria-live="polite">
-      {words}
+      {/* each by itself: words of two lines must not become one */}
+      {sentences.map((sentence, at) => (
+        <p key={at}>{sentence}</p>
+      ))}
     </div>
   );
 }
 
-function endingWords(ending: EndingEntry, answer: string): string {
-  const said = plainText(parseInline(answer.slice(0, SAID_CHARS_MAX)));
-  return ending.outcome === "completed" ? said : `${ending.words}. ${said}`;
+function spokenEnding(ending: EndingEntry, answer: string): readonly string[] {
+  const said = sentencesOf(answer.slice(0, SAID_CHARS_MAX));
+  return ending.outcome === "completed" ? said : [`${ending.words}.`, ...said];
 }

@@ -1,6 +1,7 @@
 /** What a person said: a bubble, from the moment it is sent; each can be said anew. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { isPassing } from "../api.ts";
 import type { Part } from "../events.ts";
 import { moment, timeOfDay } from "../format.ts";
 import { Icon } from "../icons.tsx";
@@ -76,6 +77,7 @@ function LongText({ text }: { readonly text: string }): JSX.Element | null {
 /** A message that the server doesn't have: it stays until it's sent or discarded. */
 function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
   const acting = useActing();
+  const isLater = isPassing(pending.trouble);
   const takeBack = (): void => {
     const kept = discard(pending.client_id);
     const draft = session.value?.draft.value ?? "";
@@ -90,7 +92,9 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
       <p>
         <Icon name="warning" />
         <span>
-          <strong>Not sent.</strong> {pending.trouble?.message ?? "The server didn't respond."}
+          <strong>{isLater ? "Not sent yet." : "Not sent."}</strong>{" "}
+          {pending.trouble?.message ?? "The server didn't respond."}{" "}
+          {isLater ? "It's sent as soon as the server can be reached." : ""}
         </span>
       </p>
       <button
@@ -99,7 +103,7 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
         disabled={acting.busy}
         onClick={() => acting.act(() => resend(pending.client_id))}
       >
-        Send again
+        {isLater ? "Send now" : "Send again"}
       </button>
       <button type="button" class="button quiet small" onClick={takeBack}>
         Edit

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from serving import PATIENT, limited, said_to, served, target_of
@@ -351,3 +353,21 @@ async def test_an_interrupted_run_keeps_its_output_above_a_mark_that_reading_doe
             assert entries[1]["content"] == "half an answer"
             assert entries[2]["mark"] == "Interrupted; output recovered from the run journal."
             assert (await server.ended(await server.start("go on", session_id="s")))["output"] == "next"
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("Plan für Österreich", "Plan%20f%C3%BCr%20%C3%96sterreich.md"),
+        ('a/b\\c: "d" %2e..', "a%20b%20c%20d%202e.md"),
+        ("../..", "session.md"),
+        ("x" * 200, "x" * 80 + ".md"),
+    ],
+)
+async def test_an_export_is_named_after_its_chat(title: str, name: str) -> None:
+    """Whatever the title holds, the name is one that every system can store."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        await server.post("/api/sessions", {"id": "s", "title": title})
+        got = await server.call("GET", "/api/sessions/s/export?format=md")
+        wanted = f"attachment; filename=\"session.md\"; filename*=UTF-8''{name}"
+        assert got.headers["Content-Disposition"] == wanted

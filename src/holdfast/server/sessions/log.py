@@ -1,6 +1,7 @@
 """The log of a session over HTTP: its transcript, its events, forks, rewinds and exports."""
 
 from typing import Any, cast
+from urllib.parse import quote
 
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -41,6 +42,7 @@ from holdfast.values import ONE_SHOT, OPENAI
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
 PACE_MS_MAX = 1000
+_FILE_NAME_CHARS_MAX = 80
 
 
 class SessionLogRoutes:
@@ -200,12 +202,19 @@ class SessionLogRoutes:
         kind = request.query_params.get("format", "json")
         if kind not in {"json", "md"}:
             raise bad_request("'format' must be json or md", param="format")
-        headers = {"Content-Disposition": f'attachment; filename="session.{kind}"'}
+        headers = {"Content-Disposition": _disposition(found.row.title or found.row.preview, kind)}
         if kind == "md":
             pieces = markdown_in_pieces(*await deps.folds.session(session_id))
             return StreamingResponse(pieces, 200, headers, media_type="text/markdown")
         pieces = json_of(deps.store, session_id, shown=listed(found, deps.marks))
         return StreamingResponse(pieces, 200, headers, media_type="application/json")
+
+
+def _disposition(title: str, kind: str) -> str:
+    """A download named after the chat; clients that read plain names only get `session`."""
+    fits = "".join(char if char.isprintable() and char not in '\\/:*?"<>|%' else " " for char in title)
+    name = " ".join(fits.split())[:_FILE_NAME_CHARS_MAX].strip(". ") or "session"
+    return f"attachment; filename=\"session.{kind}\"; filename*=UTF-8''{quote(f'{name}.{kind}', safe='')}"
 
 
 def _reach(state: Session, seen: Transcript, before: int) -> int:
