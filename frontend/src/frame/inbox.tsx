@@ -9,6 +9,7 @@ import { exact } from "../markdown/safe.ts";
 import { answerAsk, askIdOf, inbox, loadInbox, nowMs, type OpenAsk, sessions } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { ASKS } from "../talk/ask_words.ts";
+import { onCardKey } from "../talk/asks.tsx";
 import { Problem } from "../talk/problem.tsx";
 import { QuestionCard } from "../talk/question_card.tsx";
 import { oneLine } from "../talk/tool_words.ts";
@@ -40,7 +41,7 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
   const { icon, title } = ASKS[ask.kind];
   const asked = ago(ask.asked_at * 1000, nowMs.value);
   return (
-    <li class="inbox-item">
+    <li class="inbox-item" onKeyDown={onCardKey}>
       <p class="inbox-head">
         <Icon name={icon} title={title} />
         <strong>{row === undefined ? "A chat" : titleOf(row)}</strong>

@@ -115,7 +115,7 @@ function useWantedFocus(card: { readonly current: HTMLElement | null }, askId: s
 }
 
 /** Keys while the card has the focus: each is a click on one of its buttons, and Enter is none of them. */
-function onCardKey(event: TargetedKeyboardEvent<HTMLElement>): void {
+export function onCardKey(event: TargetedKeyboardEvent<HTMLElement>): void {
   const { key, target, currentTarget: card } = event;
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   if (target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
