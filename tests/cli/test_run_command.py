@@ -217,15 +217,16 @@ async def test_a_run_whose_actions_all_ran_or_only_asked_a_question_ends_with_ze
 
 
 async def test_on_a_terminal_an_approval_is_asked_in_place(tmp_path: Path) -> None:
-    """P8: by a word, and the run goes on."""
+    """P8: Enter alone answers nothing, one key does, and the run goes on."""
     async with ChaosServer([CallTool("shell", {"command": "touch made"})], [Say("all done")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         run = (*HOLDFAST, "run", "make it", "--config", str(tmp_path / "holdfast.toml"))
         async with terminal(*run, folder=tmp_path) as window:
-            await window.until("answer>")
+            await window.until("y, n, a number")
             await window.keys("Enter")
-            await window.until("Type one of these words")
-            await window.say("once")
+            await window.until("Press y or n or a number")
+            await window.until("↑ ↓ and Enter")
+            await window.keys("1")
             screen = await window.until("exit=0")
             assert "all done" in screen
             assert "✓ shell touch made" in screen

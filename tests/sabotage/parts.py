@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from cli.test_ask_menu import check_early_keys_do_not_count
 from folds.live_line_states import ROWS
 from holdfast import events as e
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.cli.ask_menu import TypeAheadGuard
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
@@ -330,6 +332,14 @@ async def check_a_key_in_a_tools_blob_is_not_stored(layer: Callable[[Blobs, Reda
     assert kept == b"KEY=[redacted]"
 
 
+# P8: a key that was typed ahead is no consent
+
+
+def counts_every_key(clock: Callable[[], float]) -> TypeAheadGuard:
+    """A guard that takes each key for an answer."""
+    return TypeAheadGuard(clock, guard_s=0.0)
+
+
 # P12: bad input gets a clear error
 
 
@@ -365,6 +375,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
     Sabotage("P8", check_a_grant_for_similar_commands_covers_no_other_place, judge, similar_by_name),
+    Sabotage("P8", check_early_keys_do_not_count, TypeAheadGuard, counts_every_key),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 REASON_CHARS_MAX = 500
 _NO = frozenset({"n", "no", "deny", "denied"})
+_YES = frozenset({"y", "yes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ Answer: TypeAlias = ApprovalReply | QuestionReply
 
 
 def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
-    """What the typed line means. Only a whole word allows anything; a bare Enter never does."""
+    """What the typed line means; an empty one never allows anything."""
     if isinstance(asked, e.QuestionAsked):
         return _read_question(asked, typed.strip())
     word, _, rest = typed.strip().partition(" ")
@@ -52,10 +53,16 @@ def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
     if word in _NO and "deny" in asked.choices:
         return ApprovalReply("deny", rest.strip()[:REASON_CHARS_MAX])
     words = answer_words(asked.choices, asked.offers)
-    found = words.get(" ".join(filter(None, (word, rest.strip().lower()))))
-    if found is not None:
-        return ApprovalReply(found[0], width=found[1])
-    return Unclear(f"Type one of these words: {', '.join(words)}. Press Ctrl-C to stop the run.")
+    said = " ".join(filter(None, (word, rest.strip().lower())))
+    by_number = dict(enumerate(words, 1))
+    if said in _YES:
+        said = "once"
+    elif said.isascii() and said.isdecimal():
+        said = by_number.get(int(said[:4]), "")
+    if said in words:
+        choice, width = words[said]
+        return ApprovalReply(choice, width=width)
+    return Unclear("Press y or n or a number, or choose with ↑ ↓ and press Enter. Ctrl-C stops the run.")
 
 
 def _read_question(asked: e.QuestionAsked, typed: str) -> QuestionReply | Unclear:

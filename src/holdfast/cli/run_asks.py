@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast import events as e
+from holdfast.cli.ask_menu import GUARD_S, AskMenu
 from holdfast.cli.asks import Unclear, read_answer, send_answer, shown_ask
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.phrases import tool_words
@@ -18,6 +19,7 @@ from holdfast.safe_text import exact, safe_line
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+    from prompt_toolkit.application import Application
 
     from holdfast.client import Client
 
@@ -94,7 +96,8 @@ class RunAsks:
         await self._output.pause()
         style = Style()
         await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
-        prompt = _prompt_session()
+        menu = AskMenu(asked)
+        prompt = _prompt_session(menu)
         while True:
             try:
                 typed = await prompt.prompt_async("answer> ")
@@ -151,11 +154,34 @@ def _rule_for(asked: e.ApprovalAsked) -> str:
     return f'\n  (allow = "shell", argv = {exact(argv)}, exact = true)'
 
 
-def _prompt_session() -> "PromptSession[str]":
-    from prompt_toolkit import PromptSession
+def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
+    from prompt_toolkit import ANSI, PromptSession
+    from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
     from prompt_toolkit.output import create_output
 
-    return PromptSession(output=create_output(stdout=sys.stdout if sys.stdout.isatty() else sys.stderr))
+    from holdfast.cli.ask_keys import MenuKeys
+
+    session: PromptSession[str] = PromptSession(
+        key_bindings=MenuKeys(
+            lambda: menu, answer=lambda line: session.app.exit(result=line), keep_early=lambda _: None
+        ).bindings,
+        placeholder=lambda: ANSI(f"\x1b[2m{menu.hint}\x1b[0m"),
+        output=create_output(stdout=sys.stdout if sys.stdout.isatty() else sys.stderr),
+        erase_when_done=True,
+    )
+
+    def drawn(app: "Application[str]") -> None:
+        if menu.guard.drawn():
+            asyncio.get_running_loop().call_later(GUARD_S, app.invalidate)
+
+    app = session.app
+    app.after_render += drawn
+    above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(), ""])))
+    app.layout = Layout(
+        HSplit([Window(above, dont_extend_height=True, wrap_lines=True), session.layout.container]),
+        session.default_buffer,
+    )
+    return session
 
 
 def _print(text: str) -> None:

@@ -13,6 +13,7 @@ from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.policy.tool_names import ASK_USER
 
 READY = "twice to leave."
+KEYS = "y, n, a number, or ↑ ↓ and Enter"  # the keys count now
 
 
 def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
@@ -92,8 +93,8 @@ async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Pa
             await window.until("Stopped")
 
 
-async def test_an_approval_is_asked_in_place_and_only_a_word_answers_it(tmp_path: Path) -> None:
-    """P8: a bare Enter, a letter and a yes allow nothing; what was half typed comes back."""
+async def test_an_approval_is_asked_in_place_and_one_key_answers_it(tmp_path: Path) -> None:
+    """P8: Enter alone and another letter allow nothing; what was half typed comes back."""
     ask = CallTool("shell", {"command": "touch made-by-the-tool"})
     gate = Gate()
     async with ChaosServer([Wait(gate), ask], [Say("all done")]) as chaos:
@@ -104,15 +105,15 @@ async def test_an_approval_is_asked_in_place_and_only_a_word_answers_it(tmp_path
             await window.keys("half typed")
             await window.until("> half typed")
             gate.open()
-            screen = await window.until("answer>")
+            screen = await window.until(KEYS)
             assert "  touch made-by-the-tool\n" in screen
             assert "can change files" in screen
             assert "half typed" not in screen
             await window.keys("Enter")
-            await window.say("y")
-            await window.until(lambda screen: screen.count("Type one of these words") == 2)
+            await window.say("x")
+            await window.until(lambda screen: screen.count("Press y or n or a number") == 2)
             assert not await asyncio.to_thread((tmp_path / "made-by-the-tool").exists)
-            await window.say("once")
+            await window.keys("y")
             screen = await window.until("all done")
             assert "allowed: once" in screen
             assert "✓ shell" in screen
@@ -163,8 +164,8 @@ async def test_the_window_is_closed_twice_and_the_session_is_opened_again_where_
         assert "touch made" in listed
         again = chat(tmp_path, "--session", session_on(listed.replace('"', " ")))
         async with terminal(*again, folder=tmp_path) as window:
-            await window.until("answer>")
-            await window.say("once")
+            await window.until(KEYS)
+            await window.keys("Down", "Enter")
             await window.until("a half")
         assert await asyncio.to_thread((tmp_path / "made").exists)
         async with terminal(*again, folder=tmp_path) as window:
@@ -229,9 +230,10 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.until("The next messages go to other.")
             await window.say("/new")
             await window.say("paint it")
-            await window.until("2 blue")
-            await window.say("2")
-            await window.until("Which file?")
+            await window.until("2. blue")
+            await window.until("or your own answer")
+            await window.keys("2")
+            await window.until("type your answer")
             await window.say("/etc")
             await window.until(lambda screen: "fourth" in screen and "⋯" not in screen)
             assert all(said in str(chaos.seen.requests[-1].body) for said in ("blue", "/etc"))

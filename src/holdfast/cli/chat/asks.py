@@ -1,4 +1,4 @@
-"""Approvals and questions in the chat: shown in place, answered in the input line."""
+"""Approvals and questions in the chat: shown in place, answered by a key or in the input line."""
 
 from typing import TYPE_CHECKING
 
@@ -56,5 +56,7 @@ class ChatAsks:
         chat = self._chat
         self._shown = ask_id(asked)
         text = await shown_ask(chat.client, chat.style, asked)
-        chat.prompt.ask(self._shown)
+        # The card first: the keys count only after the menu below it is drawn.
         await chat.prompt.print(text)
+        if self._shown == ask_id(asked):  # it may be settled by now
+            chat.prompt.ask(self._shown, asked)

@@ -3,23 +3,29 @@
 import asyncio
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from prompt_toolkit import ANSI, PromptSession
-from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, get_common_complete_suffix
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
 from prompt_toolkit.input.vt100 import Vt100Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.output import Output
 
+from holdfast.cli.ask_keys import MenuKeys
+from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.terminal.output import write_all
+from holdfast.cli.terminal.renderer import AskEvent
 
 LINES_WAITING_MAX = 64
 REDRAW_S = 0.08
@@ -40,6 +46,15 @@ class SilentInput(Vt100Input):
     def cooked_mode(self) -> AbstractContextManager[None]:
         """See Vt100Input."""
         return self.raw_mode()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDevice:
+    """What a prompt reads from, draws on and tells the time by; by default the terminal of this process."""
+
+    keyboard: Input | None = None
+    screen: Output | None = None
+    clock: Callable[[], float] = time.monotonic
 
 
 class Words(Completer):
@@ -79,31 +94,38 @@ class ChatPrompt:
         live: Callable[[], str],
         status: Callable[[], str],
         interrupt: Callable[[], None],
+        device: PromptDevice | None = None,
     ) -> None:
         self.lines: asyncio.Queue[Typed | None] = asyncio.Queue(LINES_WAITING_MAX)
         self._live, self._status, self._interrupt = live, status, interrupt
         self._words = words
+        self._device = device or PromptDevice()
         self._about = ""
+        self._menu: AskMenu | None = None
         self._draft = ""
+        self._early = ""  # what was typed when the menu had just appeared
         self._printing = asyncio.Lock()
         self._shown: tuple[str, StyleAndTextTuples] = ("", [])
         slash = Condition(lambda: self._session.default_buffer.text.startswith("/"))
         self._session: PromptSession[None] = PromptSession(
             self._message,
             multiline=True,
-            key_bindings=self._keys(),
+            key_bindings=merge_key_bindings([self._keys(), self._menu_keys()]),
             history=history,
             completer=words,
             complete_while_typing=slash,
-            input=SilentInput(sys.stdin),
+            input=self._device.keyboard or SilentInput(sys.stdin),
+            output=self._device.screen,
+            placeholder=self._placeholder,
             reserve_space_for_menu=6,
             erase_when_done=True,
             prompt_continuation="  ",
         )
         app = self._session.app
         app.min_redraw_interval = REDRAW_S
+        app.after_render += self._drawn
         # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
-        above = Window(FormattedTextControl(self._above), dont_extend_height=True)
+        above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)
         app.layout = Layout(HSplit([above, self._session.layout.container]), self._session.default_buffer)
 
     async def run(self) -> None:
@@ -130,20 +152,22 @@ class ChatPrompt:
             else:
                 await asyncio.to_thread(write_all, sys.stdout, text)
 
-    def ask(self, about: str) -> None:
-        """The next line answers what has this id: what was half typed is laid aside."""
+    def ask(self, about: str, asked: AskEvent) -> None:
+        """Show the menu of what has this id. What was half typed comes back after the answer."""
         if not self._about:
             self._draft = self._session.default_buffer.text
             self._session.default_buffer.reset()
         self._about = about
+        self._menu = AskMenu(asked, TypeAheadGuard(self._device.clock))
         self._session.app.invalidate()
 
     def resume(self) -> None:
         """Nothing is asked any more: go on with what was half typed."""
         if self._about:
-            self._about = ""
-            self.put_back(self._draft)
-            self._draft = ""
+            # A single early key was an answer that came too soon; more of them belong to a message.
+            is_text = self._draft or len(self._early) > 1
+            self.put_back(self._draft + self._early if is_text else "")
+            self._about, self._menu, self._draft, self._early = "", None, "", ""
 
     def put_back(self, text: str) -> None:
         """Put text into the input line, before what is there."""
@@ -159,12 +183,28 @@ class ChatPrompt:
     def _above(self) -> StyleAndTextTuples:
         rows_max = max(1, shutil.get_terminal_size((80, 24)).lines - 8)
         lines = self._live().splitlines()[-rows_max:]
-        if status := self._status():
+        if self._menu is not None:
+            lines += ["", *self._menu.lines(), ""]
+        elif status := self._status():
             lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
         text = "\n".join(lines)
         if text != self._shown[0]:
             self._shown = (text, to_formatted_text(ANSI(text)))
         return self._shown[1]
+
+    def _placeholder(self) -> ANSI:
+        return ANSI(f"\x1b[2m{self._menu.hint}\x1b[0m" if self._menu is not None else "")
+
+    def _drawn(self, app: Application[None]) -> None:
+        """The screen shows what there is: the guard of a new menu begins, and its hint comes when it ends."""
+        if self._menu is not None and self._menu.guard.drawn():
+            asyncio.get_running_loop().call_later(GUARD_S, app.invalidate)
+
+    def _menu_keys(self) -> KeyBindings:
+        return MenuKeys(lambda: self._menu, answer=self._put, keep_early=self._keep_early).bindings
+
+    def _keep_early(self, text: str) -> None:
+        self._early += text
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

@@ -12,15 +12,6 @@ ARGS_CHARS_MAX = 300
 RESULT_CHARS_MAX = 160
 DIFF_LINES_MAX = 60
 
-CHOICE_WORDS: Mapping[str, str] = {
-    "once": "once (only this time)",
-    "session": "session (in this session)",
-    "session similar": "session similar",
-    "always": "always (from now on)",
-    "always similar": "always similar",
-    "deny": "deny [why]",
-}
-
 
 def seconds(ms: float) -> str:
     """A duration as people say it."""
@@ -53,14 +44,14 @@ def tool_line(style: Style, words: str, ended: e.ToolEnded) -> str:
 
 
 def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: GrantRule | None = None) -> str:
-    """An approval or a question, and how to answer it."""
+    """An approval or a question; its choices are in the menu below it."""
     if isinstance(asked, e.QuestionAsked):
         return _question_text(style, asked)
     return _approval_text(style, asked, rule)
 
 
 def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
-    """One exact action, everything that was found in it, and the possible answers."""
+    """One exact action, and everything that was found in it."""
     action = asked.action
     text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold yellow")
     if asked.headline:
@@ -85,13 +76,12 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
     text += "".join(_offer_text(style, offer) for offer in asked.offers)
     if asked.once_because:
         text += style.line(f"  {exact(asked.once_because)}")
-    said = " · ".join(CHOICE_WORDS.get(one, one) for one in answer_words(asked.choices, asked.offers))
-    return text + style.line(f"  Type one of: {said}", "cyan")
+    return text
 
 
 def _offer_text(style: Style, offer: GrantOffer) -> str:
     """What a lasting answer of one width would allow, by example."""
-    words = "session, always" if offer.rule.width == "exact" else "session similar, always similar"
+    words = "This command" if offer.rule.width == "exact" else "Similar commands"
     text = style.line(f"  {words}")
     text += style.dim(f"    would run:  {exact(offer.covers)}")
     return text + style.dim(f"    would ask:  {exact(offer.asks)}")
@@ -118,11 +108,7 @@ def _rule_text(rule: GrantRule) -> str:
 
 def _question_text(style: Style, asked: e.QuestionAsked) -> str:
     """What a run wants to know."""
-    text = "\n" + style.line(safe(asked.text), "bold yellow")
-    for number, choice in enumerate(asked.choices, 1):
-        text += style.line(f"  {number}  {safe_line(choice)}")
-    how = "a number or your own answer" if asked.choices else "your answer"
-    return text + style.dim(f"  Type {how}.")
+    return "\n" + style.line(safe(asked.text), "bold yellow")
 
 
 STOPPED_HERE = "You stopped this run"

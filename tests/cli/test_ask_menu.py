@@ -1,0 +1,178 @@
+"""The menu of an ask: which keys answer it, and which come too early to mean it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from holdfast import events as e
+from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
+from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
+from holdfast.cli.chat.prompt import ChatPrompt, PromptDevice
+from holdfast.cli.terminal.renderer import AskEvent
+from holdfast.values import Action
+
+ASKED = e.ApprovalAsked(
+    at_ms=1,
+    run_id="run_1",
+    approval_id="apr_1",
+    tool_call_id="c1",
+    action=Action(tool="shell", summary="rm -r build"),
+    choices=("once", "session", "always", "deny"),
+)
+QUESTION = e.QuestionAsked(
+    at_ms=1, run_id="run_1", question_id="qst_1", tool_call_id="c2", text="Which?", choices=("red", "blue")
+)
+
+
+class HandClock:
+    """Time that a test sets; `read` is set when somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.read = asyncio.Event()
+
+    def __call__(self) -> float:
+        self.read.set()
+        return self.now_s
+
+
+async def check_early_keys_do_not_count(guard_on: Callable[[Callable[[], float]], TypeAheadGuard]) -> None:
+    """P8: a key that its typist pressed before reading the ask is no consent."""
+    clock = HandClock()
+    guard = guard_on(clock)
+    assert not guard.lets_through(), "before the ask is drawn"
+    guard.drawn()
+    clock.now_s += GUARD_S * 0.9
+    assert not guard.lets_through(), "just after it is drawn"
+    clock.now_s += GUARD_S * 0.9
+    assert not guard.lets_through(), "in the middle of typing"
+    clock.now_s += GUARD_S * 1.1
+    assert guard.lets_through()
+    assert guard.lets_through(), "from then on every key counts, however quickly it follows"
+
+
+async def test_keys_count_once_the_ask_was_on_the_screen_and_the_keyboard_was_quiet() -> None:
+    await check_early_keys_do_not_count(TypeAheadGuard)
+
+
+@pytest.mark.parametrize(
+    ("keys", "choice"), [("y", "once"), ("n", "deny"), ("N", "deny"), ("3", "always"), ("4", "deny")]
+)
+def test_a_letter_or_a_number_stands_for_a_choice(keys: str, choice: Any) -> None:
+    line = AskMenu(ASKED).line_for(keys)
+    assert line is not None
+    assert read_answer(ASKED, line) == ApprovalReply(choice)
+
+
+def test_keys_that_name_no_entry_stand_for_nothing() -> None:
+    menu = AskMenu(ASKED)
+    assert [menu.line_for(key) for key in ("6", "9", "s", "a", "")] == [None] * 5
+    assert AskMenu(QUESTION).line_for("y") is None
+    assert AskMenu(QUESTION).line_for("3") is None
+
+
+def test_enter_alone_approves_nothing_and_after_an_arrow_it_takes_the_chosen_entry() -> None:
+    """P8: nothing is chosen before the person chooses."""
+    menu = AskMenu(ASKED)
+    assert menu.line_chosen() is None
+    assert isinstance(read_answer(ASKED, ""), Unclear)
+    menu.move(1)
+    assert menu.line_chosen() == "once"
+    menu.move(-1)
+    menu.move(-1)
+    assert menu.line_chosen() == "deny"
+    assert "❯ 4. Deny" in menu.lines()[3]  # noqa: RUF001  # the pointer
+    asked = AskMenu(QUESTION)
+    asked.move(-1)
+    assert read_answer(QUESTION, asked.line_chosen() or "") == QuestionReply("blue")
+
+
+@dataclass
+class Bench:
+    """A prompt that reads from a pipe, with a clock that the test sets; Ctrl-C sets `interrupted`."""
+
+    prompt: ChatPrompt
+    clock: HandClock
+    press: Callable[[str], None]
+    interrupted: asyncio.Event
+
+    async def asked(self, ask_id: str, asked: AskEvent) -> None:
+        """Show the menu, and wait until it is drawn."""
+        self.clock.read.clear()
+        self.prompt.ask(ask_id, asked)
+        await self.clock.read.wait()
+
+    async def line(self) -> str:
+        typed = await self.prompt.lines.get()
+        assert typed is not None
+        return typed.line
+
+
+@asynccontextmanager
+async def bench() -> AsyncGenerator[Bench]:
+    clock, interrupted = HandClock(), asyncio.Event()
+    with create_pipe_input() as keyboard:
+        prompt = ChatPrompt(
+            history=InMemoryHistory(),
+            words=DummyCompleter(),
+            live=str,
+            status=str,
+            interrupt=interrupted.set,
+            device=PromptDevice(keyboard, DummyOutput(), clock),
+        )
+        reading = asyncio.create_task(prompt.run())
+        try:
+            keyboard.send_text("hello\r")
+            one = Bench(prompt, clock, keyboard.send_text, interrupted)
+            assert await one.line() == "hello"
+            yield one
+        finally:
+            prompt.leave()
+            await reading
+
+
+async def test_keys_that_come_too_early_answer_nothing_and_are_kept_for_the_message() -> None:
+    """P8: neither the y of a word that is being typed, nor the Enter behind it."""
+    async with bench() as one:
+        await one.asked("apr_1", ASKED)
+        one.press("yes\x1b[B\r\x03")
+        await one.interrupted.wait()
+        one.clock.now_s += 1.0
+        one.press("n")
+        assert await one.line() == "deny"
+        one.prompt.resume()
+        assert one.prompt.typed == "yes"
+
+
+async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line() -> None:
+    async with bench() as one:
+        await one.asked("apr_1", ASKED)
+        one.press("y\x03")
+        await one.interrupted.wait()
+        one.clock.now_s += 1.0
+        one.press("y")
+        assert await one.line() == "once"
+        one.prompt.resume()
+        assert not one.prompt.typed
+
+
+async def test_enter_sends_the_chosen_entry_and_a_reason_can_be_typed() -> None:
+    async with bench() as one:
+        await one.asked("apr_1", ASKED)
+        one.clock.now_s += 1.0
+        one.press("\r")
+        assert not await one.line()
+        one.press("\x1b[B\x1b[B\r")
+        assert await one.line() == "session"
+        one.press("5use tabs\r")
+        assert read_answer(ASKED, await one.line()) == ApprovalReply("deny", "use tabs")
+        one.press("no spaces, please\r")
+        assert await one.line() == "deny"
