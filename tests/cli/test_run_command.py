@@ -1,11 +1,9 @@
 """`holdfast run` as a script uses it: what it prints where, and how it ends."""
 
 import asyncio
-import io
 import json
 import shlex
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from cli.test_serve import configure, hang_ups, serving
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
-from holdfast.cli.run import text_of
+from holdfast.host.demo_model import last_said
 from holdfast.policy.tool_names import ASK_USER
 
 QUICK = """
@@ -116,6 +114,15 @@ async def test_a_refusal_is_no_success_for_a_script(tmp_path: Path) -> None:
     assert ended.err.startswith("holdfast: Refused by the model")
 
 
+async def test_what_is_piped_in_follows_the_task(tmp_path: Path) -> None:
+    async with ChaosServer([Say("ok")]) as chaos:
+        await asyncio.to_thread(configured, tmp_path, chaos.base_url)
+        ended = await command(tmp_path, "run", "summarise", typed="a long\ntext\n")
+        said = last_said(chaos.seen.requests[0])
+    assert ended == Ended(0, "ok\n", "")
+    assert said == "summarise\n\n<stdin>\na long\ntext\n</stdin>"
+
+
 async def test_the_task_is_read_from_the_standard_input_and_events_are_lines(tmp_path: Path) -> None:
     async with ChaosServer([Say("ok")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
@@ -150,17 +157,6 @@ async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(
     assert process.returncode == 130
     last = json.loads(out.splitlines()[-1])
     assert (last["type"], last["outcome"]) == ("run.ended", "cancelled")
-
-
-@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
-def test_what_is_piped_in_and_is_no_text_is_told_in_a_line(
-    errors: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """P12: also where the locale says nothing, and Python reads bytes as half characters."""
-    piped = io.TextIOWrapper(io.BytesIO(b"a picture: \xff\xd8"), encoding="utf-8", errors=errors)
-    monkeypatch.setattr(sys, "stdin", piped)
-    with pytest.raises(SystemExit, match="standard input is not UTF-8 text"):
-        text_of(["describe", "-"])
 
 
 async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path) -> None:

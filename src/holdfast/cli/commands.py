@@ -94,7 +94,7 @@ RUN_EXAMPLES = """Examples:
 
 holdfast run 'why does make test fail?'
 
-git diff | holdfast run 'review this:' -
+git diff | holdfast run 'review this diff'
 
 holdfast run --json 'list the files' | jq -r .type
 """
@@ -174,7 +174,10 @@ def chat(
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
 def run(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORDS", help="The task; - reads standard input.")
+        list[str] | None,
+        typer.Argument(
+            metavar="WORDS", help="The task. A pipe or file on standard input follows it, or replaces -."
+        ),
     ] = None,
     session: Session = "",
     as_json: AsJson = False,
@@ -184,6 +187,9 @@ def run(
     config: Config = None,
 ) -> None:
     """Run one task and print the answer, or with --json every event as a line.
+
+    Piped text (up to 8 MB, UTF-8) follows the task between <stdin> and </stdin>. In a loop that reads its own
+    input, add </dev/null.
 
     Exit codes: 0 completed, 1 failed or refused, 2 wrong usage, 3 completed without an action that nobody
     could approve (standard error says which, and how to allow it), 130 stopped. Ctrl-C, SIGTERM and closing

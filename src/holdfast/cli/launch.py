@@ -145,9 +145,10 @@ def _chat(wanted: ChatCommand) -> int:
 
 def _run(wanted: RunCommand) -> int:
     with gc_paused():
-        from holdfast.cli.run import Task, run, text_of
+        from holdfast.cli.piped_input import read_task
+        from holdfast.cli.run import Task, run
     task = Task(
-        text=text_of(wanted.words),
+        text=read_task(wanted.words),
         session_id=wanted.session,
         model=wanted.model or "",
         form="json" if wanted.as_json else "text",

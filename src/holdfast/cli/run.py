@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from holdfast.api.runs import Started
     from holdfast.client import Client
 
-STDIN_BYTES_MAX = 8 * 1024 * 1024
 LEAVING_S = 10.0  # how long one who is no longer read waits for the end of the run
 EXIT_CODES: Mapping[str, int] = {"completed": OK, "cancelled": STOPPED}
 STOPPING: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
@@ -35,25 +34,6 @@ class Task:
     session_id: str = ""
     model: str = ""
     form: str = "text"  # or json
-
-
-def text_of(words: Sequence[str]) -> str:
-    """What the words say; `-`, or no word at all with something piped in, stands for the standard input."""
-    if not words and sys.stdin.isatty():
-        return ""
-    parts = [_stdin() if word == "-" else word for word in words or ["-"]]
-    return " ".join(parts).strip()
-
-
-def _stdin() -> str:
-    try:
-        text = sys.stdin.read(STDIN_BYTES_MAX + 1)
-        text.encode()  # where the locale says nothing, what is no text is read as half characters
-    except UnicodeError as error:
-        raise SystemExit("holdfast: standard input is not UTF-8 text") from error
-    if len(text) > STDIN_BYTES_MAX:
-        raise SystemExit(f"holdfast: standard input is longer than {STDIN_BYTES_MAX} characters")
-    return text
 
 
 def run(flags: Mapping[str, object], task: Task) -> int:
