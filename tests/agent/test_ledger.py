@@ -13,6 +13,7 @@ from holdfast.agent.calls import STOPPED
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.values import Action
@@ -123,6 +124,32 @@ async def test_what_is_alive_after_a_stop_is_named_in_the_result() -> None:
         assert await world.inbox.stop("s", run_id)
         (ended,) = tool_ends(await world.until("s", e.RunEnded))
     assert ended.result == f"{STOPPED} [alive after KILL: zombie {{}}]"
+
+
+class StepClock(SystemClock):
+    """A monotonic clock that a test moves on."""
+
+    later_s = 0.0
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self.later_s
+
+
+async def test_a_tool_that_is_stopped_keeps_the_time_that_it_took() -> None:
+    """P4: a command that ran for an hour did not take 0.0 s."""
+    begun, clock = list[str](), StepClock()
+    async with (
+        ChaosServer([CallTool("pay")]) as chaos,
+        process(chaos, Pays("pay", begun), clock=clock) as world,
+    ):
+        run_id = await send(world)
+        while not begun:  # noqa: ASYNC110  # a tool rings no bell
+            await asyncio.sleep(0)
+        clock.later_s = 3600.0
+        assert await world.inbox.stop("s", run_id)
+        (ended,) = tool_ends(await world.until("s", e.RunEnded))
+    assert ended.ending == "killed"
+    assert ended.ms >= 3_600_000
 
 
 async def test_what_is_alive_after_the_patience_with_a_tool_is_named_in_the_result() -> None:

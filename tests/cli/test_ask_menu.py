@@ -15,7 +15,7 @@ from prompt_toolkit.output import DummyOutput
 from holdfast import events as e
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
-from holdfast.cli.chat.prompt import ChatPrompt, PromptDevice
+from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
 from holdfast.cli.terminal.renderer import AskEvent
 from holdfast.values import Action
 
@@ -125,7 +125,7 @@ async def bench() -> AsyncGenerator[Bench]:
             words=DummyCompleter(),
             live=str,
             status=str,
-            interrupt=interrupted.set,
+            acts=PromptActs(interrupt=interrupted.set),
             device=PromptDevice(keyboard, DummyOutput(), clock),
         )
         reading = asyncio.create_task(prompt.run())

@@ -158,10 +158,7 @@ class ToolCalls:
                 result = stopped(begun=was_begun or call.asked.tool_call_id in self._begun)
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
-        now_s = self._deps.clock.monotonic_s()
-        # Time spent waiting for a person isn't the tool's.
-        began_s = self._begun.get(call.asked.tool_call_id, now_s)
-        self._ended(call, result, ms=int(1000 * (now_s - began_s)))
+        self._ended(call, result)
         return result.ending != "expired" or self._deps.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
@@ -318,7 +315,10 @@ class ToolCalls:
         finally:
             one.end()
 
-    def _ended(self, call: CallState, result: ToolResult, *, ms: int = 0) -> None:
+    def _ended(self, call: CallState, result: ToolResult) -> None:
+        now_s = self._deps.clock.monotonic_s()
+        # Time spent waiting for a person isn't the tool's.
+        began_s = self._begun.get(call.asked.tool_call_id, now_s)
         self._log.emit(
             e.ToolEnded(
                 at_ms=self._log.now_ms(),
@@ -329,7 +329,7 @@ class ToolCalls:
                 ending=result.ending,
                 parts=result.parts,
                 blob=result.blob,
-                ms=ms,
+                ms=int(1000 * (now_s - began_s)),
             )
         )
 

@@ -214,6 +214,10 @@ class Client:
         asked = ClientRequest("GET", _session(session_id) + "/export", query={"format": form}, accept="*/*")
         return await self._exchange.call(asked)
 
+    async def blob(self, name: str) -> bytes:
+        """A whole tool output or attachment, by the name that an event gives it."""
+        return await self._exchange.call(ClientRequest("GET", f"/api/blobs/{_in_path(name)}", accept="*/*"))
+
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())

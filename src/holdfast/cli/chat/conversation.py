@@ -5,7 +5,7 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import aclosing, suppress
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -20,11 +20,12 @@ from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.tool_output import ToolCallOutput
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
 from holdfast.racing import race
-from holdfast.safe_text import safe_line
+from holdfast.safe_text import safe, safe_line
 from holdfast.values import CHAT
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class ChatScreen:
 
     def __init__(self, attached: Attached, *, model: str) -> None:
         from holdfast.cli.chat.history import ChatHistory
-        from holdfast.cli.chat.prompt import ChatPrompt, Words
+        from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, Words
 
         self.attached = attached
         self.style = Style()
@@ -70,11 +71,11 @@ class ChatScreen:
             words=Words(COMMANDS, lambda: self.known),
             live=self._live,
             status=lambda: self.renderer.status(time.time_ns() // 1_000_000),
-            interrupt=self._interrupt,
+            acts=PromptActs(interrupt=self._interrupt, expand=self._expand, page=self._page),
         )
         self._commands = Commands(self)
         self._watching: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._key_tasks: set[asyncio.Task[None]] = set()  # what keys have begun
         self._interrupted_s = -TWICE_S
 
     def _live(self) -> str:
@@ -105,8 +106,7 @@ class ChatScreen:
             self.prompt.leave()
             taking.cancel()
             await asyncio.wait({reading, taking})
-            if self._stopping is not None:  # a stop that was asked for counts, however soon one leaves
-                await asyncio.wait({self._stopping}, timeout=STOP_S)
+            await self._finish_key_tasks()
             goodbye, watching = self._goodbye(), self._watching
             await self.close_session()
             if watching is not None and not watching.cancelled():
@@ -114,6 +114,30 @@ class ChatScreen:
         if goodbye:
             print(goodbye)
         return OK
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do what a key asks for, beside everything else."""
+        task = asyncio.create_task(work)
+        self._key_tasks.add(task)
+        task.add_done_callback(self._key_task_done)
+
+    def _key_task_done(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is None:
+            self._key_tasks.discard(task)
+        else:
+            self.prompt.leave()  # a bug of ours; `_finish_key_tasks` raises it
+
+    async def _finish_key_tasks(self) -> None:
+        """Wait for what keys have begun: a stop counts, however soon the person leaves."""
+        if not self._key_tasks:
+            return
+        done, left = await asyncio.wait(self._key_tasks, timeout=STOP_S)
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+        for task in done:
+            task.result()
 
     def _told_to_leave(self, next_time: Callable[[int, FrameType | None], object] | int | None) -> None:
         """Leave in good order, and at the next signal at once."""
@@ -271,14 +295,49 @@ class ChatScreen:
         if is_second:
             self.prompt.leave()
         elif self.renderer.run_id:
-            self._stopping = asyncio.create_task(self.stop())
+            self._begin(self.stop())
         elif self.prompt.typed:
             self.prompt.clear()
             self._interrupted_s = -TWICE_S
         else:
-            self._stopping = asyncio.create_task(
-                self.prompt.print(self.style.dim("Press Ctrl-C again to leave."))
-            )
+            self._begin(self.prompt.print(self.style.dim("Press Ctrl-C again to leave.")))
+
+    def _expand(self) -> None:
+        """Show more of what a tool prints, or once it is over its output in place."""
+        outputs = self.renderer.outputs
+        if outputs.is_printing:
+            outputs.is_expanded = not outputs.is_expanded
+            self._begin(self.prompt.print(""))
+        elif (call := outputs.newest()) is not None:
+            self._begin(self.prompt.print(outputs.expanded(call)))
+        else:
+            self._begin(self.prompt.print(self.style.dim("No tool has printed anything yet.")))
+
+    def _page(self) -> None:
+        self._begin(self._page_outputs())
+
+    async def _page_outputs(self) -> None:
+        """Show the whole output of the last tool calls in a pager, the newest first."""
+        calls = [call for call in reversed(self.renderer.outputs.calls.values()) if call.text().strip()]
+        from holdfast.cli.chat.pager import pager_command
+
+        command = await asyncio.to_thread(pager_command)
+        if not calls or not command:
+            why = "No tool has printed anything yet." if command else "There is no pager. Set PAGER."
+            await self.prompt.print(self.style.dim(why))
+            return
+        try:
+            texts = [f"── {call.words}\n\n{await self._whole(call)}\n" for call in calls]
+        except ClientError as error:
+            await self.complain(error)
+            return
+        await self.prompt.page("\n".join(texts), command)
+
+    async def _whole(self, call: ToolCallOutput) -> str:
+        if not call.blob:
+            return call.text()
+        data = await self.client.blob(call.blob)
+        return safe(data.decode("utf-8", "replace"))
 
     async def stop(self) -> None:
         """Ask the run under way to stop."""

@@ -13,7 +13,8 @@ from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, get_common_complete_suffix
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
@@ -24,6 +25,7 @@ from prompt_toolkit.output import Output
 
 from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
+from holdfast.cli.chat.pager import show_in_pager
 from holdfast.cli.terminal.output import write_all
 from holdfast.cli.terminal.renderer import AskEvent
 
@@ -55,6 +57,19 @@ class PromptDevice:
     keyboard: Input | None = None
     screen: Output | None = None
     clock: Callable[[], float] = time.monotonic
+
+
+def _nothing() -> None:
+    """No act is bound to the key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptActs:
+    """What some keys do, beyond the input line itself."""
+
+    interrupt: Callable[[], None] = _nothing  # Ctrl-C
+    expand: Callable[[], None] = _nothing  # Ctrl-O
+    page: Callable[[], None] = _nothing  # Ctrl-T
 
 
 class Words(Completer):
@@ -93,11 +108,11 @@ class ChatPrompt:
         words: Completer,
         live: Callable[[], str],
         status: Callable[[], str],
-        interrupt: Callable[[], None],
+        acts: PromptActs,
         device: PromptDevice | None = None,
     ) -> None:
         self.lines: asyncio.Queue[Typed | None] = asyncio.Queue(LINES_WAITING_MAX)
-        self._live, self._status, self._interrupt = live, status, interrupt
+        self._live, self._status, self._acts = live, status, acts
         self._words = words
         self._device = device or PromptDevice()
         self._about = ""
@@ -151,6 +166,11 @@ class ChatPrompt:
                 await run_in_terminal(lambda: write_all(sys.stdout, text), in_executor=True)
             else:
                 await asyncio.to_thread(write_all, sys.stdout, text)
+
+    async def page(self, text: str, command: Sequence[str]) -> None:
+        """Show text in a pager; what is printed meanwhile waits."""
+        async with self._printing:
+            await show_in_pager(text, command)
 
     def ask(self, about: str, asked: AskEvent) -> None:
         """Show the menu of what has this id. What was half typed comes back after the answer."""
@@ -208,40 +228,43 @@ class ChatPrompt:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
+        writing = has_focus(DEFAULT_BUFFER)  # and not searching in the history
+        acts: list[tuple[Callable[[KeyPressEvent], None], tuple[tuple[str, ...], ...]]] = [
+            (self._enter, (("enter",),)),
+            (self._tab, (("tab",),)),
+            (_new_line, (("escape", "enter"), ("c-j",))),
+            (lambda _: self._acts.interrupt(), (("c-c",),)),
+            (lambda _: self._acts.expand(), (("c-o",),)),
+            (lambda _: self._acts.page(), (("c-t",),)),
+            (self._end_of_input, (("c-d",),)),
+        ]
+        for act, names in acts:
+            for name in names:
+                keys.add(*name, filter=writing)(act)
+        return keys
 
-        @keys.add("enter")
-        def _(event: KeyPressEvent) -> None:
-            buffer = event.current_buffer
-            if buffer.complete_state and buffer.complete_state.current_completion:
-                buffer.complete_state = None
-                return
+    def _enter(self, event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state and buffer.complete_state.current_completion:
+            buffer.complete_state = None
+        elif buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
             text = buffer.text
             if not self._about and text.strip():
                 buffer.append_to_history()
             buffer.reset()
             self._put(text)
 
-        @keys.add("tab")
-        def _(event: KeyPressEvent) -> None:
-            _complete(event.current_buffer, self._words)
+    def _tab(self, event: KeyPressEvent) -> None:
+        _complete(event.current_buffer, self._words)
 
-        @keys.add("escape", "enter")
-        def _(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        @keys.add("c-c")
-        def _(event: KeyPressEvent) -> None:
-            del event
-            self._interrupt()
-
-        @keys.add("c-d")
-        def _(event: KeyPressEvent) -> None:
-            if event.current_buffer.text:
-                event.current_buffer.delete()
-            else:
-                self._put(None)
-
-        return keys
+    def _end_of_input(self, event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.delete()
+        else:
+            self._put(None)
 
     def _put(self, line: str | None) -> None:
         if self.lines.full():
@@ -257,6 +280,10 @@ class ChatPrompt:
     def clear(self) -> None:
         """Empty the input line."""
         self._session.default_buffer.reset()
+
+
+def _new_line(event: KeyPressEvent) -> None:
+    event.current_buffer.insert_text("\n")
 
 
 def _complete(buffer: Buffer, words: Completer) -> None:

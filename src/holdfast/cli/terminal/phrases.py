@@ -30,14 +30,14 @@ def tool_words(asked: e.ToolAsked) -> str:
     return safe_line(f"{asked.name}  {said or asked.bad_args}", ARGS_CHARS_MAX)
 
 
-def tool_line(style: Style, words: str, ended: e.ToolEnded) -> str:
-    """A tool call that is over: how it went, what it was, how long it took."""
+def tool_line(style: Style, words: str, ended: e.ToolEnded, *, shows_why: bool = True) -> str:
+    """A tool call that is over: how it went, what it was, how long it took, and why it failed."""
     sign, colour = ("✓", "green") if ended.ok else ("✗", "red")
     how = "" if ended.ending == "finished" else f" · {ended.ending.replace('_', ' ')}"
     tail = f"  {seconds(ended.ms)}{how}"
     width = max(10, style.width() - len(tail) - 2)
     line = style.line(f"{sign} {safe_line(words, width)}{tail}", colour if not ended.ok else "dim")
-    if not ended.ok and ended.result.strip():
+    if shows_why and not ended.ok and ended.result.strip():
         first = next((one for one in safe(ended.result).splitlines() if one.strip()), "")
         line += style.line(f"  {safe_line(first, RESULT_CHARS_MAX)}", "dim red")
     return line

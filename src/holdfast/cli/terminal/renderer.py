@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.cli.terminal.answer_text import AnswerText
-from holdfast.cli.terminal.phrases import ending_text, tool_line, tool_words
+from holdfast.cli.terminal.phrases import ending_text, tool_words
 from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.activity import CERTAIN, MOVING, Activity
 from holdfast.safe_text import safe, safe_line
@@ -50,6 +51,7 @@ class Renderer:
     away: str | None = None  # why, once it takes long
     last_run: str = ""
     stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
+    outputs: ToolOutputs = field(init=False)
     _text: AnswerText = field(init=False)
     _thought: str = ""
     _thinking: int = 0  # the segment
@@ -60,6 +62,7 @@ class Renderer:
 
     def __post_init__(self) -> None:
         self._text = AnswerText(self.style)
+        self.outputs = ToolOutputs(self.style)
 
     def hear(self, event: e.Event) -> str:
         """What is to be printed for good after this event."""
@@ -80,12 +83,12 @@ class Renderer:
         return self.open_runs[0] if self.open_runs else ""
 
     def live(self) -> str:
-        """What may still change: the last block of the answer, or the end of a thought."""
+        """What may still change: the last block of the answer, a tool's output, or the end of a thought."""
         if self._text.is_begun:
             return self._text.live
         if self._thought:
             return "\n" + self.style.line(safe_line(self._thought)[-2 * self.style.width() :], "dim italic")
-        return ""
+        return self.outputs.live()
 
     def status(self, now_ms: int) -> str:
         """What is waited for, in one line; nothing when nothing goes on."""
@@ -168,12 +171,18 @@ class Renderer:
     def tool_asked(self, event: e.ToolAsked) -> str:
         """A tool is wanted; the line is printed when it is over."""
         self.tools[event.tool_call_id] = tool_words(event)
+        self.outputs.asked(event.tool_call_id, tool_words(event))
         return self._thought_over(event)
 
     def tool_ended(self, event: e.ToolEnded) -> str:
         """A tool call is over."""
-        words = self.tools.pop(event.tool_call_id, "a tool")
-        return tool_line(self.style, words, event)
+        self.tools.pop(event.tool_call_id, None)
+        return self.outputs.ended(event)
+
+    def tool_printed(self, event: e.ToolOutput) -> str:
+        """A tool prints; its last lines are live."""
+        self.outputs.printed(event)
+        return ""
 
     def ended(self, event: e.RunEnded) -> str:
         """A run is over, and how."""
@@ -269,6 +278,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ReasoningDelta: Renderer.thought,
         e.ReasoningDone: Renderer.thought_done,
         e.ToolAsked: Renderer.tool_asked,
+        e.ToolOutput: Renderer.tool_printed,
         e.ToolEnded: Renderer.tool_ended,
         e.ApprovalAsked: Renderer.asked,
         e.QuestionAsked: Renderer.asked,
