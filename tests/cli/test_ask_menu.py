@@ -103,6 +103,12 @@ class Bench:
     clock: HandClock
     press: Callable[[str], None]
     interrupted: asyncio.Event
+    edits: asyncio.Event  # Esc Esc was pressed
+
+    async def started(self) -> None:
+        """Wait until the prompt no longer takes what it reads for lines that were typed ahead."""
+        while not self.prompt.has_started:  # noqa: ASYNC110  # it rings no bell
+            await asyncio.sleep(0.01)
 
     async def asked(self, ask_id: str, asked: AskEvent) -> None:
         """Show the menu, and wait until it is drawn."""
@@ -118,20 +124,20 @@ class Bench:
 
 @asynccontextmanager
 async def bench() -> AsyncGenerator[Bench]:
-    clock, interrupted = HandClock(), asyncio.Event()
+    clock, interrupted, edits = HandClock(), asyncio.Event(), asyncio.Event()
     with create_pipe_input() as keyboard:
         prompt = ChatPrompt(
             history=InMemoryHistory(),
             words=DummyCompleter(),
             live=str,
             status=str,
-            acts=PromptActs(interrupt=interrupted.set),
+            acts=PromptActs(interrupt=interrupted.set, edit_last=edits.set),
             device=PromptDevice(keyboard, DummyOutput(), clock),
         )
         reading = asyncio.create_task(prompt.run())
         try:
             keyboard.send_text("hello\r")
-            one = Bench(prompt, clock, keyboard.send_text, interrupted)
+            one = Bench(prompt, clock, keyboard.send_text, interrupted, edits)
             assert await one.line() == "hello"
             yield one
         finally:

@@ -1,5 +1,6 @@
 """Approvals and questions in a terminal: how they are shown, how a typed line is read, how it is sent."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -7,7 +8,7 @@ from holdfast import events as e
 from holdfast.cli.terminal.phrases import answer_words, ask_text
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.cli.terminal.style import Style
-from holdfast.client.errors import Refused
+from holdfast.client.errors import BadAnswer, Refused
 from holdfast.values import Choice, Width
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None
         )
     else:
         await client.answer(asked.run_id, ask_id(asked), answer=answer.text)
+
+
+async def key_scopes(client: "Client") -> Sequence[str]:
+    """What the client's key may do; nothing if the server doesn't say."""
+    try:
+        return (await client.capabilities()).auth.scopes
+    except (Refused, BadAnswer):
+        return ()
+
+
+CANNOT_APPROVE = (
+    'Your key can\'t approve this: it lacks the scope "approve". Someone whose key has it must answer.'
+)
 
 
 async def shown_ask(client: "Client", style: Style, asked: AskEvent) -> str:

@@ -13,7 +13,7 @@ from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
-from holdfast.api.server import HealthShown, TargetList, TargetShown
+from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
 from holdfast.client.address import Address, Patience, Where, at
 from holdfast.client.decoding import decoded
@@ -218,6 +218,15 @@ class Client:
         """A whole tool output or attachment, by the name that an event gives it."""
         return await self._exchange.call(ClientRequest("GET", f"/api/blobs/{_in_path(name)}", accept="*/*"))
 
+    async def upload(self, data: bytes) -> str:
+        """Store the bytes of an attachment; a part of a message names it by what this returns."""
+        asked = ClientRequest("POST", "/api/blobs", data, _once(), accept="*/*")
+        return (await self._answer(asked, BlobStored)).blob
+
+    async def rewind(self, session_id: str, to_seq: int) -> None:
+        """Make what came after the seq count no more; raises Refused (409) while a run works or waits."""
+        await self._post(_session(session_id) + "/rewind", {"to_seq": to_seq}, _Json, once=_once())
+
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())
@@ -257,6 +266,10 @@ class Client:
     async def targets(self) -> Sequence[TargetShown]:
         """The targets and their health, the default first."""
         return (await self._get("/api/targets", TargetList)).data
+
+    async def capabilities(self) -> Capabilities:
+        """What the server can do, and what this client's key may do."""
+        return await self._get("/v1/capabilities", Capabilities)
 
     async def health(self) -> HealthShown:
         """Whether the server is alive."""

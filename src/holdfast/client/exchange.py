@@ -98,7 +98,10 @@ class RetryingHttp:
         if asked.once:
             headers["Idempotency-Key"] = asked.once
         body = None
-        if asked.body is not None:
+        if isinstance(asked.body, bytes):
+            body = asked.body
+            headers["Content-Type"] = "application/octet-stream"
+        elif asked.body is not None:
             body = _encoded(asked.body)
             headers["Content-Type"] = "application/json"
         timeout = aiohttp.ClientTimeout(

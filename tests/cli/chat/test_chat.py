@@ -220,12 +220,15 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.until("Saved to")
             assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
             await window.say("/fork")
-            await window.until("You are now in a copy")
+            screen = await window.until("You are now in a copy")
+            assert screen.count("> /etc/hosts is wrong") == 1, "nothing is printed again"
             await window.say("/retry")
             await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
             await window.say("/sessions")
-            screen = await window.until("to open one")
-            assert len({word for word in screen.split() if word.startswith("ses_")}) == 2
+            screen = await window.until("Sessions (2)")
+            assert "open here · just now" in screen
+            await window.keys("Escape")
+            await window.until(lambda screen: "Sessions (2)" not in screen)
             await window.say("/model other")
             await window.until("The next messages go to other.")
             await window.say("/new")
@@ -239,7 +242,34 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             assert all(said in str(chaos.seen.requests[-1].body) for said in ("blue", "/etc"))
             assert "/etc/hosts is wrong" in str(chaos.seen.requests[0].body)
             screen = await left(window)
-            assert "To come back: holdfast chat --session ses_" in " ".join(screen.split())
+            assert "-m holdfast chat --session ses_" in " ".join(screen.split())
+
+
+async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_path: Path) -> None:
+    async with ChaosServer([Say("barnacles")], [Say("second")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        await asyncio.to_thread((tmp_path / "notes.txt").write_text, "the walrus was here")
+        await asyncio.to_thread((tmp_path / ".env").write_text, "KEY=1")
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("/attach .env")
+            await window.until("may hold secrets")
+            await window.say("/attach notes.txt")
+            await window.until("Goes with your next message: notes.txt")
+            await window.say("read it")
+            await window.until(lambda screen: "barnacles" in screen and "⋯" not in screen)
+            await window.keys("Escape", "Escape")
+            await window.until("edit> read it")
+            await window.say(" twice")
+            await window.until(lambda screen: "second" in screen and "⋯" not in screen)
+            await window.say("/cost")
+            await window.until("tokens out")
+            await window.say("/status")
+            await window.until("your key chat, approve, admin")
+        told = str(chaos.seen.requests[-1].body)
+    assert "read it twice" in told
+    assert "the walrus was here" in told
+    assert "barnacles" not in told, "the answer to the replaced message does not count"
 
 
 @pytest.mark.parametrize(

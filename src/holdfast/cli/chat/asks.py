@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from holdfast.cli.asks import QuestionReply, Unclear, read_answer, send_answer, shown_ask
+from holdfast import events as e
+from holdfast.cli.asks import CANNOT_APPROVE, QuestionReply, Unclear, read_answer, send_answer, shown_ask
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.client.errors import Refused
 from holdfast.safe_text import safe_line
@@ -56,6 +57,9 @@ class ChatAsks:
         chat = self._chat
         self._shown = ask_id(asked)
         text = await shown_ask(chat.client, chat.style, asked)
+        if isinstance(asked, e.ApprovalAsked) and not chat.can_approve:
+            await chat.prompt.print(text + chat.style.line(f"  {CANNOT_APPROVE}", "yellow"))
+            return
         # The card first: the keys count only after the menu below it is drawn.
         await chat.prompt.print(text)
         if self._shown == ask_id(asked):  # it may be settled by now

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.api.sessions import SessionShown
+from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
-from holdfast.safe_text import safe_line
+from holdfast.cli.chat.picker import Picker, PickerRow, age
+from holdfast.safe_text import safe, safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,14 +23,28 @@ COMMANDS = (
     ("/steer", "TEXT: message the agent while it works (or just type)"),
     ("/queue", "TEXT: send after the run; alone, show the queue; resume, pause or clear"),
     ("/retry", "answer the last message again"),
-    ("/model", "NAME: use it for the next messages; alone, list the models"),
-    ("/sessions", "ID: switch to a session; alone, list the newest"),
+    ("/model", "choose the model for the next messages; with a NAME, use that one"),
+    ("/attach", "FILE: send it with the next message; alone, list what is attached; clear"),
+    ("/sessions", "choose a session; with an ID, switch to it"),
     ("/new", "start a new session"),
     ("/fork", "continue in a copy of this session"),
+    ("/status", "show the server, session, model and what your key may do"),
+    ("/cost", "show the tokens and the cost of this session"),
     ("/export", "FILE: save the conversation as Markdown"),
     ("/exit", "leave (or press Ctrl-D)"),
 )
-SESSIONS_SHOWN = 15
+SESSIONS_SHOWN = 100
+KEYS = (
+    ("Enter", "send"),
+    ("Alt-Enter, Ctrl-J, \\ Enter", "new line"),
+    ("Tab, @", "complete a command; name a file"),
+    ("↑ ↓, Ctrl-R", "earlier messages; search them"),
+    ("Esc Esc", "edit your last message"),
+    ("Ctrl-O", "show more of a tool's output"),
+    ("Ctrl-T", "open the output of tools in a pager"),
+    ("Ctrl-C", "stop the run; twice, leave"),
+    ("Ctrl-D", "leave"),
+)
 
 
 class Commands:
@@ -46,6 +62,9 @@ class Commands:
             "/sessions": self._sessions,
             "/new": self._new,
             "/fork": self._fork,
+            "/attach": self._attach,
+            "/status": self._status,
+            "/cost": self._cost,
             "/export": self._export,
         }
 
@@ -73,11 +92,10 @@ class Commands:
         style = self._chat.style
         width = max(len(name) for name, _ in COMMANDS) + 2
         lines = [style.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
-        keys = (
-            "Enter sends, Esc Enter adds a line, Tab completes. Ctrl-C stops the run, twice leaves the chat."
-        )
-        busy = "The agent reads what you type while it works at its next step."
-        await self._chat.prompt.print("".join([*lines, "\n", style.dim(keys), style.dim(busy)]))
+        hang = max(len(name) for name, _ in KEYS) + 2
+        keys = [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in KEYS]
+        busy = "What you type while the agent works reaches it at its next step."
+        await self._chat.prompt.print("".join(["\n", *lines, "\n", *keys, "\n", style.dim(busy)]))
 
     async def _stop(self, _: str) -> None:
         await self._chat.stop()
@@ -119,11 +137,15 @@ class Commands:
             chat.model = name
             await self._say(f"The next messages go to {safe_line(name, 80)}.")
             return
-        lines = [
-            f"{safe_line(one.name)}  {safe_line(one.model)}{'  (waiting)' if one.gated_ms else ''}"
+        rows = [
+            PickerRow(
+                f"/model {one.name}",
+                f"{safe_line(one.name)}  {safe_line(one.model)}",
+                "waiting" if one.gated_ms else "",
+            )
             for one in await chat.client.targets()
         ]
-        await self._say("\n".join([*lines, "Use /model NAME to choose one."]))
+        chat.prompt.pick(Picker("Models", rows))
 
     async def _sessions(self, session_id: str) -> None:
         chat = self._chat
@@ -131,11 +153,16 @@ class Commands:
             await chat.open(session_id)
             return
         page = await chat.client.sessions(limit=SESSIONS_SHOWN)
-        chat.known = [(one.session_id, _about(one, 50)) for one in page.data]
-        lines = [f"{one.session_id}  {_about(one, chat.style.width() - 40)}" for one in page.data]
-        await self._say(
-            "\n".join([*(lines or ["There are no sessions yet."]), "Use /sessions ID to open one."])
-        )
+        chat.known = [(one.session_id, _about(one)) for one in page.data]
+        if not page.data:
+            await self._say("There are no sessions yet.")
+            return
+        now_s = time.time()
+        rows = [
+            PickerRow(f"/sessions {one.session_id}", _about(one), _beside(one, now_s, chat.session_id))
+            for one in page.data
+        ]
+        chat.prompt.pick(Picker("Sessions", rows))
 
     async def _new(self, _: str) -> None:
         await self._chat.close_session()
@@ -147,9 +174,53 @@ class Commands:
             await self._say("There is nothing to copy yet.")
             return
         forked = await chat.client.fork(chat.session_id)
-        await chat.close_session()
-        await chat.open(forked.session_id)
+        await chat.move_to(forked.session_id)
         await self._say(f"You are now in a copy: {forked.session_id}")
+
+    async def _attach(self, name: str) -> None:
+        chat = self._chat
+        if name == "clear":
+            chat.attachments = []
+        elif name:
+            try:
+                chat.attachments.append(await attach(chat.client, name, chat.workspace))
+            except NotAttached as error:
+                await self._say(f"Not attached: {safe_line(str(error))}")
+                return
+        names = ", ".join(safe_line(part.name) for part in chat.attachments)
+        await self._say(f"Goes with your next message: {names}" if names else "Nothing is attached.")
+
+    async def _status(self, _: str) -> None:
+        chat = self._chat
+        health, targets = await asyncio.gather(chat.client.health(), chat.client.targets())
+        model = chat.model or (f"{targets[0].model} (target {targets[0].name})" if targets else "none")
+        now = chat.renderer.status(time.time_ns() // 1_000_000)
+        where = "in this process" if chat.attached.is_own else "attached"
+        lines = [
+            f"server     {chat.attached.url} ({where}), Holdfast {health.version}",
+            f"data       {chat.attached.directory.data_dir}",
+            f"workspace  {chat.workspace}",
+            f"model      {model}",
+            f"session    {chat.session_id or 'none yet'}",
+            f"your key   {', '.join(chat.scopes) or 'everything'}",
+            f"run        {now or 'none'}",
+        ]
+        await self._say("\n".join(safe(line) for line in lines))
+
+    async def _cost(self, _: str) -> None:
+        chat = self._chat
+        if not chat.session_id:
+            await self._say("Nothing was used yet.")
+            return
+        page = await chat.client.messages(chat.session_id, limit=1)
+        used = page.usage or {}
+        cost = used.get("cost_usd")
+        lines = [
+            f"tokens in   {used.get('input_tokens', 0):,} ({used.get('cached_tokens', 0):,} from the cache)",
+            f"tokens out  {used.get('output_tokens', 0):,}",
+            f"cost        {'unknown: no price for this model' if cost is None else f'{cost:.4f} USD'}",
+        ]
+        await self._say("\n".join(lines))
 
     async def _export(self, name: str) -> None:
         chat = self._chat
@@ -181,9 +252,15 @@ def _is_message(rest: str) -> bool:
     return rest.strip() not in {"", "resume", "pause", "clear"}
 
 
-def _about(one: SessionShown, columns_max: int) -> str:
-    words = safe_line(one.title or one.preview or "(empty)", max(10, columns_max))
-    return words + (" · working" if one.open_runs else "")
+def _about(one: SessionShown) -> str:
+    return safe_line(one.title or one.preview or "(empty)")
+
+
+def _beside(one: SessionShown, now_s: float, open_now: str) -> str:
+    """What a list says about a session beside its title: what goes on in it, and how old it is."""
+    state = "waits for you" if one.open_asks else "working" if one.open_runs else ""
+    parts = ("open here" if one.session_id == open_now else "", state, age(now_s - one.last_active))
+    return " · ".join(part for part in parts if part)
 
 
 def _write_new(name: str, data: bytes) -> Path:

@@ -5,18 +5,25 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from holdfast import __version__
 from holdfast import events as e
+from holdfast.api.sessions import TranscriptPage
+from holdfast.cli.asks import key_scopes
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
 from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.ids import AmbiguousName, resolve_session
+from holdfast.cli.program_name import program
 from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
@@ -26,7 +33,7 @@ from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
 from holdfast.racing import race
 from holdfast.safe_text import safe, safe_line
-from holdfast.values import CHAT
+from holdfast.values import CHAT, FilePart, ImagePart, Part
 
 if TYPE_CHECKING:
     from holdfast.client import Client
@@ -51,35 +58,71 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     return with_server(flags, work, works="all", patience=PATIENCE)
 
 
+@dataclass(frozen=True, slots=True)
+class _FoundSession:
+    """A session that can be opened: the end of its transcript, and its open runs, the oldest first."""
+
+    session_id: str
+    page: TranscriptPage
+    working: list[str]
+
+    @property
+    def of_runs(self) -> list[dict[str, Any]]:
+        """The entries of runs that are still open."""
+        return [entry for entry in self.page.data if entry.get("run_id") in self.working]
+
+
 class ChatScreen:
     """One terminal; the session may change while it is open."""
 
     def __init__(self, attached: Attached, *, model: str) -> None:
+        from holdfast.cli.chat.file_names import WorkspaceFiles
         from holdfast.cli.chat.history import ChatHistory
         from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, Words
 
         self.attached = attached
+        self.scopes: Sequence[str] = ()  # what the key may do; none if the server doesn't say
         self.style = Style()
         self.model = model
         self.session_id = ""
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
-        self.renderer = Renderer(self.style)
+        self.renderer = self._new_renderer(set())
         self.asks = ChatAsks(self)
+        self.attachments: list[ImagePart | FilePart] = []  # for the next message
+        self._files = WorkspaceFiles(self.workspace)
         self._history = ChatHistory(attached.directory.data_dir / "chat-history")
         self.prompt = ChatPrompt(
             history=self._history,
-            words=Words(COMMANDS, lambda: self.known),
+            words=Words(COMMANDS, lambda: self.known, self._files.matching),
             live=self._live,
             status=lambda: self.renderer.status(time.time_ns() // 1_000_000),
-            acts=PromptActs(interrupt=self._interrupt, expand=self._expand, page=self._page),
+            acts=PromptActs(
+                interrupt=self._interrupt,
+                expand=self._expand,
+                page=lambda: self._begin(self._page_outputs()),
+                edit_last=lambda: self._begin(self._edit_last()),
+            ),
         )
         self._commands = Commands(self)
         self._watching: asyncio.Task[None] | None = None
         self._key_tasks: set[asyncio.Task[None]] = set()  # what keys have begun
         self._interrupted_s = -TWICE_S
 
+    def _new_renderer(self, own: set[str]) -> Renderer:
+        return Renderer(self.style, own=own, can_approve=self.can_approve)
+
+    @property
+    def can_approve(self) -> bool:
+        """Whether the key may answer approvals."""
+        return not self.scopes or "approve" in self.scopes
+
     def _live(self) -> str:
         return self.renderer.live()  # of the session that is open now
+
+    @property
+    def workspace(self) -> Path:
+        """Where agents work for this chat."""
+        return self.attached.directory.settings.workspace
 
     @property
     def client(self) -> "Client":
@@ -92,6 +135,7 @@ class ChatScreen:
         await self._greet()
         if session and not await self.open(session):
             return FAILED
+        self._begin(self._files.refresh())
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.prompt.leave)  # the window was closed: it comes twice
         loop.add_signal_handler(signal.SIGTERM, self._told_to_leave, signal.getsignal(signal.SIGTERM))
@@ -146,7 +190,8 @@ class ChatScreen:
         self.prompt.leave()
 
     async def _greet(self) -> None:
-        targets = await self.client.targets()
+        targets, self.scopes = await asyncio.gather(self.client.targets(), key_scopes(self.client))
+        self.renderer.can_approve = self.can_approve
         model = self.model or (targets[0].model if targets else "")
         where = "" if self.attached.is_own else f" · attached to {self.attached.url}"
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
@@ -158,7 +203,7 @@ class ChatScreen:
     def _goodbye(self) -> str:
         if not self.session_id:
             return ""
-        again = f"holdfast chat --session {self.session_id}"
+        again = f"{program()} chat --session {self.session_id}"
         if self.renderer.stopped_here.issuperset(self.renderer.open_runs):
             return f"To come back: {again}"
         if self.attached.is_own:
@@ -170,6 +215,9 @@ class ChatScreen:
             try:
                 if typed.about and not names_command(typed.line):
                     await self.asks.take(typed)
+                elif typed.edits and typed.line.strip():
+                    await self.client.rewind(self.session_id, typed.edits - 1)
+                    await self.send(typed.line)
                 elif looks_like_command(typed.line):
                     if not await self._commands.take(typed.line.strip()):
                         return
@@ -186,18 +234,21 @@ class ChatScreen:
         """Say something to the session; while a run works it hears this at its next step."""
         client_id = secrets.token_hex(8)
         self.renderer.own.add(client_id)
-        await self.prompt.print(person_text(self.style, text))
+        names = [self.style.dim(f"  attached: {safe_line(part.name)}") for part in self.attachments]
+        await self.prompt.print(person_text(self.style, text) + "".join(names))
+        more = {
+            "client_id": client_id,
+            "origin": CHAT,
+            "workspace": str(self.workspace),
+            "parts": self.attachments,
+        }
         try:
             started = await self.client.start(
                 text,
                 session_id=self.session_id,
                 when_busy="queue" if when_busy == "queue" else "steer",
                 model=self.model,
-                more={
-                    "client_id": client_id,
-                    "origin": CHAT,
-                    "workspace": str(self.attached.directory.settings.workspace),
-                },
+                more=more,
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)
@@ -206,6 +257,7 @@ class ChatScreen:
             )
             self.prompt.put_back(text)
             return
+        self.attachments = []
         if started.session_id != self.session_id:
             await self.close_session()
             self._watch(started.session_id, after=0)
@@ -213,28 +265,42 @@ class ChatScreen:
     async def open(self, name: str) -> bool:
         """Show the end of a session and go on with it; False if there is none."""
         try:
-            session_id = await resolve_session(self.client, name)
-            page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
-            runs = await self.client.runs(session_id=session_id, limit=20)
+            found = await self._find(name)
         except (Refused, AmbiguousName) as error:
             await self.complain(error)
             if isinstance(error, Refused) and error.code == "session_not_found":
-                there = "/sessions" if self.prompt.is_running else "holdfast sessions list"
+                there = "/sessions" if self.prompt.is_running else f"{program()} sessions list"
                 await self.prompt.print(self.style.dim(f"  {there} lists the sessions that exist."))
             return False
         await self.close_session()
-        working = {run.run_id for run in runs.data if run.outcome is None}
-        of_runs = [entry for entry in page.data if entry.get("run_id") in working]
-        shown = [entry for entry in page.data if entry not in of_runs or entry.get("kind") == "person"]
+        page = found.page
+        shown = [entry for entry in page.data if entry not in found.of_runs or entry.get("kind") == "person"]
         text = self.style.dim("…") if page.has_more else ""
         await self.prompt.print(text + "".join(entry_text(self.style, entry) for entry in shown))
-        after = min((int(entry["seq"]) for entry in of_runs), default=page.last_seq + 1) - 1
+        self._continue(found)
+        return True
+
+    async def move_to(self, session_id: str) -> None:
+        """Go on with a session whose conversation is on the screen already."""
+        found = await self._find(session_id)
+        await self.close_session()
+        self._continue(found)
+
+    async def _find(self, name: str) -> "_FoundSession":
+        session_id = await resolve_session(self.client, name)
+        page = await self.client.messages(session_id, limit=SHOWN_AT_FIRST)
+        runs = await self.client.runs(session_id=session_id, limit=20)
+        working = [run.run_id for run in reversed(runs.data) if run.outcome is None]
+        return _FoundSession(session_id, page, working)
+
+    def _continue(self, found: "_FoundSession") -> None:
+        page = found.page
+        after = min((int(entry["seq"]) for entry in found.of_runs), default=page.last_seq + 1) - 1
         # Of the transcript, not of the list: a fork's list has only the runs that began in it.
         answered = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
         self.renderer.last_run = answered[-1] if answered else ""
-        self.renderer.open_runs = [run.run_id for run in reversed(runs.data) if run.run_id in working]
-        self._watch(session_id, after=after, epoch=page.epoch or "")
-        return True
+        self.renderer.open_runs = found.working
+        self._watch(found.session_id, after=after, epoch=page.epoch or "")
 
     async def close_session(self) -> None:
         """Follow nothing any more."""
@@ -243,7 +309,7 @@ class ChatScreen:
             await asyncio.wait({self._watching})
             self._watching = None
         self.session_id = ""
-        self.renderer = Renderer(self.style, own=self.renderer.own)
+        self.renderer = self._new_renderer(self.renderer.own)
         self.asks.clear()
 
     def _watch(self, session_id: str, *, after: int, epoch: str = "") -> None:
@@ -287,6 +353,7 @@ class ChatScreen:
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)
+            self._begin(self._files.refresh())  # the run may have made some
 
     def _interrupt(self) -> None:
         now_s = time.monotonic()
@@ -313,9 +380,6 @@ class ChatScreen:
         else:
             self._begin(self.prompt.print(self.style.dim("No tool has printed anything yet.")))
 
-    def _page(self) -> None:
-        self._begin(self._page_outputs())
-
     async def _page_outputs(self) -> None:
         """Show the whole output of the last tool calls in a pager, the newest first."""
         calls = [call for call in reversed(self.renderer.outputs.calls.values()) if call.text().strip()]
@@ -332,6 +396,27 @@ class ChatScreen:
             await self.complain(error)
             return
         await self.prompt.page("\n".join(texts), command)
+
+    async def _edit_last(self) -> None:
+        """Put the last message into the input line; sending it replaces the message and its answer."""
+        if not self.session_id or self.renderer.run_id:
+            why = (
+                "A run is in progress. Stop it first with Ctrl-C." if self.session_id else "Nothing to edit."
+            )
+            await self.prompt.print(self.style.dim(why))
+            return
+        try:
+            page = await self.client.messages(self.session_id, limit=SHOWN_AT_FIRST)
+        except ClientError as error:
+            await self.complain(error)
+            return
+        last = next((entry for entry in reversed(page.data) if entry.get("kind") == "person"), None)
+        if last is not None and not self.prompt.typed:
+            sent = (last.get("message") or {}).get("parts") or []
+            parts = msgspec.convert(sent, list[Part])
+            kept = [part for part in parts if isinstance(part, ImagePart | FilePart)]
+            self.attachments = [*kept, *self.attachments]
+            self.prompt.edit(str(last.get("content", "")), int(last["seq"]))
 
     async def _whole(self, call: ToolCallOutput) -> str:
         if not call.blob:

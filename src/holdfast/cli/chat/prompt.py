@@ -26,20 +26,24 @@ from prompt_toolkit.output import Output
 from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.chat.pager import show_in_pager
+from holdfast.cli.chat.picker import Picker
 from holdfast.cli.terminal.output import write_all
 from holdfast.cli.terminal.renderer import AskEvent
 
 LINES_WAITING_MAX = 64
 REDRAW_S = 0.08
 TICK_S = 0.5
+PAGE_ROWS = 10
+ESCAPE_S = 0.1  # after this, an escape is the key and not the beginning of a sequence
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A line, and the ask that was on the screen when it was sent, if any."""
+    """A line, and the ask or the message that it was sent about, if any."""
 
     line: str
     about: str = ""
+    edits: int = 0  # the seq of the message that the line replaces
 
 
 class SilentInput(Vt100Input):
@@ -70,21 +74,29 @@ class PromptActs:
     interrupt: Callable[[], None] = _nothing  # Ctrl-C
     expand: Callable[[], None] = _nothing  # Ctrl-O
     page: Callable[[], None] = _nothing  # Ctrl-T
+    edit_last: Callable[[], None] = _nothing  # Esc Esc
 
 
 class Words(Completer):
-    """Completes slash commands, and after some of them the ids that fit."""
+    """Completes slash commands, the ids that fit behind some of them, and files behind an @."""
 
     def __init__(
-        self, commands: Sequence[tuple[str, str]], ids: Callable[[], Sequence[tuple[str, str]]]
+        self,
+        commands: Sequence[tuple[str, str]],
+        ids: Callable[[], Sequence[tuple[str, str]]],
+        files: Callable[[str], Iterable[str]],
     ) -> None:
         self._commands = commands
         self._ids = ids
+        self._files = files
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """See Completer."""
         del complete_event
         text = document.text_before_cursor
+        if (name := file_typed(text)) is not None:
+            yield from (Completion(one, -len(name)) for one in self._files(name) if one != name)
+            return
         word, space, rest = text.partition(" ")
         if not text.startswith("/") or "\n" in text:
             return
@@ -96,6 +108,14 @@ class Words(Completer):
             for session_id, about in self._ids():
                 if session_id.startswith(rest) and session_id != rest:
                     yield Completion(session_id, -len(rest), display_meta=about)
+
+
+def file_typed(text: str) -> str | None:
+    """What is typed of a file's name: behind an @ that begins a word, or behind /attach."""
+    if text.startswith("/attach "):
+        return text.removeprefix("/attach ").lstrip()
+    word = text[max(text.rfind(mark) for mark in (" ", "\n", "\t")) + 1 :]
+    return word[1:] if word.startswith("@") else None
 
 
 class ChatPrompt:
@@ -117,18 +137,21 @@ class ChatPrompt:
         self._device = device or PromptDevice()
         self._about = ""
         self._menu: AskMenu | None = None
+        self._picker: Picker | None = None
+        self._edits = 0
         self._draft = ""
         self._early = ""  # what was typed when the menu had just appeared
         self._printing = asyncio.Lock()
         self._shown: tuple[str, StyleAndTextTuples] = ("", [])
-        slash = Condition(lambda: self._session.default_buffer.text.startswith("/"))
+        self.has_started = False  # what comes now is typed, not typed ahead
+        completing = Condition(self._is_completing)
         self._session: PromptSession[None] = PromptSession(
             self._message,
             multiline=True,
-            key_bindings=merge_key_bindings([self._keys(), self._menu_keys()]),
+            key_bindings=merge_key_bindings([self._keys(), self._picker_keys(), self._menu_keys()]),
             history=history,
             completer=words,
-            complete_while_typing=slash,
+            complete_while_typing=completing,
             input=self._device.keyboard or SilentInput(sys.stdin),
             output=self._device.screen,
             placeholder=self._placeholder,
@@ -138,6 +161,7 @@ class ChatPrompt:
         )
         app = self._session.app
         app.min_redraw_interval = REDRAW_S
+        app.ttimeoutlen = ESCAPE_S
         app.after_render += self._drawn
         # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)
@@ -145,7 +169,14 @@ class ChatPrompt:
 
     async def run(self) -> None:
         """Read until the person leaves."""
-        await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
+        starting = asyncio.get_running_loop().call_later(GUARD_S, self._started)
+        try:
+            await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
+        finally:
+            starting.cancel()
+
+    def _started(self) -> None:
+        self.has_started = True
 
     @property
     def is_running(self) -> bool:
@@ -174,12 +205,30 @@ class ChatPrompt:
 
     def ask(self, about: str, asked: AskEvent) -> None:
         """Show the menu of what has this id. What was half typed comes back after the answer."""
+        self._leave_picker()
         if not self._about:
             self._draft = self._session.default_buffer.text
             self._session.default_buffer.reset()
         self._about = about
         self._menu = AskMenu(asked, TypeAheadGuard(self._device.clock))
         self._session.app.invalidate()
+
+    def pick(self, picker: Picker) -> None:
+        """Let the person choose a row, whose line is then taken as if it was typed."""
+        if not self._about:
+            self.clear()
+            self._picker = picker
+            self._session.app.invalidate()
+
+    def _leave_picker(self) -> None:
+        if self._picker is not None:
+            self._picker = None
+            self._session.default_buffer.reset()
+
+    def edit(self, text: str, seq: int) -> None:
+        """Put a message that was sent into the input line; what is sent next replaces it."""
+        self._edits = seq
+        self.put_back(text)
 
     def resume(self) -> None:
         """Nothing is asked any more: go on with what was half typed."""
@@ -198,12 +247,16 @@ class ChatPrompt:
         self._session.app.invalidate()
 
     def _message(self) -> ANSI:
-        return ANSI(f"\x1b[1m{'answer> ' if self._about else '> '}\x1b[0m")
+        words = (("answer", self._about), ("filter", self._picker), ("edit", self._edits))
+        return ANSI(f"\x1b[1m{next((word for word, is_so in words if is_so), '')}> \x1b[0m")
 
     def _above(self) -> StyleAndTextTuples:
         rows_max = max(1, shutil.get_terminal_size((80, 24)).lines - 8)
         lines = self._live().splitlines()[-rows_max:]
-        if self._menu is not None:
+        if self._picker is not None:
+            size = shutil.get_terminal_size((80, 24))
+            lines = self._picker.lines(self.typed, width=size.columns, rows_max=size.lines - 10)
+        elif self._menu is not None:
             lines += ["", *self._menu.lines(), ""]
         elif status := self._status():
             lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
@@ -232,11 +285,13 @@ class ChatPrompt:
         acts: list[tuple[Callable[[KeyPressEvent], None], tuple[tuple[str, ...], ...]]] = [
             (self._enter, (("enter",),)),
             (self._tab, (("tab",),)),
-            (_new_line, (("escape", "enter"), ("c-j",))),
+            (_new_line, (("escape", "enter"),)),
+            (self._line_feed, (("c-j",),)),
             (lambda _: self._acts.interrupt(), (("c-c",),)),
             (lambda _: self._acts.expand(), (("c-o",),)),
             (lambda _: self._acts.page(), (("c-t",),)),
             (self._end_of_input, (("c-d",),)),
+            (self._edit_last, (("escape", "escape"),)),
         ]
         for act, names in acts:
             for name in names:
@@ -257,8 +312,52 @@ class ChatPrompt:
             buffer.reset()
             self._put(text)
 
+    def _line_feed(self, event: KeyPressEvent) -> None:
+        """Ctrl-J makes a new line; what was typed before the prompt was there ends its lines so, too."""
+        if self.has_started:
+            _new_line(event)
+        else:
+            self._enter(event)
+
     def _tab(self, event: KeyPressEvent) -> None:
         _complete(event.current_buffer, self._words)
+
+    def _edit_last(self, event: KeyPressEvent) -> None:
+        if not event.current_buffer.text and not self._about:
+            self._acts.edit_last()
+
+    def _picker_keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        picking = Condition(lambda: self._picker is not None)
+
+        def move(by: int) -> None:
+            if self._picker is not None:
+                self._picker.move(by, self.typed)
+
+        def choose() -> None:
+            line = self._picker.chosen(self.typed) if self._picker is not None else None
+            if line is not None:
+                self._leave_picker()
+                self._put(line)
+
+        acts: list[tuple[Callable[[], None], tuple[str, ...]]] = [
+            (lambda: move(-1), ("up", "c-p")),
+            (lambda: move(1), ("down", "c-n")),
+            (lambda: move(-PAGE_ROWS), ("pageup",)),
+            (lambda: move(PAGE_ROWS), ("pagedown",)),
+            (choose, ("enter", "tab")),
+            (self._leave_picker, ("escape", "c-c", "c-d")),
+        ]
+        for act, names in acts:
+            for name in names:
+                keys.add(name, filter=picking, eager=name == "escape")(_without_event(act))
+        return keys
+
+    def _is_completing(self) -> bool:
+        document = self._session.default_buffer.document
+        return self._picker is None and (
+            document.text.startswith("/") or file_typed(document.text_before_cursor) is not None
+        )
 
     def _end_of_input(self, event: KeyPressEvent) -> None:
         if event.current_buffer.text:
@@ -270,7 +369,8 @@ class ChatPrompt:
         if self.lines.full():
             self.put_back(line or "")
         else:
-            self.lines.put_nowait(None if line is None else Typed(line, self._about))
+            self.lines.put_nowait(None if line is None else Typed(line, self._about, self._edits))
+            self._edits = 0
 
     @property
     def typed(self) -> str:
@@ -278,8 +378,14 @@ class ChatPrompt:
         return self._session.default_buffer.text
 
     def clear(self) -> None:
-        """Empty the input line."""
+        """Empty the input line, and send it as a message of its own again."""
+        self._edits = 0
         self._session.default_buffer.reset()
+
+
+def _without_event(act: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
+    """The act for a key, which needs to know nothing about it."""
+    return lambda _: act()
 
 
 def _new_line(event: KeyPressEvent) -> None:

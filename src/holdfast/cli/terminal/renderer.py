@@ -41,6 +41,7 @@ class Renderer:
     """Told one event after the other; `open_runs` are in their order, the first is under way."""
 
     style: Style
+    can_approve: bool = True  # whether the key may answer approvals
     own: set[str] = field(default_factory=set[str])  # client ids of what was typed on this very screen
     open_runs: list[str] = field(default_factory=list[str])
     asks: dict[str, AskEvent] = field(default_factory=dict[str, AskEvent])
@@ -103,6 +104,8 @@ class Renderer:
         said = self.server_says
         if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
             return safe_line(said.text)
+        if doing.name == "approval" and not self.can_approve:
+            return "waiting for an approval, which your key can't give"
         words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
         passed_s = 0 if doing.name in MOVING else max(0, now_ms - doing.since_ms) // 1000
         return safe_line(f"{words} · {passed_s} s" if passed_s else words)
