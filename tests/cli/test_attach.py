@@ -4,13 +4,18 @@ import asyncio
 import errno
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from holdfast import __version__
+from holdfast.api.scopes import Scope
 from holdfast.chaos import ChaosServer
-from holdfast.cli.attach import check_server, error_text
+from holdfast.cli.asks import key_scopes, may_approve
+from holdfast.cli.attach import check_server, error_text, ignored_settings
 from holdfast.client import BadAnswer, Client, Patience, Refused, Unreachable
+from holdfast.host.data_dir import find_data_directory
+from holdfast.host.lock import DirectoryLock
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
 
@@ -88,3 +93,36 @@ def test_a_file_that_cannot_be_written_is_named_in_plain_words() -> None:
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "/nowhere/x")
     assert error_text(error) == "/nowhere/x: No such file or directory"
     assert error_text(OSError("the disk is full")) == "the disk is full"
+
+
+def test_a_configuration_file_that_the_running_server_does_not_use_is_named(tmp_path: Path) -> None:
+    """P12: settings that have no effect are not passed over in silence."""
+    data, here = tmp_path / "data", tmp_path / "holdfast.toml"
+    here.write_text(f'[server]\ndata_dir = "{data}"\n')
+    with DirectoryLock(data) as lock:
+        directory = find_data_directory({"config": str(here)})
+        lock.announce("http://127.0.0.1:8642", config=here)
+        assert not ignored_settings(directory)
+        lock.announce("http://127.0.0.1:8642", config=tmp_path / "other.toml")
+        note = ignored_settings(directory)
+        assert f"has its settings from {tmp_path}/other.toml, so {here} has no effect" in note
+        lock.announce("http://127.0.0.1:8642")
+        assert "has settings of its own" in ignored_settings(directory)
+        assert not ignored_settings(find_data_directory({"data_dir": str(data), "config": None}))
+    assert not ignored_settings(directory), "nobody runs"
+
+
+@pytest.mark.parametrize("scopes", [("chat",), ("chat", "approve")])
+async def test_a_key_that_cannot_approve_knows_it(scopes: tuple[Scope, ...]) -> None:
+    """P8: nobody is asked for an approval that they can't give."""
+    owner = ApiKey("owner", "the-right-key-of-the-server")
+    setting = Setting(options=ServerOptions(keys=(owner,)))
+    async with (
+        ChaosServer() as chaos,
+        served(target_of(chaos), setting=setting) as server,
+        Client(server.url, owner.secret) as all_powerful,
+    ):
+        made = await all_powerful.add_key("laptop", scopes)
+        async with Client(server.url, made.key) as client:
+            assert may_approve(await key_scopes(client)) == ("approve" in scopes)
+        assert may_approve(await key_scopes(all_powerful))

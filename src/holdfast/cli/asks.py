@@ -92,6 +92,11 @@ async def key_scopes(client: "Client") -> Sequence[str]:
         return ()
 
 
+def may_approve(scopes: Sequence[str]) -> bool:
+    """Whether a key with these scopes may answer approvals."""
+    return not scopes or "approve" in scopes
+
+
 CANNOT_APPROVE = (
     'Your key can\'t approve this: it lacks the scope "approve". Someone whose key has it must answer.'
 )

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast import __version__
 from holdfast.cli.reader import Reader
+from holdfast.cli.start_steps import clear_step, show_step
 from holdfast.cli.terminal.output import restore
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
-from holdfast.host.data_dir import DataDirectory, find_data_directory
+from holdfast.host.data_dir import DataDirectory, find_data_directory, running_server
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
@@ -72,6 +73,7 @@ def with_server(
     try:
         directory = find_data_directory(flags)
         with ExitStack() as stack:
+            stack.callback(clear_step)  # whatever goes wrong is told in a line of its own
             try:
                 lock = stack.enter_context(DirectoryLock(directory.data_dir))
             except DirectoryBusy:
@@ -87,8 +89,27 @@ async def _with_running_server(directory: DataDirectory, work: Work, *, patience
     from holdfast.client.client import Client
 
     async with Client(where=directory.where, patience=patience) as client:
-        await check_server(client, await _url(directory), within_s=patience.call_s)
+        url = await _url(directory)
+        show_step(f"Connecting to {url}")
+        try:
+            await check_server(client, url, within_s=patience.call_s)
+        finally:
+            clear_step()
+        if note := await asyncio.to_thread(ignored_settings, directory):
+            print(f"holdfast: {note}", file=sys.stderr)
         return await work(Attached(client, directory, None, (await directory.where()).url))
+
+
+def ignored_settings(directory: DataDirectory) -> str:
+    """What to say if the running server doesn't use this command's configuration file."""
+    file, holder = directory.inputs.file, running_server(directory.data_dir)
+    if file is None or holder is None or holder.config == str(file.path.resolve()):
+        return ""
+    of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
+    return (
+        f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
+        f"to use it, stop the server, or choose another --data-dir"
+    )
 
 
 async def _url(directory: DataDirectory) -> str:
@@ -132,18 +153,23 @@ async def _is_there(client: "Client", url: str) -> bool:
 
 def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Work, works: WorkScope) -> int:
     """Everything that a server needs is imported here, so that attaching is quick."""
+    show_step("Starting Holdfast")
     with gc_paused():
         from holdfast.cli.exits import kill_tools_on_exit
         from holdfast.host.logs import log_to_file
 
     os.umask(0o077)  # conversations, keys and logs are private
+    show_step("Looking for models")
     loaded = directory.completed()
+    clear_step()
     for warning in loaded.startup_warnings:
         print(f"holdfast: {warning}", file=sys.stderr)
     log_to_file(loaded.settings)
+    show_step(f"Opening {directory.data_dir}")
 
     async def main() -> int:
         async with _own_client(loaded, lock, works=works) as (client, url):
+            clear_step()
             return await work(Attached(client, directory, loaded, url))
 
     import uvicorn
@@ -172,7 +198,7 @@ async def _own_client(
     ):
         if works == "nothing":
             await app.asgi.drain()
-        lock.announce(url)
+        await asyncio.to_thread(lock.announce, url, config=loaded.file)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, UNAPPROVED, Attached, with_server
 from holdfast.cli.ids import resolve_session
+from holdfast.cli.program_name import program
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.client.errors import ClientError, Refused
@@ -39,7 +40,7 @@ class Task:
 def run(flags: Mapping[str, object], task: Task) -> int:
     """Do the task; the exit code."""
     if not task.text:
-        print("holdfast: no task given. Try: holdfast run 'summarise README.md'", file=sys.stderr)
+        print(f"holdfast: no task given. Try: {program()} run 'summarise README.md'", file=sys.stderr)
         return 2
 
     async def work(attached: Attached) -> int:

@@ -8,7 +8,15 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.cli.ask_menu import GUARD_S, AskMenu
-from holdfast.cli.asks import Unclear, read_answer, send_answer, shown_ask
+from holdfast.cli.asks import (
+    CANNOT_APPROVE,
+    Unclear,
+    key_scopes,
+    may_approve,
+    read_answer,
+    send_answer,
+    shown_ask,
+)
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.phrases import tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
@@ -96,6 +104,9 @@ class RunAsks:
         await self._output.pause()
         style = Style()
         await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
+        if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
+            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "yellow"))
+            return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
         while True:

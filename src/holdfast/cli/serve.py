@@ -16,6 +16,8 @@ import uvicorn
 
 from holdfast import __version__
 from holdfast.cli.exits import kill_tools_on_exit
+from holdfast.cli.program_name import program
+from holdfast.cli.start_steps import clear_step, show_step
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
 from holdfast.host.http_server import Application, http_config
@@ -41,11 +43,14 @@ COLLECTED_AFTER = (5_000, 20, 20)
 
 def serve(flags: Mapping[str, object]) -> int:
     """Serve until SIGTERM, SIGHUP or Ctrl-C; the exit code."""
+    show_step("Reading the settings and looking for local models")
     try:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
+        clear_step()
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
+    clear_step()
     workspace = loaded.settings.workspace
     if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
@@ -75,11 +80,14 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         listening = _listen(settings.server.host, settings.server.port)
         stack.callback(listening.close)
         keys = keys_of(settings, first_key)
+        await asyncio.to_thread(show_step, f"Opening {settings.data_dir}")
+        stack.callback(clear_step)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])
-        lock.announce(url)
+        await asyncio.to_thread(lock.announce, url, config=loaded.file)
 
         def greet() -> None:
+            clear_step()
             _greet(url, loaded, first_key=first_key, way_in=_way_in(app.asgi, url, keys))
 
         stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
@@ -109,9 +117,9 @@ def _way_in(app: AccessMiddleware, url: str, keys: tuple[ApiKey, ...] | None) ->
         minutes = LINK_MS // 60_000
         return (
             f"Open {url}/#token={app.sign_ins.new_link(keys[0].name)}\n"
-            f"     (works once, for {minutes} minutes; `holdfast sign-in` prints a new link)"
+            f"     (works once, for {minutes} minutes; `{program()} sign-in` prints a new link)"
         )
-    return f"Open {url} (`holdfast sign-in` prints a link that signs you in)"
+    return f"Open {url} (`{program()} sign-in` prints a link that signs you in)"
 
 
 def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> None:

@@ -14,11 +14,12 @@ HOLDER_BYTES = 128
 _log = logging.getLogger(__name__)
 
 
-class LockHolder(msgspec.Struct):
-    """The process that holds the lock, and its URL."""
+class LockHolder(msgspec.Struct, omit_defaults=True):
+    """The process that holds the lock, its URL, and its configuration file if it has one."""
 
     pid: int
     url: str
+    config: str = ""
 
 
 class DirectoryBusy(Exception):
@@ -56,9 +57,12 @@ class DirectoryLock:
         self._write(b"")
         os.close(self._file)
 
-    def announce(self, url: str) -> None:
-        """Write down our pid and URL, so that other commands find the server."""
-        self._said = msgspec.json.encode(LockHolder(os.getpid(), url))
+    def announce(self, url: str, *, config: Path | None = None) -> None:
+        """Write down our pid, URL and configuration file, so that other commands find the server."""
+        file = "" if config is None else str(config.resolve())
+        self._said = msgspec.json.encode(LockHolder(os.getpid(), url, file))
+        if len(self._said) > BYTES_MAX:
+            self._said = msgspec.json.encode(LockHolder(os.getpid(), url))
         self._write(self._said)
 
     def _write(self, text: bytes) -> None:

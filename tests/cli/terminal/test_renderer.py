@@ -107,6 +107,23 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     assert telling.asks == {}
 
 
+def test_a_model_that_says_nothing_more_is_not_called_answering() -> None:
+    """P3: silence has a name and a length, before the watchdog does something about it."""
+    telling = renderer()
+    told(telling, [*begun(), e.TextDelta(at_ms=1000, run_id=RUN, segment=0, text="half an answ")])
+    assert telling.status(3500) == "m is answering"
+    assert telling.status(9000) == "m is silent · 8 s"
+    telling.hear(e.TextDelta(at_ms=9000, run_id=RUN, segment=0, text="er"))
+    assert telling.status(9500) == "m is answering"
+
+
+def test_nobody_is_asked_for_an_approval_that_their_key_cannot_give() -> None:
+    telling = renderer()
+    telling.can_approve = False
+    told(telling, [*begun(), ASKED])
+    assert telling.status(0) == "waiting for an approval, which your key can't give"
+
+
 def test_a_failure_is_told_with_its_whole_trace_once() -> None:
     """P9: quiet while it may still succeed, complete when it does not."""
     failure = Failure(kind="connect_failed", text="nobody is there", hint="start it")

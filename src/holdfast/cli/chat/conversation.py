@@ -17,7 +17,7 @@ import msgspec
 from holdfast import __version__
 from holdfast import events as e
 from holdfast.api.sessions import TranscriptPage
-from holdfast.cli.asks import key_scopes
+from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
 from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
@@ -49,7 +49,7 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
         is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
         kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if is_dumb else "")
-        print(f"holdfast: chat needs {kind}; use holdfast run instead", file=sys.stderr)
+        print(f"holdfast: chat needs {kind}; use {program()} run instead", file=sys.stderr)
         return FAILED
 
     async def work(attached: Attached) -> int:
@@ -114,7 +114,7 @@ class ChatScreen:
     @property
     def can_approve(self) -> bool:
         """Whether the key may answer approvals."""
-        return not self.scopes or "approve" in self.scopes
+        return may_approve(self.scopes)
 
     def _live(self) -> str:
         return self.renderer.live()  # of the session that is open now
@@ -412,7 +412,8 @@ class ChatScreen:
             return
         last = next((entry for entry in reversed(page.data) if entry.get("kind") == "person"), None)
         if last is not None and not self.prompt.typed:
-            sent = (last.get("message") or {}).get("parts") or []
+            message: dict[str, Any] = last.get("message") or {}
+            sent: list[Any] = message.get("parts") or []
             parts = msgspec.convert(sent, list[Part])
             kept = [part for part in parts if isinstance(part, ImagePart | FilePart)]
             self.attachments = [*kept, *self.attachments]

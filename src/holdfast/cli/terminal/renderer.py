@@ -17,6 +17,7 @@ from holdfast.safe_text import safe, safe_line
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
 TOOL_CHARS_MAX = 60
+SILENT_S = 3  # a model that says nothing for so long is not called answering
 TRIES_TOLD = 8  # some ten seconds
 
 
@@ -54,6 +55,7 @@ class Renderer:
     stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
     outputs: ToolOutputs = field(init=False)
     _text: AnswerText = field(init=False)
+    _last_event_ms: int = 0
     _thought: str = ""
     _thinking: int = 0  # the segment
     _thinking_since_ms: int = 0
@@ -68,6 +70,7 @@ class Renderer:
     def hear(self, event: e.Event) -> str:
         """What is to be printed for good after this event."""
         self.server_says = None
+        self._last_event_ms = event.at_ms
         step = _STEPS.get(type(event))
         shown = step(self, event) if step is not None else ""
         if (run_id := getattr(event, "run_id", "")) in self.open_runs:
@@ -104,6 +107,9 @@ class Renderer:
         said = self.server_says
         if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
             return safe_line(said.text)
+        silent_s = (now_ms - self._last_event_ms) // 1000
+        if doing.name in MOVING and silent_s >= SILENT_S:
+            return safe_line(f"{doing.model or 'the model'} is silent · {silent_s} s")
         if doing.name == "approval" and not self.can_approve:
             return "waiting for an approval, which your key can't give"
         words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
