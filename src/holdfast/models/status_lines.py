@@ -47,6 +47,8 @@ STOPPED = "stopped"
 HEDGED = "another target was asked as well"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
+SILENT = "{model} is silent"
+SILENT_S = 3.0
 
 
 def would_do(decision: Decision) -> str:
@@ -134,6 +136,11 @@ FAILURE_OF_DEADLINE: dict[DeadlineKind, FailureKind] = {
 }
 
 
+def state_words(state: State, *, silent_s: float) -> str:
+    """What the model is doing; one that has begun an answer and says nothing more is silent."""
+    return SILENT if state is State.STREAMING and silent_s >= SILENT_S else STATE_TEXT[state]
+
+
 def live_line(
     model: str,
     watchdog: Watchdog,
@@ -142,7 +149,8 @@ def live_line(
     hint: str = "",
 ) -> str:
     """For example: waiting for gpt-x · 31 s · reconnects at 45 s; `then` says what follows a failure."""
-    words = [STATE_TEXT[watchdog.state].format(model=model), f"{watchdog.silent_s:.0f} s"]
+    silent_s = watchdog.silent_s
+    words = [state_words(watchdog.state, silent_s=silent_s).format(model=model), f"{silent_s:.0f} s"]
     deadline = watchdog.deadline
     if deadline is not None:
         failure = FAILURE_OF_DEADLINE.get(deadline.kind)

@@ -107,3 +107,22 @@ async def test_a_completed_command_is_sent_by_the_first_enter(tmp_path: Path) ->
             await window.keys("Enter")
             await window.until("start a new session")
             assert chaos.seen.requests_seen == 0, "a command is no message to the model"
+
+
+async def test_the_output_of_a_tool_is_expanded_by_one_key_and_whole_in_a_pager(tmp_path: Path) -> None:
+    async with ChaosServer([CallTool("shell", {"command": "seq 1 300"})], [Say("counted")]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal("env", "PAGER=cat", *chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("count")
+            await answered(window, "counted")
+            screen = await window.until("297 more lines; Ctrl-O shows them")
+            assert "│ 300" in screen
+            assert "│ 200" not in screen
+            await window.keys("C-o")
+            screen = await window.until("100 more lines; Ctrl-T shows everything")
+            assert "│ 200" in screen
+            await window.keys("C-t")
+            await window.until(lambda screen: "── shell seq 1 300" in screen and "\n250\n" in screen)
+            await window.say("/help")  # the prompt reads again after the pager
+            await window.until("start a new session")

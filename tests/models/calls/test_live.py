@@ -15,7 +15,9 @@ from holdfast.chaos import (
     rate_limited_s,
     silent_port,
 )
+from holdfast.decisions.deadlines import State
 from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.models.status_lines import state_words
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 
 from .calling import SHORT_S, line_of, line_to, request_of, target_of
@@ -39,6 +41,19 @@ async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(w
         line_now = await line.told.until_line("is answering")
         assert line_now == "main-model is answering · 0 s · reconnects at 60 s"
         task.cancel()
+
+
+@pytest.mark.parametrize(
+    ("state", "silent_s", "words"),
+    [
+        (State.STREAMING, 2.9, "{model} is answering"),
+        (State.STREAMING, 3.0, "{model} is silent"),
+        (State.WAITING, 30.0, "waiting for {model}"),
+    ],
+)
+def test_a_model_that_stops_in_mid_answer_is_called_silent(state: State, silent_s: float, words: str) -> None:
+    """P3: silence is told as such, and not as an answer."""
+    assert state_words(state, silent_s=silent_s) == words
 
 
 async def test_the_line_while_connecting() -> None:
