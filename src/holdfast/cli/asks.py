@@ -55,14 +55,9 @@ def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
         return ApprovalReply("deny", rest.strip()[:REASON_CHARS_MAX])
     words = answer_words(asked.choices, asked.offers)
     said = " ".join(filter(None, (word, rest.strip().lower())))
-    by_number = dict(enumerate(words, 1))
-    if said in _YES:
-        said = "once"
-    elif said.isascii() and said.isdecimal():
-        said = by_number.get(int(said[:4]), "")
-    if said in words:
-        choice, width = words[said]
-        return ApprovalReply(choice, width=width)
+    found = words.get("once" if said in _YES else said)
+    if found is not None:
+        return ApprovalReply(found[0], width=found[1])
     return Unclear("Press y or n or a number, or choose with ↑ ↓ and press Enter. Ctrl-C stops the run.")
 
 

@@ -159,15 +159,15 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
     assert screen.text == "Which?"
 
 
-@pytest.mark.parametrize("typed", ["", " ", "\n", "ye", "o", "on", "a", "once more", "alwaysx", "0", "5"])
-def test_only_a_whole_word_or_a_number_of_the_menu_allows_an_action(typed: str) -> None:
+@pytest.mark.parametrize("typed", ["", " ", "\n", "ye", "o", "on", "a", "once more", "alwaysx", "1"])
+def test_only_a_whole_word_allows_an_action(typed: str) -> None:
     """P8: Enter alone never approves, nor does anything that could be a slip."""
     assert isinstance(read_answer(ASKED, typed), Unclear)
 
 
 def test_words_and_numbers_answer() -> None:
     assert read_answer(ASKED, " Once ") == ApprovalReply("once")
-    assert read_answer(ASKED, "yes") == read_answer(ASKED, "1") == ApprovalReply("once")
+    assert read_answer(ASKED, "yes") == ApprovalReply("once")
     assert read_answer(ASKED, "always") == ApprovalReply("always")
     assert read_answer(ASKED, "no: not today") == ApprovalReply("deny", "not today")
     assert read_answer(QUESTION, "2") == QuestionReply("blue")
