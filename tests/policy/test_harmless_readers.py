@@ -121,7 +121,7 @@ def test_a_harmless_reader_runs_without_a_question(text: str, workspace: Path) -
 
 @pytest.mark.parametrize("text", ASKS)
 def test_what_only_looks_like_a_harmless_reader_asks(text: str, workspace: Path) -> None:
-    """P11, P13: a pattern may match an option, a secret or a link; a version may be asked of anything."""
+    """P11, P8: a pattern may match an option, a secret or a link; a version may be asked of anything."""
     assert not isinstance(judged(text, workspace), Allow)
 
 
@@ -136,7 +136,7 @@ def test_a_pattern_behind_a_step_that_makes_files_asks_where_the_workspace_is_tr
 
 
 def test_the_order_of_the_names_decides_nothing(tmp_path: Path) -> None:
-    """P13: where `--` comes behind it, `-ob` is an option; which comes first depends on the language."""
+    """P8: where `--` comes behind it, `-ob` is an option; which comes first depends on the language."""
     for name in ("--", "-ob", "a"):
         (tmp_path / name).write_text("x")
     assert not isinstance(judged("sort *", tmp_path), Allow)

@@ -110,7 +110,7 @@ def test_the_examples_that_people_are_shown_are_true(prefix: tuple[str, ...]) ->
 
 @pytest.mark.parametrize("prefix", PREFIXES, ids=" ".join)
 def test_no_hostile_word_is_covered_by_the_grant_of_a_harmless_command(prefix: tuple[str, ...]) -> None:
-    """P8, P13: a generated corpus: each word behind the program alone, and behind a harmless command."""
+    """P8, P8: a generated corpus: each word behind the program alone, and behind a harmless command."""
     rule, harmless = granted(*prefix), ENTRIES[prefix].covers
     for begun in (" ".join(prefix), harmless):
         mild = {
@@ -159,7 +159,7 @@ def test_what_runs_other_programs_or_loses_work_is_only_ever_allowed_exactly(tex
     "path", [".venv/bin/ls", "node_modules/.bin/tsc", "venv/bin/ls", "bin/ls", "venv", ".x"]
 )
 def test_no_similar_command_puts_a_file_where_programs_are_looked_for(name: str, path: str) -> None:
-    """P13: an activated environment of the workspace is in PATH, and `ls` runs without a question."""
+    """P8: an activated environment of the workspace is in PATH, and `ls` runs without a question."""
     rule = granted(name.split(maxsplit=1)[0])
     assert isinstance(verdict(f"{name} {path}", grants=(rule,)), NeedsApproval)
     assert isinstance(verdict(f"{name} src/ls", grants=(rule,)), Allow)
@@ -174,7 +174,7 @@ def test_what_git_itself_expands_is_not_covered(text: str) -> None:
 
 
 def test_no_similar_copy_brings_what_runs_later(tmp_path: Path) -> None:
-    """P13: neither by the names that it is given nor by what is below them."""
+    """P8: neither by the names that it is given nor by what is below them."""
     world = _World(tmp_path)
     world.bash(
         "mkdir -p evil/.venv/bin evil2/bin plain/src evil3 && echo x | tee evil/.venv/bin/ls evil2/bin/ls "
@@ -267,7 +267,7 @@ def _guarded(world: _World) -> dict[str, bytes | str]:
 
 
 def test_a_real_bash_changes_nothing_outside_by_any_hostile_command_that_is_covered(tmp_path: Path) -> None:
-    """P8, P13: what the grants let through is run for real, and everything that matters stays as it was."""
+    """P8, P8: what the grants let through is run for real, and everything that matters stays as it was."""
     world = _World(tmp_path)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "kept").write_text("kept")
