@@ -12,13 +12,19 @@ from holdfast.messages import (
     UserMessage,
     estimated_tokens,
 )
-from holdfast.values import FilePart, ImagePart, TextPart
+from holdfast.values import FilePart, ImagePart, OutputFormat, TextPart
 
 
 def test_instructions_and_tools_count_by_their_length() -> None:
     tool = ToolSpec("abcd", "e" * 14, schema={})
     request = ModelRequest(messages=(), instructions="i" * 20, tools=(tool,))
     assert estimated_tokens(request) == (20 + 4 + 14 + 2) // 4
+
+
+def test_the_schema_of_the_answer_counts() -> None:
+    schema: dict[str, object] = {"type": "object"}
+    request = ModelRequest(messages=(), output=OutputFormat(schema=schema))
+    assert estimated_tokens(request) == len('{"type":"object"}') // 4
 
 
 def test_attachments_count_as_what_they_usually_cost() -> None:

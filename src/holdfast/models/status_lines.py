@@ -47,7 +47,6 @@ STOPPED = "stopped"
 HEDGED = "another target was asked as well"
 NOTABLE_S = 1.0
 _LOADING = "503.loading"  # the rule for a server that is still reading its model
-SILENT = "{model} is silent"
 SILENT_S = 3.0
 
 
@@ -137,8 +136,8 @@ FAILURE_OF_DEADLINE: dict[DeadlineKind, FailureKind] = {
 
 
 def state_words(state: State, *, silent_s: float) -> str:
-    """What the model is doing; one that has begun an answer and says nothing more is silent."""
-    return SILENT if state is State.STREAMING and silent_s >= SILENT_S else STATE_TEXT[state]
+    """What the model is doing; one that has begun an answer and says nothing more is waited for."""
+    return WORDS["waiting"] if state is State.STREAMING and silent_s >= SILENT_S else STATE_TEXT[state]
 
 
 def live_line(

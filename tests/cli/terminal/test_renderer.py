@@ -112,7 +112,7 @@ def test_a_model_that_says_nothing_more_is_not_called_answering() -> None:
     telling = renderer()
     told(telling, [*begun(), e.TextDelta(at_ms=1000, run_id=RUN, segment=0, text="half an answ")])
     assert telling.status(3500) == "m is answering"
-    assert telling.status(9000) == "m is silent · 8 s"
+    assert telling.status(9000) == "waiting for m · 8 s"
     telling.hear(e.TextDelta(at_ms=9000, run_id=RUN, segment=0, text="er"))
     assert telling.status(9500) == "m is answering"
 

@@ -47,7 +47,7 @@ async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(w
     ("state", "silent_s", "words"),
     [
         (State.STREAMING, 2.9, "{model} is answering"),
-        (State.STREAMING, 3.0, "{model} is silent"),
+        (State.STREAMING, 3.0, "waiting for {model}"),
         (State.WAITING, 30.0, "waiting for {model}"),
     ],
 )

@@ -11,7 +11,7 @@ from holdfast.cli.terminal.phrases import ending_text, tool_words
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
-from holdfast.folds.activity import CERTAIN, MOVING, Activity
+from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.safe_text import safe, safe_line
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
@@ -109,7 +109,8 @@ class Renderer:
             return safe_line(said.text)
         silent_s = (now_ms - self._last_event_ms) // 1000
         if doing.name in MOVING and silent_s >= SILENT_S:
-            return safe_line(f"{doing.model or 'the model'} is silent · {silent_s} s")
+            waiting = WORDS["waiting"].format(model=doing.model or "the model")
+            return safe_line(f"{waiting} · {silent_s} s")
         if doing.name == "approval" and not self.can_approve:
             return "waiting for an approval, which your key can't give"
         words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
