@@ -105,11 +105,6 @@ class Bench:
     interrupted: asyncio.Event
     edits: asyncio.Event  # Esc Esc was pressed
 
-    async def started(self) -> None:
-        """Wait until the prompt no longer takes what it reads for lines that were typed ahead."""
-        while not self.prompt.has_started:  # noqa: ASYNC110  # it rings no bell
-            await asyncio.sleep(0.01)
-
     async def asked(self, ask_id: str, asked: AskEvent) -> None:
         """Show the menu, and wait until it is drawn."""
         self.clock.read.clear()

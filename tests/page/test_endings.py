@@ -24,16 +24,14 @@ async def test_what_was_not_completed_says_what_happened_and_what_to_do(visit: V
         await server.served.ended(await server.served.start(session_id="truncated"))
         chat = await visit(f"{server.url}/s/budget")
         verdict = chat.talk.get_by_role("group", name="How the run ended")
-        await expect(verdict.locator("strong")).to_have_text(
-            "The run reached its budget of 1 answer of the model."
-        )
+        await expect(verdict.locator("strong")).to_have_text("The run reached its budget of 1 model answer.")
         await expect(verdict).to_contain_text(
             "send another message to continue, or set a larger budget.turns"
         )
         await expect(verdict.get_by_role("button", name="Details")).to_have_count(0)
         await chat.page.goto(f"{server.url}/s/refused")
         await expect(verdict).to_contain_text("Refused by the model: main refused to answer.")
-        await expect(verdict).to_contain_text("Word the request in another way")
+        await expect(verdict).to_contain_text("Rephrase the request")
         await chat.page.goto(f"{server.url}/s/truncated")
         await expect(verdict).to_contain_text("Cut off at the length limit.")
         await expect(verdict).to_contain_text("Send “continue” to get the rest")

@@ -42,7 +42,7 @@ class TakesTwice(MemoryStore):
     """Forgets what it answered under a key."""
 
     async def append(self, session_id: str, inputs: Sequence[Input], **rest: Any) -> Any:
-        rest["once"] = None
+        rest["idempotency_key"] = None
         return await super().append(session_id, inputs, **rest)
 
     async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:

@@ -79,7 +79,7 @@ async def test_an_approval_closes_the_picker_and_the_filter_is_no_answer() -> No
 @pytest.mark.parametrize("keys", ["\x1b\r", "\n", "\\\r"], ids=["Alt-Enter", "Ctrl-J", "backslash Enter"])
 async def test_a_message_has_several_lines(keys: str) -> None:
     async with bench() as one:
-        await one.started()
+        one.clock.now_s += 1.0  # the prompt has been there for a while
         one.press(f"one{keys}two\r")
         assert await one.line() == "one\ntwo"
 

@@ -24,7 +24,7 @@ async def test_a_used_up_budget_is_said_in_a_sentence_and_what_was_done_is_kept(
         shown = await server.ended(run_id)
         assert (shown["status"], shown["outcome"], shown["code"]) == ("failed", "budget", "budget")
         assert shown["error"] == last["error"]
-        assert shown["error"].startswith("The run reached its budget of 1 answer of the model. ")
+        assert shown["error"].startswith("The run reached its budget of 1 model answer. ")
         assert "set a larger budget.turns with the request" in shown["error"]
         assert shown["output"] == last["output"] == "I begin"
 

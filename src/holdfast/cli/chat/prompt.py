@@ -143,7 +143,7 @@ class ChatPrompt:
         self._early = ""  # what was typed when the menu had just appeared
         self._printing = asyncio.Lock()
         self._shown: tuple[str, StyleAndTextTuples] = ("", [])
-        self.has_started = False  # what comes now is typed, not typed ahead
+        self._first_drawn_s: float | None = None
         completing = Condition(self._is_completing)
         self._session: PromptSession[None] = PromptSession(
             self._message,
@@ -169,14 +169,12 @@ class ChatPrompt:
 
     async def run(self) -> None:
         """Read until the person leaves."""
-        starting = asyncio.get_running_loop().call_later(GUARD_S, self._started)
-        try:
-            await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
-        finally:
-            starting.cancel()
+        await self._session.prompt_async(refresh_interval=TICK_S, handle_sigint=False)
 
-    def _started(self) -> None:
-        self.has_started = True
+    @property
+    def _has_started(self) -> bool:
+        """Whether the prompt has been there for a while, so that what comes now isn't typed ahead."""
+        return self._first_drawn_s is not None and self._device.clock() - self._first_drawn_s >= GUARD_S
 
     @property
     def is_running(self) -> bool:
@@ -270,6 +268,8 @@ class ChatPrompt:
 
     def _drawn(self, app: Application[None]) -> None:
         """The screen shows what there is: the guard of a new menu begins, and its hint comes when it ends."""
+        if self._first_drawn_s is None:
+            self._first_drawn_s = self._device.clock()
         if self._menu is not None and self._menu.guard.drawn():
             asyncio.get_running_loop().call_later(GUARD_S, app.invalidate)
 
@@ -314,7 +314,7 @@ class ChatPrompt:
 
     def _line_feed(self, event: KeyPressEvent) -> None:
         """Ctrl-J makes a new line; what was typed before the prompt was there ends its lines so, too."""
-        if self.has_started:
+        if self._has_started:
             _new_line(event)
         else:
             self._enter(event)
