@@ -10,7 +10,7 @@ from holdfast.values import Action, Choice, GrantOffer, GrantRule, Width
 
 
 class ApprovalRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/approval; yes and no can be written in many ways."""
+    """The body of POST /v1/runs/{run_id}/approval. For choice, approve and allow mean once."""
 
     choice: str
     approval_id: str | None = None
