@@ -81,7 +81,8 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
 
 def _offer_text(style: Style, offer: GrantOffer) -> str:
     """What a lasting answer of one width would allow, by example."""
-    words = "This command" if offer.rule.width == "exact" else "Similar commands"
+    is_exact = offer.rule.width == "exact"
+    words = "In this session, or always:" if is_exact else "Similar commands, in this session or always:"
     text = style.line(f"  {words}")
     text += style.dim(f"    would run:  {exact(offer.covers)}")
     return text + style.dim(f"    would ask:  {exact(offer.asks)}")
