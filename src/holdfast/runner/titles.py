@@ -7,8 +7,8 @@ the title behind. Without one, the list shows the first line that the person wro
 import asyncio
 import logging
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
@@ -16,6 +16,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.entries import Entry, Person, Text
 from holdfast.interfaces.journal import IfUntitled, JournalError
 from holdfast.interfaces.model import Answer
+from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.safe_text import safe_line
 from holdfast.values import PEOPLE_SOURCES
@@ -36,40 +37,15 @@ ASK = (
 _WRAPPING = "\"'`*_#“”„«» \t"
 
 
-@dataclass(slots=True)
-class _TitleSink:
-    """Takes the events of a title's call, which is part of no run, and keeps what the call cost."""
+class _TitleSink(UnrecordedSink):
+    """Keeps what the call for a title cost."""
 
-    deps: AgentDeps
-    run_id: str = ""
-    resumed: bool = False
-    live: Callable[[], str] | None = None
     cost_usd: float | None = None
-    full: bool = False
-    _segment: int = 0
 
+    @override
     def emit(self, event: e.Event) -> None:
         if isinstance(event, e.Usage) and event.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + event.cost_usd
-
-    def say(self, segment: int, text: str) -> None:
-        """The answer brings the whole text."""
-
-    def think(self, segment: int, text: str) -> None:
-        """Nobody reads it."""
-
-    def next_segment(self) -> int:
-        self._segment += 1
-        return self._segment
-
-    async def room(self) -> None:
-        """Nothing is written, so nothing is behind."""
-
-    async def settled(self) -> None:
-        """Nothing is written."""
-
-    def now_ms(self) -> int:
-        return self.deps.clock.now_ms()
 
 
 class Titles:
@@ -107,7 +83,7 @@ class Titles:
             _log.error("%s failed", task.get_name(), exc_info=error)
 
     async def _give(self, session_id: str, opening: str) -> None:
-        deps, sink = self._deps, _TitleSink(self._deps)
+        deps, sink = self._deps, _TitleSink(f"title {session_id}", self._deps.clock)
         request = ModelRequest(
             messages=(UserMessage(ASK + opening),),
             model=deps.title_model or "",

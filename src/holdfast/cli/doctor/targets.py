@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
@@ -16,6 +17,7 @@ from holdfast.decisions.failure_texts import proxy_place
 from holdfast.decisions.proxies import proxy_secrets
 from holdfast.interfaces.model import Answer
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.journal.memory import MemoryStore
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallDeps
@@ -68,42 +70,24 @@ PROXY_ADVICE = (
 )
 
 
-class _ProbeSink:
-    """A sink without a log: it records why attempts failed, and when the first text arrived."""
+class _ProbeSink(UnrecordedSink):
+    """Keeps why attempts failed, and when the first text arrived."""
 
-    def __init__(self, clock: SystemClock) -> None:
-        self.run_id = "doctor"
-        self.resumed = False
-        self.live: Callable[[], str] | None = None
-        self.full = False
-        self.failure: Failure | None = None
-        self.first_s: float | None = None
-        self._clock = clock
-        self._segment = 0
+    failure: Failure | None = None
+    first_s: float | None = None
 
+    @override
     def emit(self, event: e.Event) -> None:
         if isinstance(event, e.AttemptFailed):
             self.failure = event.failure
 
+    @override
     def say(self, segment: int, text: str) -> None:
-        del segment, text
         self.first_s = self.first_s or self._clock.monotonic_s()
 
+    @override
     def think(self, segment: int, text: str) -> None:
         self.say(segment, text)
-
-    def next_segment(self) -> int:
-        self._segment += 1
-        return self._segment
-
-    async def room(self) -> None:
-        """There is always room."""
-
-    async def settled(self) -> None:
-        """Nothing is stored, so there is nothing to wait for."""
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
 
 
 async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
@@ -121,7 +105,7 @@ def _call_s(target: Target) -> float:
 
 async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
     clock, store = SystemClock(), MemoryStore()
-    ear = _ProbeSink(clock)
+    ear = _ProbeSink("doctor", clock)
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )
