@@ -15,14 +15,14 @@ from holdfast.folds.rows import SessionRow
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, text_while_recovering
 from holdfast.interfaces.ids import new_session_id
-from holdfast.interfaces.journal import Appended, Declined, IfSessionNew
+from holdfast.interfaces.journal import IfSessionNew
 from holdfast.runner.forks import SourceGone, forked_log
 from holdfast.runner.session_grants import SessionGrant, note_session_grant
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.exports import json_of, markdown_in_pieces, with_events, within
 from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs, page_of, wrapped
-from holdfast.server.sessions.sessions import checked_title, session_of
+from holdfast.server.sessions.sessions import checked_title, created_response, session_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
 from holdfast.server.streams.cursors import EPOCH_HEADER, cursor_in
 from holdfast.server.streams.feeds import Live, SessionFeed, SessionListFeed, live_lines
@@ -36,7 +36,7 @@ from holdfast.server.transport.bodies import (
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import earlier_answer, once_key, replayed
+from holdfast.server.transport.once import earlier_answer, once_key
 from holdfast.values import ONE_SHOT, OPENAI
 
 PAGE_MAX = 500
@@ -172,15 +172,7 @@ class SessionLogRoutes:
             when=[IfSessionNew()],
             idempotency_key=key.of(answer) if key else None,
         )
-        match result:
-            case Appended():
-                return json_answer(answer, 201)
-            case Declined():
-                raise Problem(
-                    409, "A session with this id already exists", code="session_exists", param="session_id"
-                )
-            case _:
-                return replayed(result, status=201)
+        return created_response(result, answer)
 
     async def _copied(self, source_id: str, at_seq: int, *, title: str) -> list[Event]:
         now_ms = self._deps.clock.now_ms()

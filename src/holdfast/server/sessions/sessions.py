@@ -25,7 +25,9 @@ from holdfast.interfaces.journal import (
     Declined,
     IfSessionKnown,
     IfSessionNew,
+    KeyConflict,
     ListedSession,
+    Replayed,
     SearchHit,
     SessionQuery,
     UnknownSession,
@@ -138,15 +140,7 @@ class SessionRoutes:
         result = await deps.store.append(
             session_id, [created], when=[IfSessionNew()], idempotency_key=key.of(answer) if key else None
         )
-        match result:
-            case Appended():
-                return json_answer(answer, 201)
-            case Declined():
-                raise Problem(
-                    409, "A session with this id already exists", code="session_exists", param="session_id"
-                )
-            case _:
-                return replayed(result, status=201)
+        return created_response(result, answer)
 
     async def show(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}."""
@@ -276,6 +270,19 @@ def _skipped(given: str) -> int:
 def _draft_note(session_id: str) -> str:
     """The note's key; the session's purge removes it."""
     return f"session/{session_id}/draft"
+
+
+def created_response(result: Appended | Declined | Replayed | KeyConflict, answer: object) -> Response:
+    """The response to a session that was to be created; raises a Problem if there is one with this id."""
+    match result:
+        case Appended():
+            return json_answer(answer, 201)
+        case Declined():
+            raise Problem(
+                409, "A session with this id already exists", code="session_exists", param="session_id"
+            )
+        case _:
+            return replayed(result, status=201)
 
 
 def _sources_hidden(request: Request) -> tuple[str, ...]:
