@@ -30,6 +30,7 @@ export interface RunShown {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -117,6 +118,7 @@ export interface RunListed {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -146,6 +148,7 @@ export interface RunState {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -527,14 +530,28 @@ export interface ChatChoice {
   readonly index: number;
   readonly message: ChatMessage;
   readonly logprobs: null;
-  readonly finish_reason: "content_filter" | "length" | "stop";
+  readonly finish_reason: "content_filter" | "length" | "stop" | "tool_calls";
 }
 
 /** The answer of a chat completion. */
 export interface ChatMessage {
   readonly role: "assistant";
-  readonly content: string;
+  readonly content: string | null;
   readonly refusal: string | null;
+  readonly tool_calls?: readonly ChatToolCall[];
+}
+
+/** A call of a tool that the client brought and runs itself. */
+export interface ChatToolCall {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: ChatFunction;
+}
+
+/** The function that a tool call names, with its arguments as JSON text. */
+export interface ChatFunction {
+  readonly name: string;
+  readonly arguments: string;
 }
 
 /** What a chat completion used. */

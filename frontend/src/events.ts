@@ -286,6 +286,10 @@ export interface RunSettings {
   readonly on_disconnect?: "" | "cancel" | "detach";
   readonly metadata?: Readonly<Record<string, string>>;
   readonly output?: OutputFormat | null;
+  readonly sampling?: Readonly<Record<string, unknown>>;
+  readonly client_tools?: readonly ClientTool[];
+  readonly tool_choice?: string;
+  readonly client?: string;
 }
 
 /** What a run may use up; 0 is no limit. */
@@ -304,11 +308,27 @@ export interface OutputFormat {
   readonly strict?: boolean;
 }
 
+/** A tool that the client brings and runs itself; `schema` is JSON Schema of an object. */
+export interface ClientTool {
+  readonly name: string;
+  readonly description?: string;
+  readonly schema?: Readonly<Record<string, unknown>>;
+}
+
 /** One message of a history that a client sent along, as it came. */
 export interface HistoryMessage {
   readonly role: string;
   readonly content: string;
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly tool_calls?: readonly HistoryToolCall[];
+  readonly tool_call_id?: string;
+}
+
+/** A tool call in a history that a client sent along; `arguments` is the text as it came. */
+export interface HistoryToolCall {
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly arguments?: string;
 }
 
 /** The run has its slot. */
@@ -576,6 +596,52 @@ export interface QuestionWithdrawn {
   readonly cause: string;
 }
 
+/** The client must run these tool calls, which are for tools that it brought. */
+export interface ClientToolsAsked {
+  readonly type: "client_tools.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+  readonly tool_call_ids: readonly string[];
+  readonly expires_at_ms?: number;
+}
+
+/** The client returned the results; `tools` and `tool_choice` hold for the calls that follow. */
+export interface ClientToolsAnswered {
+  readonly type: "client_tools.answered";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+  readonly results: readonly ClientToolResult[];
+  readonly tools?: readonly ClientTool[] | null;
+  readonly tool_choice?: string;
+  readonly by?: string;
+}
+
+/** What a client's own tool returned for one call. */
+export interface ClientToolResult {
+  readonly tool_call_id: string;
+  readonly text: string;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+}
+
+/** The client returned no results in time. */
+export interface ClientToolsExpired {
+  readonly type: "client_tools.expired";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+}
+
+/** The results are no longer wanted. */
+export interface ClientToolsWithdrawn {
+  readonly type: "client_tools.withdrawn";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+  readonly cause: string;
+}
+
 /** A person allowed a kind of action for this session or always. */
 export interface GrantAdded {
   readonly type: "grant.added";
@@ -720,6 +786,10 @@ export type AnyEvent =
   | QuestionAnswered
   | QuestionExpired
   | QuestionWithdrawn
+  | ClientToolsAsked
+  | ClientToolsAnswered
+  | ClientToolsExpired
+  | ClientToolsWithdrawn
   | GrantAdded
   | GrantRemoved
   | CallGated

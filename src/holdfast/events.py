@@ -16,6 +16,8 @@ from holdfast.values import (
     CallFinish,
     CallPurpose,
     Choice,
+    ClientTool,
+    ClientToolResult,
     CloseReason,
     Failure,
     GrantOffer,
@@ -380,6 +382,52 @@ class QuestionWithdrawn(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="q
     cause: str
 
 
+class _OfClientTools:
+    """An event about an ask that the client answers: tool calls that it runs itself."""
+
+    __slots__ = ()
+
+    @property
+    def ask_id(self) -> str:
+        """The ask's id, under the name that is the same for all asks."""
+        return self.client_tools_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
+
+
+class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.asked"):
+    """The client must run these tool calls, which are for tools that it brought."""
+
+    client_tools_id: str
+    tool_call_ids: tuple[str, ...]
+    expires_at_ms: int = 0
+
+
+class ClientToolsAnswered(Input, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.answered"):
+    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow.
+
+    `tools` is None if the client's tools are still the same.
+    """
+
+    run_id: str
+    client_tools_id: str
+    results: tuple[ClientToolResult, ...]
+    tools: tuple[ClientTool, ...] | None = None
+    tool_choice: str = ""
+    by: str = ""
+
+
+class ClientToolsExpired(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.expired"):
+    """The client returned no results in time."""
+
+    client_tools_id: str
+
+
+class ClientToolsWithdrawn(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.withdrawn"):
+    """The results are no longer wanted."""
+
+    client_tools_id: str
+    cause: str
+
+
 class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
     """A person allowed a kind of action for this session or always."""
 
@@ -473,12 +521,14 @@ AnyEvent: TypeAlias = (
     | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
     | ToolStarted | ToolOutput | ToolEnded | ApprovalAsked | ApprovalAnswered | ApprovalExpired
     | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired | QuestionWithdrawn
-    | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | StopRequested
+    | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded
+    | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | StopRequested
     | RunResumed | RunEnded | OutputRecovered
 )
 # fmt: on
 
-AskAsked: TypeAlias = ApprovalAsked | QuestionAsked
+PersonAsked: TypeAlias = ApprovalAsked | QuestionAsked
+AskAsked: TypeAlias = PersonAsked | ClientToolsAsked
 AskSettled: TypeAlias = (
     ApprovalAnswered
     | ApprovalExpired
@@ -486,4 +536,7 @@ AskSettled: TypeAlias = (
     | QuestionAnswered
     | QuestionExpired
     | QuestionWithdrawn
+    | ClientToolsAnswered
+    | ClientToolsExpired
+    | ClientToolsWithdrawn
 )

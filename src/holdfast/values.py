@@ -83,12 +83,22 @@ class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 Part: TypeAlias = TextPart | ImagePart | FilePart
 
 
+class HistoryToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call in a history that a client sent along; `arguments` is the text as it came."""
+
+    tool_call_id: str
+    name: str
+    arguments: str = ""
+
+
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message of a history that a client sent along, as it came."""
 
     role: str
     content: str
     parts: tuple[Part, ...] = ()
+    tool_calls: tuple[HistoryToolCall, ...] = ()
+    tool_call_id: str = ""  # of the call that a message of role "tool" is the result of
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,6 +135,22 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     strict: bool = False
 
 
+class ClientTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool that the client brings and runs itself; `schema` is JSON Schema of an object."""
+
+    name: str
+    description: str = ""
+    schema: dict[str, object] = {}
+
+
+class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client's own tool returned for one call."""
+
+    tool_call_id: str
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller asked for with this run; empty means the server's own setting."""
 
@@ -139,6 +165,10 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     on_disconnect: Literal["", "detach", "cancel"] = ""
     metadata: dict[str, str] = {}
     output: OutputFormat | None = None  # None: free text
+    sampling: dict[str, object] = {}  # top_p, stop and the like, as OpenAI names them
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str = ""  # of the first call: "none", "required", the name of a tool, or empty for any
+    client: str = ""  # the API key that brought the client tools, and alone may return their results
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -54,6 +54,7 @@ TOO_MUCH = (
     f"Not run: the commands in this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in total, "
     "which is too much to judge at once. Send fewer or shorter ones."
 )
+NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
 CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
 
 
@@ -127,7 +128,8 @@ class ToolCalls:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
+        mine = [call for call in run.unfinished_tools if not _is_for_client(run, call)]
+        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
             finish = self._in_parallel if in_parallel else self._in_order
@@ -135,7 +137,19 @@ class ToolCalls:
             await self._view.settled(self._log)
             if not may_continue:
                 return False
-        return True
+        # The client's come last: when it has them, its request is answered, and the run waits for the next.
+        return await self._finish_by_client(run.unfinished_tools)
+
+    async def _finish_by_client(self, calls: Sequence[CallState]) -> bool:
+        if not calls:
+            return True
+        ask = await self._people.client_results(tuple(call.asked.tool_call_id for call in calls))
+        results = {result.tool_call_id: result for result in ask.results}
+        for call in calls:
+            result = results.get(call.asked.tool_call_id)
+            self._ended(call, NO_CLIENT if result is None else ToolResult(result.text, parts=result.parts))
+        await self._view.settled(self._log)
+        return ask.state == "answered" or self._deps.on_expiry == "continue"
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
@@ -163,10 +177,11 @@ class ToolCalls:
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
+        is_known = tool is not None or _is_client_tool(self._view.run(self._log.run_id), asked.name)
+        if is_known and asked.bad_args:
+            return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if tool is None:
             return _not_run(self.tools.unknown(asked.name))
-        if asked.bad_args:
-            return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
             why = await offload(why_daemons_hide)
             text = f"{UNKNOWN} What it started may still be running: {why}." if why else UNKNOWN
@@ -376,6 +391,15 @@ def _with_notes(text: str, error: BaseException | None) -> str:
     """The text, plus notes from a tool that was stopped: which of its processes are still alive."""
     notes: Sequence[str] = getattr(error, "__notes__", ())
     return " ".join([text, *(f"[{note}]" for note in notes)])
+
+
+def _is_for_client(run: Run, call: CallState) -> bool:
+    """Whether the client runs it; the model itself must repair arguments that are no JSON object."""
+    return not call.asked.bad_args and _is_client_tool(run, call.asked.name)
+
+
+def _is_client_tool(run: Run, name: str) -> bool:
+    return any(tool.name == name for tool in run.client_tools)
 
 
 def _may_run_in_parallel(tool: Tool | None) -> bool:

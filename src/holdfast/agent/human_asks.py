@@ -1,4 +1,7 @@
-"""Asking people: approvals and questions are in the log, so answers still reach them after a crash."""
+"""Asking people, and the client for the results of its own tools.
+
+Asks are in the log, so answers still reach them after a crash.
+"""
 
 import asyncio
 import math
@@ -13,7 +16,7 @@ from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.asks import expired
 from holdfast.folds.run import AskStatus
-from holdfast.interfaces.ids import new_approval_id, new_question_id
+from holdfast.interfaces.ids import new_approval_id, new_client_tools_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.policy.verdicts import NeedsApproval
@@ -33,7 +36,7 @@ class HumanAsks:
     def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
         asks = self._view.run(self._log.run_id).asks.values()
-        return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
+        return next((ask for ask in reversed(list(asks)) if tool_call_id in _calls_of(ask.asked)), None)
 
     def ask_about(
         self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
@@ -76,10 +79,27 @@ class HumanAsks:
         await self._view.settled(self._log)
         return await self.settled(self._view.run(self._log.run_id).asks[question_id])
 
+    async def client_results(self, tool_call_ids: tuple[str, ...]) -> AskStatus:
+        """Have the client run these calls of its own tools, and wait until that is settled."""
+        ask = self.earlier(tool_call_ids[0])
+        if ask is None:
+            client_tools_id = new_client_tools_id()
+            self._until_s[client_tools_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
+            self._emit(
+                e.ClientToolsAsked,
+                client_tools_id=client_tools_id,
+                tool_call_ids=tool_call_ids,
+                expires_at_ms=self._expiry_ms(),
+            )
+            await self._view.settled(self._log)
+            ask = self._view.run(self._log.run_id).asks[client_tools_id]
+        return await self.settled(ask)
+
     async def settled(self, ask: AskStatus) -> AskStatus:
         """Wait for the answer or the expiry; whichever is in the journal first counts."""
-        self._log.live = lambda: "waiting for a person to answer"
-        if ask.state == "open":
+        is_client = isinstance(ask.asked, e.ClientToolsAsked)
+        self._log.live = lambda: "waiting for the client" if is_client else "waiting for a person to answer"
+        if ask.state == "open" and not isinstance(ask.asked, e.ClientToolsAsked):
             self._deps.on_ask(self._log.session_id, ask.asked)
         try:
             if not await self._is_settled_in_time(ask):
@@ -128,3 +148,7 @@ class HumanAsks:
 
     def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
         self._log.emit(kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields))
+
+
+def _calls_of(asked: e.AskAsked) -> tuple[str, ...]:
+    return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)

@@ -21,7 +21,14 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage, estimated_tokens
+from holdfast.messages import (
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    ToolSpec,
+    UserMessage,
+    estimated_tokens,
+)
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import Failure, OutcomeKind
@@ -175,16 +182,25 @@ def _request(
         messages=messages,
         model=run.settings.model,
         instructions=instructions,
-        tools=tools.specs(),
+        tools=(*tools.specs(), *_client_specs(run)),
+        tool_choice="" if run.tool_choice == "none" else run.tool_choice,
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=deps.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         output=run.settings.output,
+        sampling=run.settings.sampling,
         cache_key=view.session.epoch,
         # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),
     )
+
+
+def _client_specs(run: Run) -> list[ToolSpec]:
+    """The tools that the client brought, unless it wants none of them called now."""
+    if run.tool_choice == "none":
+        return []
+    return [ToolSpec(tool.name, tool.description, tool.schema) for tool in run.client_tools]
 
 
 async def _take_steers(view: SharedFold, log: RunLog) -> bool:

@@ -29,7 +29,7 @@ from holdfast.embedding.results import OutputT, Result
 from holdfast.embedding.runs import RunHandle
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
-from holdfast.events import ApprovalAsked, AskAsked
+from holdfast.events import ApprovalAsked, PersonAsked
 from holdfast.folds.rows import RunStatus
 from holdfast.host.runtime import Runner
 from holdfast.interfaces.ids import new_session_id
@@ -406,7 +406,7 @@ class Agent(Generic[DepsT]):
             pass
         self._deps_of_runs.pop(run.id, None)
 
-    def _asked(self, session_id: str, asked: AskAsked) -> None:
+    def _asked(self, session_id: str, asked: PersonAsked) -> None:
         """A run waits for a person: ask the program, if it said whom to ask."""
         handler = self._on_approval
         if handler is not None and isinstance(asked, ApprovalAsked):

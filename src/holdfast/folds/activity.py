@@ -30,6 +30,7 @@ ActivityName: TypeAlias = Literal[
     "tools",
     "approval",
     "question",
+    "client",
     "stopping",
     "resumed",
     "ended",
@@ -53,6 +54,7 @@ WORDS: Mapping[ActivityName, str] = MappingProxyType(
         "tools": "running {count} tools",
         "approval": "waiting for your approval",
         "question": "waiting for your answer",
+        "client": "waiting for the client to run its tools",
         "stopping": "stopping",
         "resumed": "resuming after a {after}",
         "ended": "",
@@ -86,6 +88,10 @@ AFTER: Mapping[type[e.Event], ActivityName] = MappingProxyType(
         e.QuestionAnswered: "between",
         e.QuestionExpired: "between",
         e.QuestionWithdrawn: "between",
+        e.ClientToolsAsked: "between",
+        e.ClientToolsAnswered: "between",
+        e.ClientToolsExpired: "between",
+        e.ClientToolsWithdrawn: "between",
         e.StopRequested: "stopping",
         e.RunResumed: "resumed",
         e.RunEnded: "ended",
@@ -95,7 +101,7 @@ AFTER: Mapping[type[e.Event], ActivityName] = MappingProxyType(
 # Text keeps arriving in these states, so a count of seconds would tell nothing.
 MOVING = frozenset({"answering", "thinking"})
 # In these states the log says everything; in the others the server may know more (models/status_lines.py).
-CERTAIN = frozenset({"stopping", "approval", "question"})
+CERTAIN = frozenset({"stopping", "approval", "question", "client"})
 
 
 @dataclass(slots=True)
@@ -124,7 +130,8 @@ class Activity:
         if self.running and (at_work := self.at_work):
             return "tool" if len(at_work) == 1 else "tools"
         if self.asks:
-            return "approval" if "approval" in [kind for kind, _ in self.asks.values()] else "question"
+            kinds = {kind for kind, _ in self.asks.values()}
+            return "approval" if "approval" in kinds else "question" if "question" in kinds else "client"
         if self.latest == "between" and self.asked:
             return "next"
         return "compacting" if self.compacting else self.latest
@@ -203,7 +210,8 @@ def _tool_ended(activity: Activity, event: e.ToolEnded) -> None:
 
 
 def _ask(activity: Activity, event: e.AskAsked) -> None:
-    activity.asks[event.ask_id] = kind_of(event), event.tool_call_id
+    is_client = isinstance(event, e.ClientToolsAsked)
+    activity.asks[event.ask_id] = kind_of(event), "" if is_client else event.tool_call_id
 
 
 def _ask_over(activity: Activity, event: e.AskSettled) -> None:
@@ -239,6 +247,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Activity, Any], None]] = MappingProxyTy
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
+        e.ClientToolsAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _ask_over),
         e.StopRequested: _stop,
         e.RunResumed: _resumed,

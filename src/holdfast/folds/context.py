@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+import msgspec
+
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Transcript
@@ -18,7 +20,7 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.values import HistoryMessage, OutcomeKind, TextPart
+from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
@@ -105,11 +107,29 @@ def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry])
 
 
 def _from_history(history: Iterable[HistoryMessage]) -> Iterable[Message]:
+    open_calls: dict[str, str] = {}  # the names of tools, by call
     for message in history:
+        if message.role == "tool" and message.tool_call_id in open_calls:
+            name = open_calls.pop(message.tool_call_id)
+            yield ToolMessage(message.tool_call_id, name, message.content, parts=message.parts)
+            continue
+        # Providers reject a call that isn't directly followed by its result.
+        yield from (ToolMessage(id_, name, NOT_RUN, ok=False) for id_, name in open_calls.items())
+        open_calls = {call.tool_call_id: call.name for call in message.tool_calls}
         if message.role == "assistant":
-            yield AssistantMessage((SaidText(message.content),))
+            said = (SaidText(message.content),) if message.content or not message.tool_calls else ()
+            yield AssistantMessage((*said, *map(_asked_before, message.tool_calls)))
         elif message.role not in _INSTRUCTING_ROLES:
             yield UserMessage(message.content, message.parts)
+    yield from (ToolMessage(id_, name, NOT_RUN, ok=False) for id_, name in open_calls.items())
+
+
+def _asked_before(call: HistoryToolCall) -> AskedTool:
+    try:
+        args = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
+    except msgspec.MsgspecError:
+        return AskedTool(call.tool_call_id, call.name, bad_args=call.arguments)
+    return AskedTool(call.tool_call_id, call.name, args)
 
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:

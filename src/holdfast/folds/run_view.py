@@ -49,6 +49,9 @@ class RunView:
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
+    client_asks: dict[int, e.ClientToolsAsked] = field(
+        default_factory=dict[int, e.ClientToolsAsked]
+    )  # by seq
     ending: Ending | None = None
     doing: Activity = field(default_factory=Activity)
 
@@ -174,7 +177,7 @@ def _tool_ended(run: RunView, _: int, event: e.ToolEnded) -> None:
         card.parts, card.blob, card.ms = event.parts, event.blob, event.ms
 
 
-def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
+def _asked(run: RunView, seq: int, event: e.PersonAsked) -> AskCard:
     card = run.asks[event.ask_id] = AskCard(
         seq=seq,
         at_ms=event.at_ms,
@@ -191,6 +194,10 @@ def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
     else:
         card.text = event.text
     return card
+
+
+def _asked_client(run: RunView, seq: int, event: e.ClientToolsAsked) -> None:
+    run.client_asks[seq] = event  # the tool cards show it to people
 
 
 def _settled(run: RunView, _: int, event: e.AskSettled) -> None:
@@ -270,6 +277,7 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: _asked,
         e.QuestionAsked: _asked,
+        e.ClientToolsAsked: _asked_client,
         **dict.fromkeys(SETTLED_STATES, _settled),
         e.RunResumed: _resumed,
         e.TargetSwitched: _switched,

@@ -140,6 +140,7 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ApprovalAsked: lambda event: event.action.summary,
         e.ApprovalAnswered: lambda event: event.choice,
         e.QuestionAnswered: lambda event: event.answer,
+        e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
         e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
         e.StopRequested: lambda event: event.cause,

@@ -310,6 +310,11 @@ class Inbox:
         when = [IfAskOpen(answered.question_id, answered.at_ms)]
         return isinstance(await self._append(session_id, [answered], when=when), Appended)
 
+    async def answer_client_tools(self, session_id: str, answered: e.ClientToolsAnswered) -> bool:
+        """Hand in what the client's tools returned, once."""
+        when = [IfAskOpen(answered.client_tools_id, answered.at_ms)]
+        return isinstance(await self._append(session_id, [answered], when=when), Appended)
+
     async def change_message(
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> SessionMessage | None:
