@@ -95,11 +95,31 @@ class ModelOptions(msgspec.Struct, kw_only=True):
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
+class HistoryFunction(msgspec.Struct):
+    """The function that a tool call of a history named, and its arguments as JSON text."""
+
+    name: ShortText
+    arguments: str = ""
+
+
+class HistoryCall(msgspec.Struct):
+    """A tool call of a history, as Chat Completions has it."""
+
+    id: ShortText
+    function: HistoryFunction
+
+
 class HistoryItem(msgspec.Struct):
-    """One message of a history as clients write it; `content` is text or a list of parts."""
+    """One message of a history as clients write it; `content` is text or a list of parts.
+
+    An assistant message may have `tool_calls`, and each result follows with the role "tool" and the id of its
+    call. They are context for the model, and nothing is run because of them.
+    """
 
     role: str
     content: str | list[dict[str, Any]] | None
+    tool_calls: list[HistoryCall] | None = None
+    tool_call_id: ShortText | None = None
 
 
 class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -257,6 +277,7 @@ class _RunHead(ResponseBody, frozen=True):
             "queued",
             "running",
             "waiting_for_approval",
+            "waiting_for_client",
             "stopping",
             "completed",
             "failed",

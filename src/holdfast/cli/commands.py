@@ -8,7 +8,7 @@ from holdfast import __version__
 from holdfast.cli import launch as starting
 
 STATUSES = (
-    *("queued", "running", "paused", "waiting_for_approval", "stopping"),
+    *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
 SCOPES = ("chat", "approve", "admin")

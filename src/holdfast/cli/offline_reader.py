@@ -233,7 +233,7 @@ def _unattended(run: Run, on_restart: str) -> dict[str, str]:
         case "queued" | "stopping":
             then = "ends as stopped" if run.status == "stopping" else "starts"
             return {"hint": f"No server is running; the run {then} when one starts."}
-        case "waiting_for_approval" | "ended":
+        case "waiting_for_approval" | "waiting_for_client" | "ended":
             return {}
         case _:
             assert_never(run.status)

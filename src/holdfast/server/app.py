@@ -28,6 +28,7 @@ from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.openai.chat import OpenAIChatRoutes
 from holdfast.server.openai.models import OpenAIModelRoutes
+from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
@@ -108,8 +109,9 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
 
 
 def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
-    openai = OpenAIChatRoutes(deps, runs, disconnects)
-    responses = OpenAIResponsesRoutes(deps, runs, disconnects)
+    repeats = Repeats(deps.clock)
+    openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
+    responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
     return {
         "openai.complete": openai.complete,

@@ -12,17 +12,18 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import Run
+from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
+from holdfast.server.openai.client_tools import Declared
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream, Feed
-from holdfast.server.streams.waiting import NO_RETRY
+from holdfast.server.streams.waiting import NO_RETRY, Stretch
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
 from holdfast.values import OPENAI, OutputFormat, RunSettings
@@ -44,7 +45,15 @@ _STATUSES = {
 }
 
 
-def settings_of(body: OpenAIRequest, instructions: str, *, output: OutputFormat | None = None) -> RunSettings:
+def settings_of(  # each is a part of the request
+    body: OpenAIRequest,
+    instructions: str,
+    *,
+    declared: Declared,
+    by: str,
+    sampling: dict[str, object],
+    output: OutputFormat | None = None,
+) -> RunSettings:
     """The settings that the caller asked for."""
     return RunSettings(
         model=body.model or "",
@@ -55,6 +64,10 @@ def settings_of(body: OpenAIRequest, instructions: str, *, output: OutputFormat 
         on_disconnect="detach" if body.is_detached else body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
         output=output,
+        sampling=sampling,
+        client_tools=declared.tools,
+        tool_choice=declared.choice,
+        client=by if declared.tools else "",
     )
 
 
@@ -89,7 +102,7 @@ class RunStreamView(Protocol):
         """What an event that hermes has a frame for adds."""
         ...
 
-    def end(self, ended: RunReadModel) -> list[bytes]:
+    def end(self, ended: Stretch) -> list[bytes]:
         """What comes after the last."""
         ...
 
@@ -101,15 +114,25 @@ class RunStreamView(Protocol):
 class OpenAIFeed(Feed):
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
-    def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView) -> None:
+    def __init__(
+        self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView, after: int = 0
+    ) -> None:
         self._journal = journal
         self._folds = folds
         self._row = row
         self._view = view
+        self._after = after  # of the run's events, those up to here belong to earlier responses
+        self._used = Tally()
+        self._counted = 0
         self._reader: FrameReader | None = None
         self._records = journal.follow(row.session_id, after=row.first_seq - 1)
         self._pending = view.begin()
         self._over = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the response was told to its end."""
+        return self._over
 
     def cut_off(self) -> list[bytes]:
         """What a reader has to be told who gets no more; nothing if there is no more to come."""
@@ -127,7 +150,8 @@ class OpenAIFeed(Feed):
         if self._over:
             return None
         if self._reader is None:
-            self._reader = FrameReader(self._row, await self._folds.frames(self._row), after=0)
+            frames = await self._folds.frames(self._row)
+            self._reader = FrameReader(self._row, frames, after=self._after)
             self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
         records = await anext(self._records, None)
         return None if records is None else self._frames(self._reader, records)
@@ -141,10 +165,17 @@ class OpenAIFeed(Feed):
             return []
         made: list[bytes] = []
         for record, frame in read:
-            if isinstance(record.event, e.RunEnded):
+            event = record.event
+            if record.seq <= self._after:
+                continue
+            if isinstance(event, e.Usage) and record.seq > self._counted:
+                self._counted = record.seq  # a reader that fell behind reads some again
+                self._used.add(event)
+            if isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 self._over = True
-                made += self._view.end(reader.run)
-            elif frame is not None:
+                asked = event if isinstance(event, e.ClientToolsAsked) else None
+                return [*made, *self._view.end(Stretch(reader.run, asked, self._used))]
+            if frame is not None and not _is_of_client(event, reader.run):
                 made += self._view.add(frame.frame, reader.run)
         return made
 
@@ -161,6 +192,14 @@ class OpenAIFeed(Feed):
     def look_again_s(self, silent_s: float) -> float | None:
         del silent_s
         return None
+
+
+def _is_of_client(event: e.Event, run: RunReadModel) -> bool:
+    """Whether it tells what the client itself has told us."""
+    if isinstance(event, e.ClientToolsAnswered | e.ClientToolsExpired | e.ClientToolsWithdrawn):
+        return True
+    asked = run.view.client_asks.values()
+    return isinstance(event, e.ToolEnded) and any(event.tool_call_id in one.tool_call_ids for one in asked)
 
 
 class OpenAIStream(EventStream):
@@ -181,10 +220,14 @@ def source_of(session_id: str) -> str:
     return "api" if session_id else OPENAI
 
 
-def headers_of(row: RunRow, sent: Sent | Response) -> dict[str, str]:
+def headers_of(row: RunRow, sent: Sent | Response | None) -> dict[str, str]:
     """Where the run can be found; a header holds ASCII only, so other letters are quoted."""
     session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
-    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id, **replay_headers(sent)}
+    return {
+        "X-Hermes-Session-Id": session_id,
+        "X-Hermes-Run-Id": row.run_id,
+        **(replay_headers(sent) if sent else {}),
+    }
 
 
 def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -37,7 +37,7 @@ class ChatRoutes:
         """POST /api/sessions/{session_id}/chat."""
         row, headers = await self._begun(request)
         ended = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
-        run, output = ended.state, ended.output
+        run, output = ended.run.state, ended.run.output
         status = status_of(run)
         if status != "completed":
             problem = Problem(502, error_of(run), code=code_of(run))

@@ -81,8 +81,9 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     """A run's state, from its fold."""
     run = fold.state
     asks: dict[str, Any] = {}
-    for ask in run.open_asks:
-        asks.setdefault(kind_of(ask.asked), hermes.ask_of(ask.asked))
+    for asked in (ask.asked for ask in run.open_asks):
+        if not isinstance(asked, e.ClientToolsAsked):
+            asks.setdefault(kind_of(asked), hermes.ask_of(asked))
     return RunState(
         run_id=run.run_id,
         session_id=row.session_id,

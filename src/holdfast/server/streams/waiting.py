@@ -2,29 +2,46 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 
+READ_AT_ONCE = 64
 # The openai package retries requests with such a status, unless it's told not to.
 NO_RETRY = {"X-Should-Retry": "false"}
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What one response tells of a run: all of it, or as far as calls that the client must run itself."""
+
+    run: RunReadModel
+    asked: e.ClientToolsAsked | None = None
+    used: Tally = field(default_factory=Tally)
+
+
 async def wait_for(
-    deps: RouteDeps, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
-) -> RunReadModel:
-    """Wait until the run has ended; returns the run.
+    deps: RouteDeps,
+    row: RunRow,
+    request: Request,
+    *,
+    after: int = 0,
+    on_left: Callable[[], None] | None = None,
+) -> Stretch:
+    """Wait until the run has ended, or waits for its client again; `after` is where that was last so.
 
     The wait also ends when the client disconnects or the server shuts down.
     `on_left` is called when the wait is over for any reason.
     """
-    ending = asyncio.ensure_future(_ended(deps, row))
+    ending = asyncio.ensure_future(_ended(deps, row, after=after))
     leaving = asyncio.ensure_future(_left(request))
     closing = asyncio.ensure_future(deps.streams.until_end())
     try:
@@ -44,6 +61,27 @@ async def wait_for(
     )
 
 
+async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> Stretch:
+    """What is in the log of the stretch that `wait_for` would wait for."""
+    used, at = Tally(), max(after, row.first_seq - 1)
+    while records := await deps.store.read(row.session_id, after=at, limit=READ_AT_ONCE):
+        for event in (record.event for record in records if run_of(record.event) == row.run_id):
+            if isinstance(event, e.Usage):
+                used.add(event)
+            elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
+                return await _stretch(deps, row, event, used)
+        at = records[-1].seq
+    return Stretch(await deps.folds.run(row), None, used)
+
+
+async def _stretch(
+    deps: RouteDeps, row: RunRow, end: e.RunEnded | e.ClientToolsAsked, used: Tally
+) -> Stretch:
+    current = await deps.store.run(row.run_id) or row
+    asked = end if isinstance(end, e.ClientToolsAsked) else None
+    return Stretch(await deps.folds.run(current), asked, used)
+
+
 async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
     """Wait until the run has ended, for longer than an abandoned run may live."""
     row = await deps.store.run(run_id)
@@ -57,12 +95,16 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
             task.exception()  # the reader of the run's ending finds out what happened
 
 
-async def _ended(deps: RouteDeps, row: RunRow) -> RunReadModel:
-    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1, pace="seldom"):
-        for record in records:
-            if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
-                current = await deps.store.run(row.run_id) or row
-                return await deps.folds.run(current)
+async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0) -> Stretch:
+    used = Tally()
+    async for records in deps.store.follow(
+        row.session_id, after=max(after, row.first_seq - 1), pace="seldom"
+    ):
+        for event in (record.event for record in records if run_of(record.event) == row.run_id):
+            if isinstance(event, e.Usage):
+                used.add(event)
+            elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
+                return await _stretch(deps, row, event, used)
     text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
