@@ -523,6 +523,7 @@ export interface ChatCompletion {
   readonly model: string;
   readonly choices: readonly ChatChoice[];
   readonly usage: ChatUsage;
+  readonly holdfast?: PersonNeeded;
 }
 
 /** The one choice of a chat completion. */
@@ -574,6 +575,14 @@ export interface OutputTokensDetails {
   readonly reasoning_tokens: number;
 }
 
+/** The run waits for a person; this client can't answer, so its response ends here and the run goes on. */
+export interface PersonNeeded {
+  readonly waiting_for: "approval" | "question";
+  readonly id: string;
+  readonly run_id: string;
+  readonly text: string;
+}
+
 /** The models, as the OpenAI API lists them. */
 export interface ModelList {
   readonly object: "list";
@@ -615,6 +624,7 @@ export interface ResponseShown {
   readonly truncation: string;
   readonly usage: ResponseUsage | null;
   readonly completed_at?: number | null;
+  readonly holdfast?: PersonNeeded;
 }
 
 /** What a response used. */

@@ -289,6 +289,7 @@ export interface RunSettings {
   readonly sampling?: Readonly<Record<string, unknown>>;
   readonly client_tools?: readonly ClientTool[];
   readonly tool_choice?: string;
+  readonly no_questions?: boolean;
   readonly client?: string;
 }
 

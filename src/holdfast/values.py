@@ -168,6 +168,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sampling: dict[str, object] = {}  # top_p, stop and the like, as OpenAI names them
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the first call: "none", "required", the name of a tool, or empty for any
+    no_questions: bool = False  # the caller can't answer questions of the model
     client: str = ""  # the API key that brought the client tools, and alone may return their results
 
 

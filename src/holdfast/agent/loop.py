@@ -29,6 +29,7 @@ from holdfast.messages import (
     UserMessage,
     estimated_tokens,
 )
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
 from holdfast.values import Failure, OutcomeKind
@@ -182,7 +183,7 @@ def _request(
         messages=messages,
         model=run.settings.model,
         instructions=instructions,
-        tools=(*tools.specs(), *_client_specs(run)),
+        tools=(*_own_specs(run, tools), *_client_specs(run)),
         tool_choice="" if run.tool_choice == "none" else run.tool_choice,
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=deps.answer_bytes_max,
@@ -194,6 +195,10 @@ def _request(
         # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),
     )
+
+
+def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
+    return [spec for spec in tools.specs() if not (run.settings.no_questions and spec.name == ASK_USER)]
 
 
 def _client_specs(run: Run) -> list[ToolSpec]:

@@ -180,6 +180,15 @@ class ChatChoice(ResponseBody, frozen=True):
     finish_reason: Literal["stop", "length", "content_filter", "tool_calls"]
 
 
+class PersonNeeded(ResponseBody, frozen=True):
+    """The run waits for a person; this client can't answer, so its response ends here and the run goes on."""
+
+    waiting_for: Literal["approval", "question"]
+    id: str
+    run_id: str
+    text: str
+
+
 class ChatCompletion(ResponseBody, frozen=True):
     """A chat completion, as the OpenAI API describes it."""
 
@@ -189,6 +198,7 @@ class ChatCompletion(ResponseBody, frozen=True):
     model: str
     choices: tuple[ChatChoice, ...]
     usage: ChatUsage
+    holdfast: PersonNeeded | UnsetType = UNSET
 
 
 class ResponseUsage(ResponseBody, frozen=True):
@@ -229,6 +239,7 @@ class ResponseShown(ResponseBody, frozen=True):
     truncation: str
     usage: ResponseUsage | None
     completed_at: int | UnsetType | None = UNSET  # once it is over
+    holdfast: PersonNeeded | UnsetType = UNSET
 
 
 class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -49,10 +49,11 @@ async def test_a_refused_call_is_streamed_with_its_refusal() -> None:
             if event.type == "response.created":
                 tasks.create_task(denied(server, event.response.id.replace("resp_", "run_")))
     done = [event.item for event in events if event.type == "response.output_item.done"]
-    assert [item.type for item in done] == ["mcp_call", "message"]
-    assert (done[0].status, done[0].output) == ("failed", None)
-    assert "denied" in str(done[0].error).lower()
-    assert events[-1].response.output == done
+    assert [item.type for item in done] == ["message", "mcp_call", "message"]
+    assert "[Waiting for a person to approve this" in done[0].content[0].text
+    assert (done[1].status, done[1].output) == ("failed", None)
+    assert "denied" in str(done[1].error).lower()
+    assert events[-1].response.output == done[1:]
     assert tool.done == []
 
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from holdfast import events as e
 from holdfast.api.openai import (
     ChatChoice,
     ChatCompletion,
@@ -49,10 +50,14 @@ from holdfast.server.openai.shapes import (
     failed_answer,
     headers_of,
     is_failure,
+    is_failure_of,
+    is_hermes,
     problem_of_run,
     raw,
     settings_of,
     source_of,
+    waiting_shown,
+    waiting_text,
 )
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import await_given_history
@@ -90,7 +95,14 @@ class OpenAIChatRoutes:
                 return place.given_to(self._streamed(request, body, wanted, begun))
         begun = await self._joined_or_begun(request, body, wanted, key)
         try:
-            ended = await wait_for(deps, begun.row, request, after=begun.after, on_left=begun.on_left)
+            ended = await wait_for(
+                deps,
+                begun.row,
+                request,
+                after=begun.after,
+                stops_at_asks=not is_hermes(request),
+                on_left=begun.on_left,
+            )
         except Problem:
             self._repeats.left(request, body, row=begun.row, after=begun.after)
             raise
@@ -116,7 +128,7 @@ class OpenAIChatRoutes:
         sent = await earlier_answer(key, deps, status=202)
         if sent is None:
             await give_up_waiting(deps, session_id, by=by)
-            message = await self._message(wanted, session_id, said=said, declared=declared, by=by)
+            message = await self._message(request, wanted, session_id, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
 
@@ -130,7 +142,7 @@ class OpenAIChatRoutes:
         deps = self._deps
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
         model, row = wanted.model or deps.options.model, begun.row
-        view = ChatView(row, model, after=begun.after, include_usage=usage)
+        view = ChatView(row, model, after=begun.after, include_usage=usage, tells_asks=not is_hermes(request))
         feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=begun.after)
         headers = raw(begun.headers)
 
@@ -143,7 +155,7 @@ class OpenAIChatRoutes:
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
     async def _message(
-        self, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared, by: str
+        self, request: Request, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared
     ) -> Message:
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._deps.store.session(session_id) if session_id else None
@@ -154,10 +166,10 @@ class OpenAIChatRoutes:
             text=said.text,
             parts=said.parts,
             settings=settings_of(
+                request,
                 wanted,
                 said.instructions,
                 declared=declared,
-                by=by,
                 sampling=sampling_of(wanted, self._deps),
                 output=await chat_output(wanted.response_format),
             ),
@@ -183,10 +195,12 @@ def _whole(ended: Stretch, begun: _Begun, *, model: str) -> Response:
     It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
     """
     run, row = ended.run.state, begun.row
-    if ended.asked is None and is_failure(run):
+    if is_failure_of(ended):
         return failed_answer(run, begun.headers)
     calls = client_calls(ended)
-    text = said_before(ended, begun.after) if calls else ended.run.output
+    text = said_before(ended, begun.after) if calls or ended.waits else ended.run.output
+    if ended.waits is not None:
+        text = BREAK.join(filter(None, (text, waiting_text(ended.waits))))
     message = ChatMessage(
         role="assistant",
         content=None if calls and not text else text,
@@ -201,6 +215,7 @@ def _whole(ended: Stretch, begun: _Begun, *, model: str) -> Response:
         model=run.model or model,
         choices=(ChatChoice(index=0, message=message, logprobs=None, finish_reason=finish),),
         usage=_usage(ended.used),
+        holdfast=waiting_shown(ended),
     )
     return json_answer(completion, headers=begun.headers)
 
@@ -219,7 +234,8 @@ def _tool_call(call: ClientCall) -> ChatToolCall:
 class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
-    def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool) -> None:
+    def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, tells_asks: bool) -> None:
+        self._tells_asks = tells_asks  # in the text, as its client knows no other place
         self._head: dict[str, Any] = {
             "id": _completion_id(row, after),
             "object": "chat.completion.chunk",
@@ -248,7 +264,8 @@ class ChatView(RunStreamView):
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
                 # What is said before a tool and after it would else run together in one message.
                 self._break = BREAK if self._spoke else ""
-                return [b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))]
+                told = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))
+                return [*self._asks(frame, run), told]
             case "run.steered":
                 self._break = BREAK if self._spoke else ""
                 return []
@@ -272,6 +289,14 @@ class ChatView(RunStreamView):
             return [*last, self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
         return [*last, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
+
+    def _asks(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+        """That the run waits for a person, in the text."""
+        ask = run.state.asks.get(frame.get("approval_id") or frame.get("question_id") or "")
+        if not self._tells_asks or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
+            return []
+        between, self._break, self._spoke = self._break, BREAK, True
+        return [self._chunk({"content": between + waiting_text(ask.asked)})]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:

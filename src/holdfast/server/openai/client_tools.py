@@ -114,8 +114,9 @@ def client_calls(stretch: Stretch) -> list[ClientCall]:
 
 
 def said_before(stretch: Stretch, after: int) -> str:
-    """What the model said in the answer that ends with calls for the client."""
-    calls = stretch.asked.tool_call_ids if stretch.asked else ()
+    """What the model said in the answer that ends with calls for the client, or with one for a person."""
+    asked, waits = stretch.asked, stretch.waits
+    calls = asked.tool_call_ids if asked else (waits.tool_call_id,) if waits else ()
     text = ""
     for entry in stretch.run.view.entries:
         if entry.seq <= after or (isinstance(entry, ToolCard) and entry.tool_call_id not in calls):

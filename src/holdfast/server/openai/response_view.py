@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 from typing_extensions import override
 
+from holdfast import events as e
 from holdfast.api.openai import OutputTokensDetails, PromptTokensDetails, ResponseShown, ResponseUsage
 from holdfast.folds.entries import Entry, Text, ToolCard
 from holdfast.folds.rows import RunRow
@@ -26,7 +27,15 @@ from holdfast.server.openai.items import (
     told_function_call,
 )
 from holdfast.server.openai.output_format import shown_format
-from holdfast.server.openai.shapes import BREAK, RunStreamView, encode, is_failure, problem_of_run
+from holdfast.server.openai.shapes import (
+    BREAK,
+    RunStreamView,
+    encode,
+    is_failure,
+    problem_of_run,
+    waiting_shown,
+    waiting_text,
+)
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
@@ -79,11 +88,15 @@ def response_of(row: RunRow, asked: ResponseContext, stretch: Stretch | None = N
         usage=None,
     )
     run = stretch.run.state if stretch else None
-    if stretch is None or run is None or (run.outcome is None and stretch.asked is None):
+    if stretch is None or run is None or not (run.outcome or stretch.asked or stretch.waits):
         is_queued = run is not None and run.status == "queued"
         return replace(response, status="queued") if is_queued else response
     response = replace(response, output=tuple(_output(stretch, asked)), usage=_usage(stretch.used))
     response = replace(response, model=run.model or response.model)
+    if stretch.waits is not None:
+        details = {"reason": "waiting_for_approval"}
+        shown = waiting_shown(stretch)
+        return replace(response, status="incomplete", incomplete_details=details, holdfast=shown)
     if stretch.asked is not None:
         return replace(response, status="completed", completed_at=stretch.asked.at_ms // 1000)
     completed_at = run.updated_ms // 1000 if run.outcome == "completed" else None
@@ -126,6 +139,9 @@ def _output(stretch: Stretch, asked: ResponseContext) -> list[dict[str, Any]]:
     text, status = fold.output, _message_status(run)
     if stretch.asked is not None:
         text, status = said_before(stretch, asked.after), "completed"
+    elif stretch.waits is not None:
+        said = said_before(stretch, asked.after)
+        text, status = BREAK.join(filter(None, (said, waiting_text(stretch.waits)))), "incomplete"
     if text:
         before += asked.calls_before
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
@@ -202,6 +218,10 @@ class ResponseView(RunStreamView):
             case "run.steered":
                 self._steered = True
                 return []
+            case "approval.request" | "question.request" if not self._asked.by_hermes:
+                ask = run.state.asks[frame.get("approval_id") or frame["question_id"]].asked
+                between = BREAK if self._text else ""
+                return [] if isinstance(ask, e.ClientToolsAsked) else self._say(between + waiting_text(ask))
             case "tool.started":
                 return [*self._close_message(), *self._call(frame, run)]
             case "tool.completed":

@@ -35,7 +35,8 @@ from holdfast.server.openai.shapes import (
     OpenAIStream,
     failed_answer,
     headers_of,
-    is_failure,
+    is_failure_of,
+    is_hermes,
     raw,
     settings_of,
     source_of,
@@ -105,11 +106,18 @@ class OpenAIResponsesRoutes:
         if wanted.background:
             return json_answer(response_of(row, asked, await self._stretch(row, asked)), headers=headers)
         try:
-            ended = await wait_for(deps, row, request, after=asked.after, on_left=self._left(row, wanted))
+            ended = await wait_for(
+                deps,
+                row,
+                request,
+                after=asked.after,
+                stops_at_asks=not asked.by_hermes,
+                on_left=self._left(row, wanted),
+            )
         except Problem:
             self._repeats.left(request, body, row=row, after=asked.after)
             raise
-        if ended.asked is None and is_failure(ended.run.state):
+        if is_failure_of(ended):
             return failed_answer(ended.run.state, headers)
         return json_answer(response_of(row, asked, ended), headers=headers)
 
@@ -120,7 +128,7 @@ class OpenAIResponsesRoutes:
         if (left := self._repeats.joined(request, body)) is None:
             return await self._begun(request, wanted, key)
         asked = await self._kept(left.row, wanted, after=left.after)
-        return left.row, replace(asked, by_hermes=_is_hermes(request)), headers_of(left.row, None)
+        return left.row, replace(asked, by_hermes=is_hermes(request)), headers_of(left.row, None)
 
     async def _begun(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
@@ -131,13 +139,13 @@ class OpenAIResponsesRoutes:
         resumed = await resumed_run(deps, said, declared, by=by) if said.results else None
         if resumed is not None:
             asked = await self._kept(resumed.row, wanted, after=resumed.after)
-            return resumed.row, replace(asked, by_hermes=_is_hermes(request)), headers_of(resumed.row, None)
+            return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
         sent = await earlier_answer(key, deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        asked = replace(await self._kept(row, wanted), by_hermes=_is_hermes(request))
+        asked = replace(await self._kept(row, wanted), by_hermes=is_hermes(request))
         return row, asked, headers_of(row, sent)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
@@ -151,7 +159,7 @@ class OpenAIResponsesRoutes:
         """As much of the run as the response tells."""
         fold = await self._deps.folds.run(row)
         if not fold.view.client_asks:
-            return Stretch(fold, None, fold.state.usage)
+            return Stretch(fold, used=fold.state.usage)
         return await told_so_far(self._deps, row, after=asked.after)
 
     async def _said(self, wanted: ResponsesRequest) -> Said:
@@ -189,10 +197,10 @@ class OpenAIResponsesRoutes:
             text=said.text,
             parts=said.parts,
             settings=settings_of(
+                request,
                 wanted,
                 "\n\n".join(one for one in (wanted.instructions, said.instructions) if one),
                 declared=declared,
-                by=by,
                 sampling=sampling_of(wanted, self._deps),
                 output=await responses_output(wanted.text),
             ),
@@ -266,7 +274,7 @@ class OpenAIResponsesRoutes:
         note = await self._deps.store.note(_kept_note(row.session_id, response))
         kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
         asked = await self._asked(row, kept, after=response_begins_after(response))
-        return row, replace(asked, by_hermes=_is_hermes(request))
+        return row, replace(asked, by_hermes=is_hermes(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
@@ -298,11 +306,6 @@ class OpenAIResponsesRoutes:
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_answer(DeletedResponse(id=response, object="response.deleted", deleted=True))
-
-
-def _is_hermes(request: Request) -> bool:
-    """Whether one of hermes' own clients asks; they name their session, or the key of it, in a header."""
-    return any(name.lower().startswith("x-hermes-") for name in request.headers)
 
 
 def _kept_note(session_id: str, response: str) -> str:

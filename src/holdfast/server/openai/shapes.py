@@ -5,17 +5,20 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.api.openai import OpenAIRequest
+from holdfast.api.openai import OpenAIRequest, PersonNeeded
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.openai.client_tools import Declared
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
@@ -45,12 +48,12 @@ _STATUSES = {
 }
 
 
-def settings_of(  # each is a part of the request
+def settings_of(
+    request: Request,
     body: OpenAIRequest,
     instructions: str,
     *,
     declared: Declared,
-    by: str,
     sampling: dict[str, object],
     output: OutputFormat | None = None,
 ) -> RunSettings:
@@ -65,9 +68,10 @@ def settings_of(  # each is a part of the request
         metadata=metadata_of(body.metadata or {}),
         output=output,
         sampling=sampling,
+        no_questions=not is_hermes(request),
         client_tools=declared.tools,
         tool_choice=declared.choice,
-        client=by if declared.tools else "",
+        client=request.scope[KEY_NAME] if declared.tools else "",
     )
 
 
@@ -174,7 +178,7 @@ class OpenAIFeed(Feed):
             if isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 self._over = True
                 asked = event if isinstance(event, e.ClientToolsAsked) else None
-                return [*made, *self._view.end(Stretch(reader.run, asked, self._used))]
+                return [*made, *self._view.end(Stretch(reader.run, asked, used=self._used))]
             if frame is not None and not _is_of_client(event, reader.run):
                 made += self._view.add(frame.frame, reader.run)
         return made
@@ -213,6 +217,33 @@ class OpenAIStream(EventStream):
         await super()._send_all(send)
         if frames := self._told.cut_off():
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
+
+
+def is_failure_of(stretch: Stretch) -> bool:
+    """Whether a response that ends here has no answer; a client that is to do something has one."""
+    return stretch.asked is None and stretch.waits is None and is_failure(stretch.run.state)
+
+
+def waiting_text(asked: e.PersonAsked) -> str:
+    """What a client reads that can't answer itself."""
+    if isinstance(asked, e.QuestionAsked):
+        return f"[Waiting for a person to answer: {asked.text}]"
+    what = asked.headline or asked.action.summary
+    return f"[Waiting for a person to approve this: {what}]"
+
+
+def waiting_shown(stretch: Stretch) -> PersonNeeded | UnsetType:
+    """The same for programs."""
+    asked = stretch.waits
+    if asked is None:
+        return UNSET
+    kind = "question" if isinstance(asked, e.QuestionAsked) else "approval"
+    return PersonNeeded(waiting_for=kind, id=asked.ask_id, run_id=asked.run_id, text=waiting_text(asked))
+
+
+def is_hermes(request: Request) -> bool:
+    """Whether one of hermes' own clients asks; they name their session, or its key, in a header."""
+    return any(name.lower().startswith("x-hermes-") for name in request.headers)
 
 
 def source_of(session_id: str) -> str:

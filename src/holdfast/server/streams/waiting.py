@@ -25,6 +25,7 @@ class Stretch:
 
     run: RunReadModel
     asked: e.ClientToolsAsked | None = None
+    waits: e.PersonAsked | None = None  # for a person, where the client is told so instead of an answer
     used: Tally = field(default_factory=Tally)
 
 
@@ -34,14 +35,17 @@ async def wait_for(
     request: Request,
     *,
     after: int = 0,
+    stops_at_asks: bool = False,
     on_left: Callable[[], None] | None = None,
 ) -> Stretch:
     """Wait until the run has ended, or waits for its client again; `after` is where that was last so.
 
+    With `stops_at_asks`, it's enough that the run waits for a person.
+
     The wait also ends when the client disconnects or the server shuts down.
     `on_left` is called when the wait is over for any reason.
     """
-    ending = asyncio.ensure_future(_ended(deps, row, after=after))
+    ending = asyncio.ensure_future(_ended(deps, row, after=after, stops_at_asks=stops_at_asks))
     leaving = asyncio.ensure_future(_left(request))
     closing = asyncio.ensure_future(deps.streams.until_end())
     try:
@@ -71,7 +75,7 @@ async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> Stretch:
             elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 return await _stretch(deps, row, event, used)
         at = records[-1].seq
-    return Stretch(await deps.folds.run(row), None, used)
+    return Stretch(await deps.folds.run(row), used=used)
 
 
 async def _stretch(
@@ -79,7 +83,7 @@ async def _stretch(
 ) -> Stretch:
     current = await deps.store.run(row.run_id) or row
     asked = end if isinstance(end, e.ClientToolsAsked) else None
-    return Stretch(await deps.folds.run(current), asked, used)
+    return Stretch(await deps.folds.run(current), asked, used=used)
 
 
 async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
@@ -95,7 +99,7 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
             task.exception()  # the reader of the run's ending finds out what happened
 
 
-async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0) -> Stretch:
+async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0, stops_at_asks: bool = False) -> Stretch:
     used = Tally()
     async for records in deps.store.follow(
         row.session_id, after=max(after, row.first_seq - 1), pace="seldom"
@@ -105,6 +109,10 @@ async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0) -> Stretch:
                 used.add(event)
             elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 return await _stretch(deps, row, event, used)
+            elif stops_at_asks and isinstance(event, e.PersonAsked):
+                run = await deps.folds.run(row)
+                if run.state.asks[event.ask_id].state == "open":
+                    return Stretch(run, waits=event, used=used)
     text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 

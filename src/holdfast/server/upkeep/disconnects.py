@@ -41,11 +41,13 @@ class Disconnects:
 
     async def _stop(self, row: RunRow) -> None:
         current = await self._deps.store.run(row.run_id)
-        if current is None or current.status == "ended" or await self._awaits_client(current):
+        if current is None or current.status == "ended" or await self._waits_for_others(current):
             return
         await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
         # A shutdown closes streams too; those readers return to the next server and must find the run.
-        while not self._readers[row.run_id] and not self._is_going and not await self._awaits_client(current):
+        while (
+            not self._readers[row.run_id] and not self._is_going and not await self._waits_for_others(current)
+        ):
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
             except TRANSIENT as trouble:
@@ -56,9 +58,11 @@ class Disconnects:
             else:
                 return
 
-    async def _awaits_client(self, row: RunRow) -> bool:
-        """Whether the client has its answer so far, and will come back with results of its own tools."""
-        return (await self._deps.folds.run(row)).state.status == "waiting_for_client"
+    async def _waits_for_others(self, row: RunRow) -> bool:
+        """Whether its client has its answer so far, and comes back with results or after asking a person."""
+        run = (await self._deps.folds.run(row)).state
+        is_told = run.settings.no_questions and run.status == "waiting_for_approval"
+        return is_told or run.status == "waiting_for_client"
 
     @property
     def _is_going(self) -> bool:
