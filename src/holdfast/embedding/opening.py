@@ -75,7 +75,7 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
             secrets=redactor,
             on_ask=parts.on_ask,
         )
-        store = RedactingStore(opened, redactor)
+        store = RedactingStore(opened, lambda: redactor)
         runtime = Parts(targets=targets, store=store, agent=agent, prices=parts.prices, clock=parts.clock)
         yield await stack.enter_async_context(open_runner(runtime))
 

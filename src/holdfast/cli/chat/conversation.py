@@ -31,7 +31,9 @@ from holdfast.cli.terminal.tool_output import ToolCallOutput
 from holdfast.client.address import Patience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
+from holdfast.host.known_secrets import known_secrets
 from holdfast.racing import race
+from holdfast.redaction import Redactor, without_keys
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import CHAT, FilePart, ImagePart, Part
 
@@ -90,7 +92,7 @@ class ChatScreen:
         self.asks = ChatAsks(self)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
-        self._history = ChatHistory(attached.directory.data_dir / "chat-history")
+        self._history = ChatHistory(attached.directory.data_dir / "chat-history", self._without_secrets)
         self.prompt = ChatPrompt(
             history=self._history,
             words=Words(COMMANDS, lambda: self.known, self._files.matching),
@@ -107,6 +109,11 @@ class ChatScreen:
         self._watching: asyncio.Task[None] | None = None
         self._key_tasks: set[asyncio.Task[None]] = set()  # what keys have begun
         self._interrupted_s = -TWICE_S
+
+    def _without_secrets(self, text: str) -> str:
+        loaded = self.attached.loaded
+        settings = loaded.settings if loaded else self.attached.directory.settings
+        return without_keys(Redactor(known_secrets(settings)).redact_text(text))
 
     def _new_renderer(self, own: set[str]) -> Renderer:
         return Renderer(self.style, own=own, can_approve=self.can_approve)

@@ -10,8 +10,10 @@ from ipaddress import ip_address
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, paths_of
+from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
@@ -81,6 +83,16 @@ class _AccessHeaders:
     body_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What decides who may come in, and what must not get out."""
+
+    keys: KeyRing
+    sign_ins: SignIns
+    tickets: Tickets
+    secrets: Redactor
+
+
 class AccessMiddleware:
     """Wraps the routes; an ASGI application.
 
@@ -92,18 +104,17 @@ class AccessMiddleware:
         self,
         app: ASGIApp,
         options: ServerOptions,
+        access: Access,
         *,
-        keys: KeyRing,
-        sign_ins: SignIns,
-        tickets: Tickets,
         drain: Callable[[], Awaitable[None]],
     ) -> None:
         self._app = app
         self.drain = drain
         self.open_files = options.open_files
-        self.keys = keys
-        self.sign_ins = sign_ins
-        self._tickets = tickets
+        self.keys = access.keys
+        self.sign_ins = access.sign_ins
+        self._tickets = access.tickets
+        self._secrets = access.secrets
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
@@ -118,6 +129,7 @@ class AccessMiddleware:
             return
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
+        begin_request(self._secrets, *self._sent_secrets(asked))
         response = _ResponseSender(send, self._headers(asked))
         try:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
@@ -131,7 +143,7 @@ class AccessMiddleware:
         except Exception as error:  # every failure gets the error envelope
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
-            problem = problem_of(error)
+            problem = without_secrets(problem_of(error))
             await response.send_whole(problem.status, problem.encoded(), problem.headers)
 
     def brings_key(self, scope: Scope) -> bool:
@@ -141,6 +153,13 @@ class AccessMiddleware:
             return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
         except Problem:
             return False
+
+    def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
+        """What the caller sent to prove who it is."""
+        _, _, sent = asked.authorization.partition(" ")
+        sent = sent.strip()
+        # On an open server, clients send any word for a key that they must have.
+        return (sent if not self.keys.is_open or is_like_key(sent) else "", asked.cookie, asked.page)
 
     def _lists(self, origin: str) -> bool:
         """Whether pages of this origin may read responses; with * all may, but without the cookie."""

@@ -23,7 +23,7 @@ from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import Message, NotSent, Sent
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
+from holdfast.server.contents import Attached, content_of, keep_attached, parts_in, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
@@ -70,6 +70,7 @@ class RunInputRoutes:
         once = key.for_sent(accepted) if key else None
         # Only what is queued may have to wait for a slot.
         with reserved_place(deps) if said.mode == "queue" else nullcontext():
+            message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
                 sent = await deps.inbox.send(row.session_id, message, once=once)

@@ -14,7 +14,7 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
 from holdfast.runner.inbox import Message, NotSent, Sent
-from holdfast.server.contents import keep_attached
+from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
@@ -84,6 +84,7 @@ class RunRoutes:
         deps = self._deps
         with reserved_place(deps):
             await known_workspace(message.settings.workspace)
+            message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
             result = await deps.inbox.send(session_id, message, once=once)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from holdfast.api.runs import SESSION_ID_CHARS_MAX
 from holdfast.server.access.middleware import too_large
+from holdfast.server.access.request_secrets import check_holds_no_secret
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 
@@ -188,6 +189,7 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
     )
     if not fits:
         raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
+    check_holds_no_secret(session_id, param=param)
     return session_id
 
 
