@@ -53,6 +53,7 @@ export interface RunShown {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly waiting_for?: "answer" | "approval";
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
@@ -131,6 +132,7 @@ export interface RunListed {
   readonly outcome?: OutcomeKind;
   readonly queue_position?: number;
   readonly queue_reason?: string;
+  readonly waiting_for?: "answer" | "approval";
 }
 
 /** The stop is on disk; the run ends once nothing of it is running. */
@@ -139,7 +141,7 @@ export interface Stopping {
   readonly status: "stopping";
 }
 
-/** A run as its log shows it. */
+/** A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for. */
 export interface RunState {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -171,6 +173,7 @@ export interface RunState {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly waiting_for?: "answer" | "approval";
 }
 
 /** How many approvals the answer settled. */

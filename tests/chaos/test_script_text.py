@@ -32,6 +32,7 @@ from holdfast.chaos import (
     rate_limited_s,
     serve_chaos,
 )
+from holdfast.cli.chaos import serve_until_stopped
 
 
 def test_steps_and_attempts_read_as_they_are_written() -> None:
@@ -188,3 +189,9 @@ async def test_a_server_in_another_process_can_be_killed() -> None:
     os.kill(child.pid, signal.SIGKILL)
     assert await child.wait() == -signal.SIGKILL
     writer.transport.abort()
+
+
+def test_a_bad_script_is_wrong_usage_for_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, as the documents say for every command; nothing listens."""
+    assert serve_until_stopped("127.0.0.1", 0, script="say a; hagn") == 2
+    assert "--script: attempt 1, step 2: 'hagn'" in capsys.readouterr().err

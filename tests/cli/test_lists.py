@@ -2,13 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cli.test_serve import configure
 from cli.tmux import HOLDFAST, terminal
+from holdfast.api.runs import RunListed
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.cli.offline_reader import OfflineReader
+from holdfast.cli.runs import status_words
 from holdfast.client import Client, Refused
 from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.host.server_keys import first_key, keys_of
@@ -69,3 +73,21 @@ async def test_a_key_is_listed_with_where_it_comes_from_by_server_and_store_alik
         with pytest.raises(Refused, match=where):
             await client.revoke_key(names[0][0])
     await store.close()
+
+
+def test_the_status_of_a_run_does_not_mislead() -> None:
+    """P9: hermes clients know fewer words than there are outcomes."""
+    head: dict[str, Any] = {
+        "run_id": "r",
+        "session_id": "s",
+        "created_at": 1.0,
+        "updated_at": 1.0,
+        "model": "m",
+        "preview": "",
+    }
+    asks = RunListed(**head, status="waiting_for_approval", waiting_for="answer")
+    assert status_words(asks) == "waiting_for_answer"
+    assert status_words(replace(asks, waiting_for="approval")) == "waiting_for_approval"
+    refused = RunListed(**head, status="completed", outcome="refused")
+    assert status_words(refused) == "completed (refused)"
+    assert status_words(replace(refused, outcome="completed")) == "completed"

@@ -291,16 +291,21 @@ class _RunHead(ResponseBody, frozen=True):
 
 
 class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as the list shows it."""
+    """A run as the list shows it.
+
+    The status of a run that waits for a person is always `waiting_for_approval`, as hermes clients know it;
+    `waiting_for` says whether it waits for an approval or for the answer to a question.
+    """
 
     preview: str
     outcome: OutcomeKind | None = None
     queue_position: int = 0
     queue_reason: str = ""
+    waiting_for: Literal["approval", "answer"] | None = None
 
 
 class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it."""
+    """A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for."""
 
     last_event: str
     last_event_id: int
@@ -316,6 +321,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     hint: str = ""
     approval: ApprovalShown | None = None
     question: QuestionShown | None = None
+    waiting_for: Literal["approval", "answer"] | None = None
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):

@@ -114,7 +114,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         request=access.CreateKeyRequest,
         responses={201: access.KeyMade},
         errors={
-            400: "invalid_request, invalid_json",
+            400: "invalid_request, invalid_json, secret_in_name",
             409: "key_exists, no_keys_needed",
             429: "too_many_keys",
         },

@@ -42,7 +42,10 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         summary="A new session.",
         request=sessions.CreateSessionRequest,
         responses={201: sessions.SessionMade},
-        errors={400: "invalid_request, invalid_json", 409: "session_exists, idempotency_key_conflict"},
+        errors={
+            400: "invalid_request, invalid_json, secret_in_name",
+            409: "session_exists, idempotency_key_conflict",
+        },
         headers=ONCE,
     ),
     Operation(
@@ -142,7 +145,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         request=sessions.ForkRequest,
         responses={201: sessions.Forked},
         errors={
-            400: "invalid_request, invalid_json",
+            400: "invalid_request, invalid_json, secret_in_name",
             **SESSION_ERRORS,
             409: "session_exists, idempotency_key_conflict",
         },

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from holdfast.client import Client
 
-NOBODY = "no_approver: this run is unattended, nobody is there to ask"
+NOBODY = "This run is unattended, so nobody can approve or answer it (no_approver)."
 HOW_TO_ALLOW = (
     "  To allow it, run this in a terminal, add a rule under [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"

@@ -161,7 +161,7 @@ def rendered(result: Timeline) -> Sequence[str]:
     """The timeline as plain lines: seq, seconds since the start, type and text; then the totals."""
     lines = [
         f"{line.seq:>6}  {line.since_ms / 1000:>9.3f} s  {line.type:<19} "
-        + (f"({line.times}) " if line.times > 1 else "")
+        + (f"(in {line.times} pieces) " if line.times > 1 else "")
         + line.text
         for line in result.lines
     ]

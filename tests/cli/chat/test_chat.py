@@ -209,7 +209,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
-            await window.until("1 waiting")
+            await window.until("1 message queued")
             await window.say("/queue")
             await window.until("1. two")
             gate.open()

@@ -95,7 +95,7 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     telling.own.add("mine")
     steer = e.MessageAccepted(at_ms=5000, message_id="m2", text="more", client_id="mine", mode="steer")
     assert telling.hear(steer) == ""
-    assert telling.status(5000).endswith("· 1 waiting")
+    assert telling.status(5000).endswith("· 1 message queued")
     assert "read by the agent" in telling.hear(e.MessageDispatched(at_ms=5000, run_id=RUN, message_id="m2"))
     telling.lost(Away("refused", 1))
     assert telling.status(5000) == "reconnecting …"

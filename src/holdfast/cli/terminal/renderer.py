@@ -101,7 +101,8 @@ class Renderer:
         if not self.open_runs:
             return ""
         words = self._words(self._doing(self.run_id, now_ms), now_ms)
-        return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
+        count = len(self.waiting)
+        return f"{words} · {count} {'message' if count == 1 else 'messages'} queued" if count else words
 
     def _words(self, doing: Activity, now_ms: int) -> str:
         said = self.server_says

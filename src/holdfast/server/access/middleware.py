@@ -22,6 +22,7 @@ _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not lis
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
+_UPLOAD_PATHS = paths_of("blobs.upload")
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -119,8 +120,7 @@ class AccessMiddleware:
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
-        # Routes may set lower limits of their own.
-        self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
+        self._limits = options.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the application's lifespan."""
@@ -195,8 +195,9 @@ class AccessMiddleware:
         name = self._name_of(asked, scope) if path.startswith(API_ROOTS) else ""
         if name is None:
             raise _refusal(asked, scope)
-        if asked.body_bytes > self._body_bytes_max:
-            raise too_large(self._body_bytes_max)
+        most = self._limits.blob_bytes_max if path in _UPLOAD_PATHS else self._limits.body_bytes_max
+        if asked.body_bytes > most:
+            raise too_large(most)
         return name
 
     def _check_host(self, asked: _AccessHeaders) -> None:
@@ -278,10 +279,9 @@ def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
 
 
 def too_large(bytes_max: int) -> Problem:
-    """The body is larger than the limit."""
-    return Problem(
-        413, f"The request body is larger than the limit of {bytes_max} bytes", code="body_too_large"
-    )
+    """The body is larger than its route accepts."""
+    text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+    return Problem(413, text, code="body_too_large")
 
 
 _DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))

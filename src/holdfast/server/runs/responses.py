@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import asdict
 
@@ -98,9 +98,17 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         metadata=run.settings.metadata,
         gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
         outcome=run.outcome,
+        waiting_for=waiting_for(run),
         **asks,
         **_ending(run),
     )
+
+
+def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
+    """What a run that waits for a person needs from them."""
+    if run.status != "waiting_for_approval":
+        return None
+    return "approval" if any(kind_of(ask.asked) == "approval" for ask in run.open_asks) else "answer"
 
 
 def status_of(run: Run) -> Status | str:
