@@ -48,8 +48,8 @@ running server.
   list the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
   `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,
   503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`; with
-  a body also 408 `body_too_slow`, 413 `body_too_large` (10 MiB, or `server.limits.body_bytes_max`;
-  25 MiB for `POST /api/blobs`).
+  a body also 408 `body_too_slow`, 413 `body_too_large` (`server.limits.body_bytes_max`, 10 MB by default;
+  26 MB for `POST /api/blobs`).
 - **Secrets** aren't stored. A key of the server, of a target or of an MCP server, and the key that you send
   in `Authorization`, become `[redacted]` in messages, titles, files and errors. A session id or the name of
   a key that contains one is refused with 400 `secret_in_name`.
