@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 import msgspec.inspect
@@ -26,7 +27,7 @@ _KINDS = {
     "null": "null",
 }
 _BOUNDS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than", "==": "exactly"}
-_NO_CHOICE: Mapping[str, Sequence[str]] = {}
+_NO_CHOICE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def choices_of(kind: type) -> Mapping[str, Sequence[str]]:
