@@ -1,6 +1,8 @@
 """Lists in a terminal and as data: what a run was about, what waits to be approved, whose key it is."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,13 @@ def test_the_status_of_a_run_does_not_mislead() -> None:
     refused = RunListed(**head, status="completed", outcome="refused")
     assert status_words(refused) == "completed (refused)"
     assert status_words(replace(refused, outcome="completed")) == "completed"
+
+
+def test_what_only_reads_the_store_loads_neither_an_http_client_nor_the_agent() -> None:
+    """Both take as long to import as all the rest of such a command."""
+    code = (
+        "import sys, holdfast.cli.offline_reader; "
+        "print([name for name in ('aiohttp', 'uvicorn', 'holdfast.agent.deps') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

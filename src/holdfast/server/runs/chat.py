@@ -14,7 +14,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
-from holdfast.server.runs.responses import status_of
+from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of

@@ -28,7 +28,8 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.runs.responses import accepted, not_sent, open_ask, reserved_place, run_state, started
+from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
+from holdfast.server.runs.run_state import open_ask, run_state
 from holdfast.server.runs.runs import row_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth

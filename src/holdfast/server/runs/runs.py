@@ -20,14 +20,8 @@ from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
 from holdfast.server.runs.listing import STATUS_FILTERS, preview_of, previews_of, runs_with
 from holdfast.server.runs.requests import message_of
-from holdfast.server.runs.responses import (
-    not_sent,
-    reserved_place,
-    run_shown,
-    run_state,
-    started,
-    waiting_for,
-)
+from holdfast.server.runs.responses import not_sent, reserved_place, started
+from holdfast.server.runs.run_state import run_shown, run_state, waiting_for
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
