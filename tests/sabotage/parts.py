@@ -100,10 +100,10 @@ class GuessesFromTheNewestEntry(Activity):
 
 async def check_the_line_says_what_runs(kind: type[Activity]) -> None:
     """P3: after "allow once" people read that the tool runs, not that somebody is waited for."""
-    doing, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
+    activity, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
     for event in row.events:
-        doing.take(event)
-    assert doing.name == row.state
+        activity.take(event)
+    assert activity.name == row.state
 
 
 # P4: one true ending

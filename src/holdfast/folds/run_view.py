@@ -53,7 +53,7 @@ class RunView:
         default_factory=dict[int, e.ClientToolsAsked]
     )  # by seq
     ending: Ending | None = None
-    doing: Activity = field(default_factory=Activity)
+    activity: Activity = field(default_factory=Activity)
 
 
 def see(run: RunView, seq: int, event: Any) -> Entry | None:

@@ -86,25 +86,25 @@ class Spending:
     """Tells for each event how the time since the previous one was spent."""
 
     def __init__(self) -> None:
-        self._doing = Activity("between")
+        self._activity = Activity("between")
 
     def until(self, event: e.Event) -> Spent:
         """How the time up to this event was spent."""
         spent = self._spent(event)
-        self._doing.take(event)
+        self._activity.take(event)
         return spent
 
     def _spent(self, event: e.Event) -> Spent:
-        doing = self._doing
+        activity = self._activity
         if isinstance(event, e.RunResumed):
             return "away"
         if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
             return "stalled"
-        if doing.latest in _SPENT:
-            return _SPENT[doing.latest]
-        if doing.at_work:
+        if activity.latest in _SPENT:
+            return _SPENT[activity.latest]
+        if activity.at_work:
             return "tools"
-        return "people" if doing.asks else "between"
+        return "people" if activity.asks else "between"
 
 
 def _add(result: Timeline, seq: int, event: e.Event) -> None:

@@ -59,7 +59,7 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
         _of_run(transcript, seq, event)
     run = transcript.runs.get(getattr(event, "run_id", ""))
     if run is not None:
-        run.doing.take(event)
+        run.activity.take(event)
     transcript.last_seq = seq
     return transcript
 
@@ -148,8 +148,8 @@ def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
 def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
     newest = next(reversed(transcript.runs.values()), None)
     history = _sharing(event.history, newest.history if newest is not None else None)
-    doing = Activity(changed_ms=event.at_ms)
-    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, doing=doing)
+    activity = Activity(changed_ms=event.at_ms)
+    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, activity=activity)
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)

@@ -1,14 +1,14 @@
 /** What a run is doing right now: the same fold as the server's (folds/activity.py), held to it by the golden logs. */
 
-import { AFTER, WORDS } from "../doing_words.ts";
+import { AFTER, WORDS } from "../activity_words.ts";
 import type { AnyEvent } from "../events.ts";
 import { type AskEvent, type AskKind, askOf, isAsk } from "./asks.ts";
 
-export type DoingName = keyof typeof WORDS;
+export type ActivityName = keyof typeof WORDS;
 
 /** What the newest events of a run say of it; plain data, since a window brings it. */
-export interface Doing {
-  latest: DoingName;
+export interface Activity {
+  latest: ActivityName;
   changed_ms: number;
   compacting: boolean;
   model: string;
@@ -21,11 +21,11 @@ export interface Doing {
 }
 
 /** Here words keep coming, so that a number of seconds beside them would say nothing. */
-export const MOVING: ReadonlySet<DoingName> = new Set(["answering", "thinking"]);
+export const MOVING: ReadonlySet<ActivityName> = new Set(["answering", "thinking"]);
 /** Here the log says all there is to say; elsewhere the server may know more. */
-export const CERTAIN: ReadonlySet<DoingName> = new Set(["stopping", "approval", "question"]);
+export const CERTAIN: ReadonlySet<ActivityName> = new Set(["stopping", "approval", "question"]);
 
-export function newDoing(latest: DoingName, changed_ms = 0): Doing {
+export function newActivity(latest: ActivityName, changed_ms = 0): Activity {
   return {
     latest,
     changed_ms,
@@ -40,17 +40,17 @@ export function newDoing(latest: DoingName, changed_ms = 0): Doing {
 }
 
 /** The tool calls that do something, and do not wait for a person. */
-export function atWork({ running, asks }: Doing): string[] {
+export function atWork({ running, asks }: Activity): string[] {
   const waiting = new Set(Object.values(asks).map(([, id]) => id));
   return Object.keys(running).filter((id) => !waiting.has(id));
 }
 
 /** The state that people are told, and the tool call that it is about, if it is about one. */
-export function stateOf(doing: Doing): readonly [DoingName, (string | undefined)?] {
-  const { latest, compacting, stopping, asked, asks } = doing;
+export function stateOf(activity: Activity): readonly [ActivityName, (string | undefined)?] {
+  const { latest, compacting, stopping, asked, asks } = activity;
   if (latest === "ended") return [latest];
   if (stopping) return ["stopping"];
-  const [id, other] = atWork(doing);
+  const [id, other] = atWork(activity);
   // a later call may wait for a person meanwhile: the card says so, the line says what happens
   if (id !== undefined) return other === undefined ? ["tool", id] : ["tools"];
   const kinds = Object.values(asks).map(([kind]) => kind);
@@ -60,52 +60,52 @@ export function stateOf(doing: Doing): readonly [DoingName, (string | undefined)
 }
 
 /** One more event of the run; whether people are told something else from now on. */
-export function take(doing: Doing, event: AnyEvent): boolean {
-  const latest = (AFTER as Readonly<Record<string, DoingName>>)[event.type];
-  if (latest === undefined || (MOVING.has(latest) && latest === doing.latest)) return false;
-  const was = String(stateOf(doing));
-  doing.latest = latest;
-  change(doing, event);
-  const isOther = was !== String(stateOf(doing));
-  if (isOther) doing.changed_ms = event.at_ms;
+export function take(activity: Activity, event: AnyEvent): boolean {
+  const latest = (AFTER as Readonly<Record<string, ActivityName>>)[event.type];
+  if (latest === undefined || (MOVING.has(latest) && latest === activity.latest)) return false;
+  const was = String(stateOf(activity));
+  activity.latest = latest;
+  change(activity, event);
+  const isOther = was !== String(stateOf(activity));
+  if (isOther) activity.changed_ms = event.at_ms;
   return isOther;
 }
 
-function change(doing: Doing, event: AnyEvent): void {
-  if (isAsk(event)) asked(doing, event);
+function change(activity: Activity, event: AnyEvent): void {
+  if (isAsk(event)) asked(activity, event);
   switch (event.type) {
     case "call.started":
-      doing.compacting = event.purpose === "compaction";
+      activity.compacting = event.purpose === "compaction";
       break;
     case "context.compacted":
-      doing.compacting = false;
+      activity.compacting = false;
       break;
     case "attempt.started":
-      doing.model = event.model || event.target;
+      activity.model = event.model || event.target;
       // what an attempt before it asked for counts no more, or it would have been run
-      doing.asked = [];
+      activity.asked = [];
       break;
     case "tool.asked":
-      doing.asked.push(event.tool_call_id);
+      activity.asked.push(event.tool_call_id);
       break;
     case "tool.started":
     case "tool.ended":
-      doing.asked = doing.asked.filter((id) => id !== event.tool_call_id);
-      delete doing.running[event.tool_call_id];
-      if (event.type === "tool.started") doing.running[event.tool_call_id] = event.at_ms;
+      activity.asked = activity.asked.filter((id) => id !== event.tool_call_id);
+      delete activity.running[event.tool_call_id];
+      if (event.type === "tool.started") activity.running[event.tool_call_id] = event.at_ms;
       break;
     case "stop.requested":
-      doing.stopping = true;
+      activity.stopping = true;
       break;
     case "run.resumed":
-      doing.after = event.after;
-      doing.compacting = false;
+      activity.after = event.after;
+      activity.compacting = false;
       // no process of the crashed server still runs; later events say what became of each tool
-      doing.asked.unshift(...Object.keys(doing.running));
-      doing.running = {};
+      activity.asked.unshift(...Object.keys(activity.running));
+      activity.running = {};
       break;
     case "run.ended":
-      Object.assign(doing, { asked: [], running: {}, asks: {} });
+      Object.assign(activity, { asked: [], running: {}, asks: {} });
       break;
     default:
       break;
@@ -113,26 +113,26 @@ function change(doing: Doing, event: AnyEvent): void {
 }
 
 /** An ask is open from the event that names its tool call until the next one about it. */
-function asked(doing: Doing, event: AskEvent): void {
+function asked(activity: Activity, event: AskEvent): void {
   const [kind, id] = askOf(event);
-  if ("tool_call_id" in event) doing.asks[id] = [kind, event.tool_call_id];
+  if ("tool_call_id" in event) activity.asks[id] = [kind, event.tool_call_id];
   else {
     // what was not allowed will not run, so nobody may read that it is about to
     const isRefused = event.type !== "approval.answered" || event.choice === "deny";
     if (isRefused && kind === "approval") {
-      doing.asked = doing.asked.filter((tool) => tool !== doing.asks[id]?.[1]);
+      activity.asked = activity.asked.filter((tool) => tool !== activity.asks[id]?.[1]);
     }
-    delete doing.asks[id];
+    delete activity.asks[id];
   }
 }
 
 /** The state in words; `tool` is what its tool call is to do. */
-export function wordsOf(doing: Doing, tool: string): string {
+export function wordsOf(activity: Activity, tool: string): string {
   const given: Readonly<Record<string, string | number>> = {
-    model: doing.model || "the model",
+    model: activity.model || "the model",
     tool: tool || "a tool",
-    count: atWork(doing).length,
-    after: doing.after,
+    count: atWork(activity).length,
+    after: activity.after,
   };
-  return WORDS[stateOf(doing)[0]].replace(/\{(\w+)\}/g, (_, name: string) => String(given[name]));
+  return WORDS[stateOf(activity)[0]].replace(/\{(\w+)\}/g, (_, name: string) => String(given[name]));
 }
