@@ -15,7 +15,7 @@ FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 30
 ROOT_MODULES_MAX = 12
 # Public names of packages that people import on their own, where a prefix would only be noise.
-SHARED_CLASS_NAMES = {"Gate", "Lifecycle", "Patience", "Record", "ServerOptions", "Usage"}
+SHARED_CLASS_NAMES = {"Gate", "Lifecycle"}
 FORBIDDEN_NAME_PARTS = {"utils", "helpers", "common", "misc", "manager", "handler"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
 

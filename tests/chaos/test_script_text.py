@@ -15,6 +15,7 @@ from holdfast.chaos import (
     SCENARIOS,
     BadScript,
     CallTool,
+    ChaosOptions,
     ChaosServer,
     Drip,
     Finish,
@@ -24,7 +25,6 @@ from holdfast.chaos import (
     Say,
     SayWords,
     ScenarioSource,
-    ServerOptions,
     Status,
     Wait,
     chaos_in_thread,
@@ -172,7 +172,7 @@ async def test_a_server_in_a_thread_of_its_own_is_steered_from_here(
 
 def test_what_fails_in_the_thread_is_raised_here() -> None:
     with chaos_in_thread(ChaosServer()) as chaos:
-        second = chaos_in_thread(ChaosServer(options=ServerOptions(port=chaos.port)))
+        second = chaos_in_thread(ChaosServer(options=ChaosOptions(port=chaos.port)))
         with pytest.raises(OSError, match="in use"):
             second.__enter__()
 

@@ -15,7 +15,7 @@ from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, Rule
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
-from holdfast.client.address import Address, Patience, Where, at
+from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
@@ -39,9 +39,14 @@ class Client:
     """
 
     def __init__(
-        self, url: str = "", key: str = "", *, where: Where | None = None, patience: Patience | None = None
+        self,
+        url: str = "",
+        key: str = "",
+        *,
+        where: Where | None = None,
+        patience: ClientPatience | None = None,
     ) -> None:
-        self._exchange = RetryingHttp(where or at(Address(url, key)), patience or Patience())
+        self._exchange = RetryingHttp(where or at(Address(url, key)), patience or ClientPatience())
 
     async def __aenter__(self) -> Self:
         return self

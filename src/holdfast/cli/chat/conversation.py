@@ -28,7 +28,7 @@ from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
-from holdfast.client.address import Patience
+from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
 from holdfast.host.known_secrets import known_secrets
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 TWICE_S = 2.0
 STOP_S = 5.0  # how long leaving waits for the server to take a stop
 SHOWN_AT_FIRST = 40
-PATIENCE = Patience(call_s=15.0, follow_s=600.0)
+PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 
 
 def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
