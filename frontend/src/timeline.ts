@@ -146,6 +146,8 @@ function describe(event: AnyEvent): string {
       return event.choice;
     case "question.answered":
       return event.answer;
+    case "client_tools.asked":
+      return `${event.tool_call_ids.length} calls for the client`;
     case "target.switched":
       return `${event.from_target} → ${event.to_target}: ${event.why}`;
     case "usage":

@@ -99,6 +99,10 @@ type Unseen =
   | e.SessionRestored
   | e.CallEnded
   | e.AttemptFailed
+  | e.ClientToolsAsked
+  | e.ClientToolsAnswered
+  | e.ClientToolsExpired
+  | e.ClientToolsWithdrawn
   | e.GrantAdded
   | e.GrantRemoved;
 

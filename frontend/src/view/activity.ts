@@ -17,13 +17,13 @@ export interface Activity {
   asked: string[];
   running: Record<string, number>;
   /** Open ones: of which kind, and about which tool call. */
-  asks: Record<string, readonly [kind: AskKind, toolCallId: string]>;
+  asks: Record<string, readonly [kind: AskKind | "client_tools", toolCallId: string]>;
 }
 
 /** Here words keep coming, so that a number of seconds beside them would say nothing. */
 export const MOVING: ReadonlySet<ActivityName> = new Set(["answering", "thinking"]);
 /** Here the log says all there is to say; elsewhere the server may know more. */
-export const CERTAIN: ReadonlySet<ActivityName> = new Set(["stopping", "approval", "question"]);
+export const CERTAIN: ReadonlySet<ActivityName> = new Set(["stopping", "approval", "question", "client"]);
 
 export function newActivity(latest: ActivityName, changed_ms = 0): Activity {
   return {
@@ -54,7 +54,8 @@ export function stateOf(activity: Activity): readonly [ActivityName, (string | u
   // a later call may wait for a person meanwhile: the card says so, the line says what happens
   if (id !== undefined) return other === undefined ? ["tool", id] : ["tools"];
   const kinds = Object.values(asks).map(([kind]) => kind);
-  if (kinds.length > 0) return [kinds.includes("approval") ? "approval" : "question"];
+  for (const kind of ["approval", "question"] as const) if (kinds.includes(kind)) return [kind];
+  if (kinds.length > 0) return ["client"];
   if (latest === "between" && asked.length > 0) return ["next", asked[0]];
   return compacting ? ["compacting"] : [latest, latest === "asking" ? asked.at(-1) : undefined];
 }
@@ -74,6 +75,15 @@ export function take(activity: Activity, event: AnyEvent): boolean {
 function change(activity: Activity, event: AnyEvent): void {
   if (isAsk(event)) asked(activity, event);
   switch (event.type) {
+    case "client_tools.asked":
+      activity.asks[event.client_tools_id] = ["client_tools", ""];
+      activity.asked = activity.asked.filter((id) => !event.tool_call_ids.includes(id));
+      break;
+    case "client_tools.answered":
+    case "client_tools.expired":
+    case "client_tools.withdrawn":
+      delete activity.asks[event.client_tools_id];
+      break;
     case "call.started":
       activity.compacting = event.purpose === "compaction";
       break;

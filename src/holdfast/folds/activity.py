@@ -210,8 +210,11 @@ def _tool_ended(activity: Activity, event: e.ToolEnded) -> None:
 
 
 def _ask(activity: Activity, event: e.AskAsked) -> None:
-    is_client = isinstance(event, e.ClientToolsAsked)
-    activity.asks[event.ask_id] = kind_of(event), "" if is_client else event.tool_call_id
+    if isinstance(event, e.ClientToolsAsked):
+        activity.asks[event.ask_id] = kind_of(event), ""
+        activity.asked = [one for one in activity.asked if one not in event.tool_call_ids]
+    else:
+        activity.asks[event.ask_id] = kind_of(event), event.tool_call_id
 
 
 def _ask_over(activity: Activity, event: e.AskSettled) -> None:
