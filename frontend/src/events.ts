@@ -707,6 +707,25 @@ export interface ContextCompacted {
   readonly summary: string;
 }
 
+/** Attached files that the model can't read directly are in the workspace, or could not be put there. */
+export interface AttachmentsSaved {
+  readonly type: "attachments.saved";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly files: readonly SavedFile[];
+}
+
+/** An attached file in the workspace; without a `path` it isn't there, and `why` says why. */
+export interface SavedFile {
+  readonly blob: string;
+  readonly name: string;
+  readonly media_type: string;
+  readonly bytes: number;
+  readonly path?: string;
+  readonly why?: string;
+  readonly head?: string;
+}
+
 /** Someone wants the run to stop. */
 export interface StopRequested {
   readonly type: "stop.requested";
@@ -797,6 +816,7 @@ export type AnyEvent =
   | TargetSwitched
   | Usage
   | ContextCompacted
+  | AttachmentsSaved
   | StopRequested
   | RunResumed
   | RunEnded

@@ -160,6 +160,8 @@ function describe(event: AnyEvent): string {
       return [event.outcome, event.cause ?? ""].filter(Boolean).join(" ");
     case "context.compacted":
       return `up to ${event.upto_seq}`;
+    case "attachments.saved":
+      return event.files.map((file) => file.path || file.name).join(", ");
     default:
       return ("text" in event && event.text) || ("title" in event && event.title) || "";
   }

@@ -27,6 +27,7 @@ from holdfast.values import (
     OutcomeKind,
     Part,
     RunSettings,
+    SavedFile,
     ToolEnding,
     Width,
 )
@@ -482,6 +483,12 @@ class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compact
     summary: str
 
 
+class AttachmentsSaved(RunEvent, frozen=True, kw_only=True, tag="attachments.saved"):
+    """Attached files that the model can't read directly are in the workspace, or could not be put there."""
+
+    files: tuple[SavedFile, ...]
+
+
 class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
     """Someone wants the run to stop."""
 
@@ -522,8 +529,8 @@ AnyEvent: TypeAlias = (
     | ToolStarted | ToolOutput | ToolEnded | ApprovalAsked | ApprovalAnswered | ApprovalExpired
     | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired | QuestionWithdrawn
     | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded
-    | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | StopRequested
-    | RunResumed | RunEnded | OutputRecovered
+    | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
+    | StopRequested | RunResumed | RunEnded | OutputRecovered
 )
 # fmt: on
 

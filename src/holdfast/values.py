@@ -80,6 +80,18 @@ class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     name: str
 
 
+class SavedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An attached file in the workspace; without a `path` it isn't there, and `why` says why."""
+
+    blob: str
+    name: str
+    media_type: str
+    bytes: int
+    path: str = ""  # relative to the workspace
+    why: str = ""
+    head: str = ""  # how a long text begins
+
+
 Part: TypeAlias = TextPart | ImagePart | FilePart
 
 

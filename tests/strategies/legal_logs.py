@@ -22,6 +22,7 @@ from holdfast.values import (
     GrantRule,
     HistoryMessage,
     OutcomeKind,
+    SavedFile,
     TextPart,
 )
 
@@ -218,6 +219,12 @@ class Writer:
         if (run := self.running()) is not None:
             upto_seq = self.draw(st.integers(0, self.seq))
             self.put(e.ContextCompacted, run_id=run.run_id, upto_seq=upto_seq, summary="so far")
+
+    def save_attachment(self) -> None:
+        if (run := self.running()) is not None:
+            path = self.draw(st.sampled_from(["", "attachments/a.zip"]))
+            file = SavedFile(blob="b", name="a.zip", media_type="application/zip", bytes=3, path=path)
+            self.put(e.AttachmentsSaved, run_id=run.run_id, files=(file,))
 
     def resume(self) -> None:
         for run in self.runs.values():
@@ -446,7 +453,7 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.gap, Writer.session, Writer.rename, Writer.delete, Writer.fork, Writer.rewind, Writer.grant),
     *(Writer.revoke, Writer.queue, Writer.next_run, Writer.edit, Writer.move, Writer.remove, Writer.stop),
     *(Writer.resume, Writer.attempt, Writer.fail, Writer.usage, Writer.tool_output, Writer.send),
-    *(Writer.compact, Writer.stop_waiting, Writer.retry),
+    *(Writer.compact, Writer.save_attachment, Writer.stop_waiting, Writer.retry),
 )
 
 # what concerns messages and little else

@@ -15,6 +15,7 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   resumed: "bolt",
   compacted: "archive",
   steered: "send",
+  saved: "folder",
 };
 
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {

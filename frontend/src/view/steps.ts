@@ -8,6 +8,7 @@ import {
   entryOf,
   type NoticeEntry,
   type NoticeKind,
+  savedWords,
   type TextEntry,
   type ThinkingEntry,
 } from "./entries.ts";
@@ -80,6 +81,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "target.switched":
     case "call.gated":
     case "context.compacted":
+    case "attachments.saved":
       return said(run, seq, event);
     case "run.ended":
       return ended(run, seq, event);
@@ -247,7 +249,7 @@ export function notice(
 function said(
   run: RunView,
   seq: number,
-  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted,
+  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted | e.AttachmentsSaved,
 ): Seen {
   switch (event.type) {
     case "run.resumed":
@@ -266,6 +268,8 @@ function said(
       const line = notice(run, seq, event, "compacted", "Earlier messages were summarized for the model.");
       return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
     }
+    case "attachments.saved":
+      return { brought: notice(run, seq, event, "saved", savedWords(event.files)) };
     default:
       return event satisfies never;
   }

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact
@@ -76,12 +77,13 @@ async def _turns(
     run = limits.run
     calls = ToolCalls(view, log, deps)
     check = OutputCheck(view, log)
+    attachments = Attachments(view, log, deps)
     continuations = 0
     while True:
         if run.unfinished_tools and not await calls.finish():
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
-        messages = context_for(view.transcript, log.run_id)
+        messages = await attachments.context()
         added: tuple[Message, ...] = ()
         if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
             checked = await _checked(outcome, check)

@@ -25,7 +25,12 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/blobs",
         "blobs.upload",
         tag="Server",
-        summary="Upload the bytes of an image or file; parts of messages refer to them by the name.",
+        summary=(
+            "Upload the bytes of an image or file of any type; parts of messages refer to them by the name. "
+            "The model is shown images, PDFs and texts up to 32 KiB. Anything else is saved in the run's "
+            "workspace, under `attachments/`, before the model is told its path; `attachments.saved` in the "
+            "log says where it is, or why it couldn't be saved."
+        ),
         raw_request="application/octet-stream",
         responses={201: server.BlobStored},
         errors={400: "empty_blob, body_cut_off"},

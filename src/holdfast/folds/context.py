@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.run_view import RunView
@@ -20,7 +21,7 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, TextPart
+from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, Part, SavedFile, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
@@ -67,7 +68,32 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     else:
         messages.extend(_from_history(transcript.runs[run_id].history or ()))
     messages.extend(_messages(transcript, entries))
-    return tuple(messages)
+    return tuple(_with_saved_files(transcript, transcript.runs[run_id], message) for message in messages)
+
+
+def _with_saved_files(transcript: Transcript, run: RunView, message: Message) -> Message:
+    """The message, with a note in place of each attachment that is a file in the workspace."""
+    if not isinstance(message, UserMessage) or not message.parts or not transcript.saved:
+        return message
+    return replace(message, parts=tuple(_part_or_note(transcript, run, part) for part in message.parts))
+
+
+def _part_or_note(transcript: Transcript, run: RunView, part: Part) -> Part:
+    saved = None if isinstance(part, TextPart) else transcript.saved.get((run.workspace, part.blob))
+    # The next run tries again to save what this one could not.
+    if saved is None or not (saved.file.path or saved.run_id == run.run_id):
+        return part
+    return TextPart(_saved_note(saved.file))
+
+
+def _saved_note(file: SavedFile) -> str:
+    what = f"Attached file {file.name} ({file.media_type}, {file.bytes:,} bytes)"
+    if not file.path:
+        return f"[{what} couldn't be saved in the workspace, so you can't read it. {file.why}]"
+    where = f"{what} is in the workspace at {file.path}."
+    if not file.head:
+        return f"[{where} Read it with your tools.]"
+    return f"[{where} It begins as follows; read the rest with your tools.]\n{file.head}"
 
 
 def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:

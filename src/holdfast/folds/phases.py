@@ -24,6 +24,7 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.CallGated,
     e.TargetSwitched,
     e.ContextCompacted,
+    e.AttachmentsSaved,
     e.ToolAsked,
     e.ToolStarted,
     e.ApprovalAsked,

@@ -21,6 +21,7 @@ from holdfast.folds.entries import (
     Thinking,
     ToolCard,
     ending_words,
+    saved_words,
 )
 from holdfast.values import HistoryMessage
 
@@ -37,6 +38,7 @@ class RunView:
     run_id: str
     message_id: str = ""
     history: tuple[HistoryMessage, ...] | None = None
+    workspace: str = ""  # empty is the server's own
     updated_ms: int = 0
     has_begun: bool = False
     call_id: str = ""
@@ -235,6 +237,10 @@ def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
     return compacted
 
 
+def _saved(run: RunView, seq: int, event: e.AttachmentsSaved) -> Notice:
+    return notice(run, seq, event, kind="saved", text=saved_words(event.files))
+
+
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
     """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
@@ -283,6 +289,7 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.TargetSwitched: _switched,
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
+        e.AttachmentsSaved: _saved,
         e.RunEnded: _ended,
     }
 )

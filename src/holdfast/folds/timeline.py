@@ -147,6 +147,7 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),
         e.ContextCompacted: lambda event: f"up to {event.upto_seq}",
+        e.AttachmentsSaved: lambda event: ", ".join(file.path or file.name for file in event.files),
     }
 )
 

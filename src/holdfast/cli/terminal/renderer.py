@@ -12,6 +12,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
+from holdfast.folds.entries import saved_words
 from holdfast.safe_text import safe, safe_line
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
@@ -303,6 +304,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ContextCompacted: _notice(
             lambda _: "the earlier conversation was summarized to fit the model's context"
         ),
+        e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(lambda _: "the last answer was removed"),
         e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),
