@@ -40,6 +40,8 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"content-security-policy", _CONTENT_POLICY),
 ]
+# A response that has one of these itself doesn't get the general one: a browser would enforce both.
+_REPLACED = frozenset((b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy"))
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
 # Browser SDKs send headers of their own; the star covers all of them except Authorization.
 _CORS_HEADERS = (
@@ -260,7 +262,9 @@ class _ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.began = True
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            said = _REPLACED.intersection(name for name, _ in own)
+            message["headers"] = own + [header for header in self._headers if header[0] not in said]
         await self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
