@@ -26,6 +26,7 @@ export async function send(
     parts,
     mode,
     model: settings.value.model,
+    effort: settings.value.effort,
     made_ms: Date.now(),
     state: "sending",
     trouble: null,
@@ -82,6 +83,7 @@ async function deliver(one: Pending): Promise<Result<Started>> {
     origin: "page",
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
+    ...(one.effort ? { reasoning_effort: one.effort } : {}),
   };
   const headers = { "Idempotency-Key": one.client_id };
   const result = await ask<Started>("POST", "/v1/runs", { body, headers });
