@@ -11,6 +11,7 @@ import type {
   Part,
   SavedFile,
   ToolEnding,
+  Width,
 } from "../events.ts";
 
 export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
@@ -109,6 +110,8 @@ export interface AskEntry extends Placed {
   answer: string;
   by: string;
   reason: string;
+  /** Of the rule that "session" and "always" store. */
+  width: Width;
 }
 
 /** Something that people are told about a run in one line. */

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from holdfast import events as e
-from holdfast.values import AskState
+from holdfast.values import AskState, Width
 
 AskKind: TypeAlias = Literal["approval", "question", "client_tools"]
 
@@ -36,6 +36,7 @@ class Settlement:
     answer: str = ""
     by: str = ""
     reason: str = ""
+    width: Width = "exact"  # of the rule that "session" and "always" store
 
 
 def kind_of(event: e.AskAsked | e.AskSettled) -> AskKind:
@@ -53,7 +54,7 @@ def settlement(event: e.AskSettled) -> Settlement:
     """How the event settles its ask."""
     match event:
         case e.ApprovalAnswered():
-            return Settlement("answered", event.choice, event.by, event.reason)
+            return Settlement("answered", event.choice, event.by, event.reason, event.width)
         case e.QuestionAnswered():
             return Settlement("answered", event.answer, event.by)
         case e.ClientToolsAnswered():

@@ -18,6 +18,7 @@ from holdfast.values import (
     Part,
     SavedFile,
     ToolEnding,
+    Width,
 )
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
@@ -127,6 +128,7 @@ class AskCard(_RunEntry):
     answer: str = ""
     by: str = ""
     reason: str = ""
+    width: Width = "exact"
 
 
 @dataclass(slots=True, kw_only=True)

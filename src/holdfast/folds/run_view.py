@@ -210,6 +210,7 @@ def _settle(run: RunView, ask_id: str, how: Settlement) -> None:
     card = run.asks.get(ask_id)
     if card is not None and card.state == "open":
         card.state, card.answer, card.by, card.reason = how.state, how.answer, how.by, how.reason
+        card.width = how.width
 
 
 def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
