@@ -304,7 +304,7 @@ async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its
         run_id = (await (await coming.value).json())["run_id"]
         await server.served.until(run_id, "approval.request")
         gate.open()
-        said = chat.page.locator(".unseen[role=status]")
+        said = chat.page.get_by_role("log", name="Announcements")
         await expect(said).to_contain_text("Approval needed: word word")
         assert len(await said.inner_text()) <= 2000
 
