@@ -21,7 +21,7 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
   const [open, setOpen] = useState(false);
   return (
-    <div class={`notice ${entry.notice}`}>
+    <div class="notice">
       <p class="notice-line">
         <Icon name={ICONS[entry.notice]} />
         <span>{harmless(entry.text)}</span>
