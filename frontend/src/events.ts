@@ -93,6 +93,10 @@ export type OutcomeKind =
   | "refused"
   | "truncated";
 
+export type RunPurpose =
+  | "answer"
+  | "compaction";
+
 export type ToolEnding =
   | "denied"
   | "detached"
@@ -291,6 +295,7 @@ export interface RunSettings {
   readonly tool_choice?: string;
   readonly no_questions?: boolean;
   readonly client?: string;
+  readonly purpose?: RunPurpose;
 }
 
 /** What a run may use up; 0 is no limit. */
@@ -698,13 +703,15 @@ export interface Usage {
   readonly cost_usd?: number | null;
 }
 
-/** The model is shown `summary` in place of everything up to `upto_seq`. */
+/** The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates. */
 export interface ContextCompacted {
   readonly type: "context.compacted";
   readonly at_ms: number;
   readonly run_id: string;
   readonly upto_seq: number;
   readonly summary: string;
+  readonly tokens_before?: number;
+  readonly tokens_after?: number;
 }
 
 /** Attached files that the model can't read directly are in the workspace, or could not be put there. */

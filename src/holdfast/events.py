@@ -477,10 +477,12 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
-    """The model is shown `summary` in place of everything up to `upto_seq`."""
+    """The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates."""
 
     upto_seq: int
     summary: str
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
 class AttachmentsSaved(RunEvent, frozen=True, kw_only=True, tag="attachments.saved"):

@@ -8,6 +8,7 @@ Number = TypeVar("Number", int, float)
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI = "page", "chat", "run", "openai"
+COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
@@ -52,6 +53,7 @@ OnRestart: TypeAlias = Literal["resume", "interrupt"]
 OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]
+RunPurpose: TypeAlias = Literal["answer", "compaction"]
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]
@@ -182,6 +184,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tool_choice: str = ""  # of the first call: "none", "required", the name of a tool, or empty for any
     no_questions: bool = False  # the caller can't answer questions of the model
     client: str = ""  # the API key that brought the client tools, and alone may return their results
+    purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -122,6 +122,12 @@ export function retry(runId: string): Promise<Result<unknown>> {
   return ask("POST", runPath(runId, "/retry"), { body: {}, headers: { "Idempotency-Key": newId("try_") } });
 }
 
+/** Has the model summarize the conversation, which takes the place of it in later calls. */
+export function compact(sessionId: string): Promise<Result<unknown>> {
+  const headers = { "Idempotency-Key": newId("cmp_") };
+  return ask("POST", sessionPath(sessionId, "/compact"), { body: {}, headers });
+}
+
 /** Ends a gate's wait. */
 export function tryNow(runId: string): Promise<Result<unknown>> {
   return ask("POST", runPath(runId, "/gate"), { body: { action: "try_now" } });

@@ -246,6 +246,11 @@ export function notice(
   });
 }
 
+/** As Python's format `,` writes it, whatever the browser's language is: both folds say the same. */
+function grouped(tokens: number): string {
+  return tokens.toLocaleString("en-US");
+}
+
 function said(
   run: RunView,
   seq: number,
@@ -265,7 +270,10 @@ function said(
       return { brought: { ...line, until_ms: event.until_ms } };
     }
     case "context.compacted": {
-      const line = notice(run, seq, event, "compacted", "Earlier messages were summarized for the model.");
+      const [before, after] = [event.tokens_before, event.tokens_after].map((tokens) => grouped(tokens ?? 0));
+      const saved = event.tokens_before ? `: about ${before} → ${after} tokens` : "";
+      const words = `Earlier messages were summarized for the model${saved}.`;
+      const line = notice(run, seq, event, "compacted", words);
       return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
     }
     case "attachments.saved":

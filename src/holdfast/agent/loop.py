@@ -13,7 +13,7 @@ from holdfast import events as e
 from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
-from holdfast.agent.compaction import NEAR, compact
+from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
 from holdfast.agent.output import OUTPUT_INVALID, OutputCheck
@@ -65,7 +65,10 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
             await asyncio.wait({reading})
     run = view.run(log.run_id)
     limits = RunLimits.of(run, deps)
-    turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
+    if run.settings.purpose == "compaction":
+        turns = _compaction(view, log, deps)
+    else:
+        turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
         return await turns
     return await unless_over(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
@@ -115,6 +118,13 @@ async def _turns(
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
+
+
+async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
+    """A run that a person started to summarize the conversation."""
+    await deps.drain.checkpoint(log.run_id)
+    missing = await compact_all(view, log, deps)
+    return Outcome("completed") if missing is None else _without_answer(missing)
 
 
 def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: AgentDeps) -> Outcome | None:

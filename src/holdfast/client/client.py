@@ -232,6 +232,11 @@ class Client:
         """Make what came after the seq count no more; raises Refused (409) while a run works or waits."""
         await self._post(_session(session_id) + "/rewind", {"to_seq": to_seq}, _Json, once=_once())
 
+    async def compact(self, session_id: str, focus: str = "", *, client_id: str = "") -> Started:
+        """Start a run that summarizes the conversation; raises Refused (409) if a run works or waits."""
+        body = {"focus": focus, "client_id": client_id}
+        return await self._post(_session(session_id) + "/compact", body, Started, once=_once())
+
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())

@@ -61,21 +61,39 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     assistant message, when an answer that was cut off is to be continued. No request may end like that, so
     the caller adds a message.
     """
-    messages: list[Message] = []
     summary, entries = since_summary(transcript, run_id)
     if summary is not None:
-        messages.append(UserMessage(SUMMARY_MARK + summary.summary))
-    else:
-        messages.extend(_from_history(transcript.runs[run_id].history or ()))
-    messages.extend(_messages(transcript, entries))
-    return tuple(_with_saved_files(transcript, transcript.runs[run_id], message) for message in messages)
+        return _summarized(transcript, run_id, summary.summary, entries)
+    history = _from_history(transcript.runs[run_id].history or ())
+    return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
 
 
-def _with_saved_files(transcript: Transcript, run: RunView, message: Message) -> Message:
-    """The message, with a note in place of each attachment that is a file in the workspace."""
-    if not isinstance(message, UserMessage) or not message.parts or not transcript.saved:
-        return message
-    return replace(message, parts=tuple(_part_or_note(transcript, run, part) for part in message.parts))
+def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
+    """What `context_for` would be if this summary took the place of everything up to `upto_seq`."""
+    _, entries = since_summary(transcript, run_id)
+    return _summarized(transcript, run_id, summary, [entry for entry in entries if entry.seq > upto_seq])
+
+
+def _summarized(
+    transcript: Transcript, run_id: str, summary: str, entries: Iterable[Entry]
+) -> tuple[Message, ...]:
+    messages = (UserMessage(SUMMARY_MARK + summary), *_messages(transcript, entries))
+    return _with_saved_files(transcript, run_id, messages)
+
+
+def _with_saved_files(
+    transcript: Transcript, run_id: str, messages: tuple[Message, ...]
+) -> tuple[Message, ...]:
+    """The messages, with a note in place of each attachment that is a file in the workspace."""
+    if not transcript.saved:
+        return messages
+    run = transcript.runs[run_id]
+    return tuple(
+        replace(message, parts=tuple(_part_or_note(transcript, run, part) for part in message.parts))
+        if isinstance(message, UserMessage) and message.parts
+        else message
+        for message in messages
+    )
 
 
 def _part_or_note(transcript: Transcript, run: RunView, part: Part) -> Part:
@@ -103,7 +121,7 @@ def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, l
     summary = _last_compaction(transcript, run, entries)
     if summary is not None:
         entries = [entry for entry in entries if entry.seq > summary.upto_seq]
-    return summary, entries
+    return summary, [entry for entry in entries if transcript.runs[entry.run_id].purpose == "answer"]
 
 
 def history_instructions(transcript: Transcript, run_id: str) -> str:

@@ -23,7 +23,7 @@ from holdfast.folds.entries import (
     ending_words,
     saved_words,
 )
-from holdfast.values import HistoryMessage
+from holdfast.values import HistoryMessage, RunPurpose
 
 _Output = TypeVar("_Output", Text, Thinking)
 
@@ -39,6 +39,7 @@ class RunView:
     message_id: str = ""
     history: tuple[HistoryMessage, ...] | None = None
     workspace: str = ""  # empty is the server's own
+    purpose: RunPurpose = "answer"
     updated_ms: int = 0
     has_begun: bool = False
     call_id: str = ""
@@ -233,6 +234,8 @@ def _gated(run: RunView, seq: int, event: e.CallGated) -> Notice:
 
 def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
     text = "Earlier messages were summarized for the model."
+    if event.tokens_before:
+        text = f"{text[:-1]}: about {event.tokens_before:,} → {event.tokens_after:,} tokens."
     compacted = notice(run, seq, event, kind="compacted", text=text)
     compacted.upto_seq, compacted.summary = event.upto_seq, event.summary
     return compacted

@@ -165,6 +165,7 @@ def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
         event.run_id,
         event.message_id,
         history,
+        purpose=event.settings.purpose,
         workspace=event.settings.workspace,
         updated_ms=event.at_ms,
         activity=activity,

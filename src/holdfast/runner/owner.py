@@ -218,11 +218,13 @@ class SessionOwner:
         await self.view.catch_up(self._deps.store, self.session_id)
 
     async def _settings_for(self, message: SessionMessage) -> RunSettings:
-        """The settings of the run that the message was sent to, but no client is connected to the new run."""
+        """The settings of the run that the message was sent to, but the new run answers, to no client."""
         said = await self._deps.store.read(self.session_id, after=message.seq - 1, limit=1)
         ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
         run = self.view.session.runs.get(ids[0]) if ids else None
-        return replace(run.settings, on_disconnect="") if run is not None else RunSettings()
+        if run is None:
+            return RunSettings()
+        return replace(run.settings, on_disconnect="", purpose="answer")
 
     async def _settle(self, run: Run, fence: Fence) -> None:
         await self._shared.orphans.end(run)

@@ -73,6 +73,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
         "inputs.question": inputs.question,
         "inputs.say": inputs.say,
         "inputs.retry": inputs.retry,
+        "inputs.compact": inputs.compact,
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
         "grants.list": grants.list,

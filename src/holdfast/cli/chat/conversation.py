@@ -20,7 +20,13 @@ from holdfast.api.sessions import TranscriptPage
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
-from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
+from holdfast.cli.chat.commands import (
+    COMMANDS,
+    Commands,
+    is_compaction,
+    looks_like_command,
+    names_command,
+)
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.program_name import program
@@ -417,7 +423,8 @@ class ChatScreen:
         except ClientError as error:
             await self.complain(error)
             return
-        last = next((entry for entry in reversed(page.data) if entry.get("kind") == "person"), None)
+        said = (entry for entry in reversed(page.data) if entry.get("kind") == "person")
+        last = next((entry for entry in said if not is_compaction(str(entry.get("content", "")))), None)
         if last is not None and not self.prompt.typed:
             message: dict[str, Any] = last.get("message") or {}
             sent: list[Any] = message.get("parts") or []

@@ -266,6 +266,11 @@ def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
     return lambda renderer, event: renderer.style.dim("· " + safe_line(words(event)))
 
 
+def _compacted_words(event: e.ContextCompacted) -> str:
+    saved = f": about {event.tokens_before:,} → {event.tokens_after:,} tokens" if event.tokens_before else ""
+    return f"the earlier conversation was summarized for the model{saved}"
+
+
 def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
     renderer.waiting.pop(event.message_id, None)
     return ""
@@ -301,9 +306,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ApprovalWithdrawn: Renderer.settled,
         e.QuestionWithdrawn: Renderer.settled,
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
-        e.ContextCompacted: _notice(
-            lambda _: "the earlier conversation was summarized to fit the model's context"
-        ),
+        e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(lambda _: "the last answer was removed"),

@@ -53,5 +53,8 @@ def not_sent(why: NotSent) -> Problem:
             return Problem(
                 409, "The session already has an active run", code="session_busy", param="when_busy"
             )
+        case "nothing_to_compact":
+            text = "There is nothing to compact: the conversation has no answer since the last summary"
+            return Problem(409, text, code="nothing_to_compact")
         case "run_over":
             return Problem(409, "The run has ended and takes no more input", code="run_not_accepting_steer")
