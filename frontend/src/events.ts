@@ -563,7 +563,7 @@ export interface ApprovalWithdrawn {
   readonly cause: string;
 }
 
-/** The model asks a person. */
+/** The model, or one of its tools, asks a person. */
 export interface QuestionAsked {
   readonly type: "question.asked";
   readonly at_ms: number;
@@ -575,7 +575,7 @@ export interface QuestionAsked {
   readonly expires_at_ms?: number;
 }
 
-/** A person answered. */
+/** A person answered; a `reason` says why there is no answer. */
 export interface QuestionAnswered {
   readonly type: "question.answered";
   readonly at_ms: number;
@@ -583,6 +583,7 @@ export interface QuestionAnswered {
   readonly question_id: string;
   readonly answer: string;
   readonly by?: string;
+  readonly reason?: string;
 }
 
 /** Nobody answered in time. */

@@ -352,7 +352,7 @@ class ApprovalWithdrawn(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="a
 
 
 class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.asked"):
-    """The model asks a person."""
+    """The model, or one of its tools, asks a person."""
 
     question_id: str
     tool_call_id: str
@@ -362,12 +362,13 @@ class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="quest
 
 
 class QuestionAnswered(Input, _OfQuestion, frozen=True, kw_only=True, tag="question.answered"):
-    """A person answered."""
+    """A person answered; a `reason` says why there is no answer."""
 
     run_id: str
     question_id: str
     answer: str
     by: str = ""
+    reason: str = ""
 
 
 class QuestionExpired(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.expired"):

@@ -49,7 +49,10 @@ export function settleAsk(ask: AskEntry, event: Exclude<AskEvent, Asked>): boole
       reason: event.reason ?? "",
       width: event.width ?? "exact",
     });
-  if ("answer" in event) return close(ask, { state: "answered", answer: event.answer, by: event.by ?? "" });
+  if ("answer" in event) {
+    const { answer, by = "", reason = "" } = event;
+    return close(ask, { state: "answered", answer, by, reason });
+  }
   return close(ask, { state: "expired" });
 }
 

@@ -14,7 +14,7 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.asks import expired
+from holdfast.folds.asks import expired, withdrawn
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import new_approval_id, new_client_tools_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
@@ -32,6 +32,7 @@ class HumanAsks:
         self._log = log
         self._deps = deps
         self._until_s: dict[str, float] = {}  # the latest end of each ask on the steady clock
+        self._taken: set[str] = set()  # questions that somebody here waits for, or has the answer to
 
     def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
@@ -65,19 +66,43 @@ class HumanAsks:
         return self._log.clean(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> AskStatus:
-        """Ask the question and wait until it is settled."""
-        question_id = new_question_id()
-        self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
-        self._emit(
-            e.QuestionAsked,
-            question_id=question_id,
+        """Ask the question and wait until it is settled; one that was asked before a crash isn't repeated."""
+        question = e.QuestionAsked(
+            at_ms=self._log.now_ms(),
+            run_id=self._log.run_id,
+            question_id=new_question_id(),
             tool_call_id=tool_call_id,
             text=asked.text,
             choices=asked.choices,
             expires_at_ms=self._expiry_ms(),
         )
-        await self._view.settled(self._log)
-        return await self.settled(self._view.run(self._log.run_id).asks[question_id])
+        ask = self._before_a_crash(question)
+        if ask is None:
+            self._until_s[question.question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
+            self._taken.add(question.question_id)
+            self._log.emit(question)
+            await self._view.settled(self._log)
+            ask = self._view.run(self._log.run_id).asks[question.question_id]
+        return await self.settled(ask)
+
+    def _before_a_crash(self, question: e.QuestionAsked) -> AskStatus | None:
+        wanted = self._log.clean(question)  # secrets were removed from what is on the log
+        for ask in self._view.run(self._log.run_id).asks.values():
+            asked = ask.asked
+            if not isinstance(asked, e.QuestionAsked) or asked.question_id in self._taken:
+                continue
+            if _question_of(asked) == _question_of(wanted):
+                self._taken.add(asked.question_id)
+                return ask
+        return None
+
+    async def withdraw(self, tool_call_id: str) -> None:
+        """Close the questions of a tool call that is over."""
+        for ask in self._view.run(self._log.run_id).open_asks:
+            if tool_call_id in _calls_of(ask.asked):
+                closing = withdrawn(ask.asked, self._log.now_ms(), cause="tool_ended")
+                # A person may answer at the same time; then there is nothing to withdraw.
+                await self._log.append([closing], when=[IfAskOpen(ask.asked.ask_id)])
 
     async def client_results(self, tool_call_ids: tuple[str, ...]) -> AskStatus:
         """Have the client run these calls of its own tools, and wait until that is settled."""
@@ -152,3 +177,8 @@ class HumanAsks:
 
 def _calls_of(asked: e.AskAsked) -> tuple[str, ...]:
     return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)
+
+
+def _question_of(asked: e.Event) -> tuple[object, ...]:
+    assert isinstance(asked, e.QuestionAsked)
+    return asked.tool_call_id, asked.text, asked.choices

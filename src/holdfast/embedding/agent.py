@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from holdfast.embedding.approvals import OnApproval, decide
-from holdfast.embedding.errors import ApprovalNeeded, ConfigurationError
+from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.model_names import Model, models_of
 from holdfast.embedding.opening import (
     AgentParts,
@@ -25,11 +25,12 @@ from holdfast.embedding.opening import (
 )
 from holdfast.embedding.output_types import OutputType, output_type_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
+from holdfast.embedding.questions import OnQuestion, answer
 from holdfast.embedding.results import OutputT, Result
 from holdfast.embedding.runs import RunHandle
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
-from holdfast.events import ApprovalAsked, PersonAsked
+from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
 from holdfast.host.runtime import Runner
 from holdfast.interfaces.ids import new_session_id
@@ -62,6 +63,7 @@ class Agent(Generic[DepsT]):
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
     - `on_approval`: a coroutine that decides about calls of tools with `needs_approval`.
+    - `on_question`: a coroutine that answers what tools ask with `ToolContext.ask`.
 
     `run` opens what it needs and closes it again. In a program that runs for long, use `async with agent:`
     once, so that connections stay open and runs that were interrupted go on at once. The agent sets no signal
@@ -93,6 +95,7 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
         on_approval: "OnApproval | None" = None,
+        on_question: "OnQuestion | None" = None,
         clock: "Clock | None" = None,
     ) -> None:
         made = [self._tool(given) for given in tools]
@@ -119,6 +122,7 @@ class Agent(Generic[DepsT]):
         self._deps = deps
         self._deps_of_runs: dict[str, DepsT] = {}
         self._on_approval = on_approval
+        self._on_question = on_question
         self._entered: list[AsyncExitStack] = []
 
     @classmethod
@@ -129,6 +133,7 @@ class Agent(Generic[DepsT]):
         tools: "Iterable[AgentTool]" = (),
         deps: "DepsT | None" = None,
         on_approval: "OnApproval | None" = None,
+        on_question: "OnQuestion | None" = None,
     ) -> Self:
         """An agent as holdfast.toml describes it: models, tools, approvals, budget and store.
 
@@ -159,7 +164,9 @@ class Agent(Generic[DepsT]):
         # Half of the server comes along, and most programs don't need it.
         from holdfast.embedding.configured import configuration
 
-        return cls(configuration(path), tools=tools, deps=deps, on_approval=on_approval)
+        return cls(
+            configuration(path), tools=tools, deps=deps, on_approval=on_approval, on_question=on_question
+        )
 
     def _tool(self, given: AgentTool) -> Tool:
         made = tool_of(given) if isroutine(given) else given
@@ -268,7 +275,7 @@ class Agent(Generic[DepsT]):
             )
             try:
                 yield run
-            except ApprovalNeeded:
+            except (ApprovalNeeded, AnswerNeeded):
                 raise  # the run waits for the answer
             except BaseException:
                 await run.stop()
@@ -399,7 +406,9 @@ class Agent(Generic[DepsT]):
         row = await runner.store.run(run_id)
         if row is None:
             raise ConfigurationError(f"There is no run {run_id!r} in this agent's store.", run_id=run_id)
-        return RunHandle(runner, row, output, can_ask=self._on_approval is not None)
+        answered = {ApprovalAsked: self._on_approval, QuestionAsked: self._on_question}
+        unanswered = tuple(kind for kind, handler in answered.items() if handler is None)
+        return RunHandle(runner, row, output, unanswered=unanswered)
 
     async def _forget_deps(self, run: RunHandle[OutputT]) -> None:
         async for _ in run.events():
@@ -408,9 +417,11 @@ class Agent(Generic[DepsT]):
 
     def _asked(self, session_id: str, asked: PersonAsked) -> None:
         """A run waits for a person: ask the program, if it said whom to ask."""
-        handler = self._on_approval
-        if handler is not None and isinstance(asked, ApprovalAsked):
-            self._runtime.spawn(partial(decide, on_approval=handler, session_id=session_id, asked=asked))
+        approver, answerer = self._on_approval, self._on_question
+        if approver is not None and isinstance(asked, ApprovalAsked):
+            self._runtime.spawn(partial(decide, on_approval=approver, session_id=session_id, asked=asked))
+        elif answerer is not None and isinstance(asked, QuestionAsked):
+            self._runtime.spawn(partial(answer, on_question=answerer, session_id=session_id, asked=asked))
 
     def _insist_on_open(self, verb: str) -> None:
         if not self._runtime.is_open:

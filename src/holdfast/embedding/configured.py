@@ -132,7 +132,7 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
 
 
 def _with_own(configured: Registry, own: Registry) -> Registry:
-    """All tools but the question to a person: a program is asked through on_approval alone."""
+    """All tools but `ask_user`: in a program, tools ask with ToolContext.ask, not the model."""
     try:
         return configured.without(ASK_USER).with_group("own", own.all())
     except NameTaken as error:

@@ -56,7 +56,7 @@ def settlement(event: e.AskSettled) -> Settlement:
         case e.ApprovalAnswered():
             return Settlement("answered", event.choice, event.by, event.reason, event.width)
         case e.QuestionAnswered():
-            return Settlement("answered", event.answer, event.by)
+            return Settlement("answered", event.answer, event.by, event.reason)
         case e.ClientToolsAnswered():
             return Settlement("answered", by=event.by)
         case e.ApprovalExpired() | e.QuestionExpired() | e.ClientToolsExpired():

@@ -384,7 +384,11 @@ class SessionOwner:
 
 def _is_waiting(run: Run) -> bool:
     """Whether the run only waits for a person, or for the time that a provider asked for."""
-    return run.phase is Phase.RUNNING and not in_flight(run) and (run.only_waits or run.gate_until_ms > 0)
+    asking = {ask.asked.tool_call_id for ask in run.open_asks}
+    is_busy = run.attempt_is_open or any(
+        tool.started is not None and tool.asked.tool_call_id not in asking for tool in run.unfinished_tools
+    )
+    return run.phase is Phase.RUNNING and not is_busy and (run.only_waits or run.gate_until_ms > 0)
 
 
 def _bug_outcome(error: Exception) -> Outcome:
