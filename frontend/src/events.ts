@@ -405,6 +405,7 @@ export interface AttemptSuperseded {
   readonly at_ms: number;
   readonly run_id: string;
   readonly attempt_id: string;
+  readonly problem?: string;
 }
 
 /** More of the answer. */

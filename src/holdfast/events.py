@@ -211,9 +211,13 @@ class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
 
 
 class AttemptSuperseded(RunEvent, frozen=True, kw_only=True, tag="attempt.superseded"):
-    """The attempt's text stays in the log, but no longer in the answer or the context."""
+    """The attempt's text stays in the log, but no longer in the answer or the context.
+
+    `problem` says why an answer that was complete can't be used; the model is told.
+    """
 
     attempt_id: str
+    problem: str = ""
 
 
 class TextDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.delta"):

@@ -87,12 +87,11 @@ async def _turns(
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
         messages = await attachments.context()
-        added: tuple[Message, ...] = ()
         if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
-            checked = await _checked(outcome, check)
-            if isinstance(checked, Outcome):
+            if (checked := await _checked(outcome, check)) is not None:
                 return checked
-            messages, added = context_for(view.transcript, log.run_id), checked
+            messages = context_for(view.transcript, log.run_id)
+        added = check.correction()
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may come between half an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
@@ -136,12 +135,12 @@ def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: A
     return Outcome("refused" if run.finish == "refused" else "completed")
 
 
-async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | tuple[Message, ...]:
-    """The outcome, unless the answer doesn't fit the wanted output: then what the model is told about it."""
-    correction = await check.correction() if outcome.kind == "completed" else ()
-    if correction or not check.problem:
-        return correction or outcome
-    return Outcome("failed", cause=OUTPUT_INVALID, failure=check.failure)
+async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | None:
+    """The outcome; None if the model is to correct an answer that doesn't fit the wanted output."""
+    failure = await check.failure() if outcome.kind == "completed" else None
+    if failure is not None:
+        return Outcome("failed", cause=OUTPUT_INVALID, failure=failure)
+    return None if check.correction() else outcome
 
 
 async def _answer(

@@ -29,6 +29,15 @@ _Output = TypeVar("_Output", Text, Thinking)
 
 
 @dataclass(slots=True)
+class RejectedAnswer:
+    """An answer that can't be used, and why; the model corrects it."""
+
+    seq: int
+    text: str
+    problem: str
+
+
+@dataclass(slots=True)
 class RunView:
     """A run's entries, without superseded ones; a rewind of the session doesn't remove them here.
 
@@ -55,6 +64,7 @@ class RunView:
     client_asks: dict[int, e.ClientToolsAsked] = field(
         default_factory=dict[int, e.ClientToolsAsked]
     )  # by seq
+    rejected: RejectedAnswer | None = None
     ending: Ending | None = None
     activity: Activity = field(default_factory=Activity)
 
@@ -91,8 +101,12 @@ def _attempt_started(run: RunView, _: int, event: e.AttemptStarted) -> None:
     run.texts, run.thoughts = {}, {}
 
 
-def _superseded(run: RunView, _: int, event: e.AttemptSuperseded) -> None:
+def _superseded(run: RunView, seq: int, event: e.AttemptSuperseded) -> None:
     gone = event.attempt_id
+    if event.problem:
+        said = [entry.text for entry in run.entries if isinstance(entry, Text) and entry.attempt_id == gone]
+        earlier = run.rejected.text if run.rejected is not None else ""
+        run.rejected = RejectedAnswer(seq, earlier + "".join(said), event.problem)
     run.entries = [entry for entry in run.entries if not of_attempt(entry, run.run_id, attempt_id=gone)]
     run.tools = {
         id_: card for id_, card in run.tools.items() if not of_attempt(card, run.run_id, attempt_id=gone)
