@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         RunRefused,
         RunTruncated,
     )
+    from holdfast.embedding.output_types import one_of
     from holdfast.embedding.prompts import Attachment
     from holdfast.embedding.questions import PendingQuestion
     from holdfast.embedding.results import Result
@@ -64,6 +65,7 @@ __all__ = [
     "ToolContext",
     "__version__",
     "hide_process",
+    "one_of",
     "tool",
 ]
 __version__ = "0.1.0.dev0"
@@ -84,6 +86,7 @@ _NAMES_OF_MODULES = {
         "RunRefused",
         "RunTruncated",
     ),
+    "embedding.output_types": ("one_of",),
     "embedding.prompts": ("Attachment",),
     "embedding.questions": ("PendingQuestion",),
     "embedding.results": ("Result",),

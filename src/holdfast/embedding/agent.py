@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from inspect import isroutine
 from pathlib import Path
-from types import TracebackType, UnionType
+from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
 
 from typing_extensions import TypeVar
@@ -23,7 +23,7 @@ from holdfast.embedding.opening import (
     open_agent,
     registry_of,
 )
-from holdfast.embedding.output_types import OutputType, output_type_of
+from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
 from holdfast.embedding.questions import OnQuestion, answer
 from holdfast.embedding.results import OutputT, Result
@@ -193,14 +193,14 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
         """Run until there is a result; raises a `RunError` if there is none. Cancelling it stops the run.
 
-        With `output_type` (a msgspec Struct, a dataclass, a TypedDict, a pydantic model or a union), the
-        answer is a value of that type. Runs with the same `session` share a conversation.
+        With `output_type` (a msgspec Struct, a dataclass, a TypedDict, a pydantic model or `one_of` several),
+        the answer is a value of that type. Runs with the same `session` share a conversation.
 
         Example::
 
@@ -228,7 +228,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
@@ -252,7 +252,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "AsyncGenerator[RunHandle[OutputT]]":
@@ -290,7 +290,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "RunHandle[OutputT]":
@@ -320,7 +320,7 @@ class Agent(Generic[DepsT]):
         self,
         run_id: str,
         *,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
     ) -> "RunHandle[OutputT]":
         """A run that was started before, also by an earlier process; the agent must be open.
 

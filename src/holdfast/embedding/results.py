@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from typing_extensions import TypeVar
 
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from holdfast.events import AnyEvent
     from holdfast.messages import Message
 
-# Of a union nobody can tell what it holds but by looking.
-OutputT = TypeVar("OutputT", default=Any)
-OutputT_co = TypeVar("OutputT_co", default=Any, covariant=True)
+OutputT = TypeVar("OutputT", default=str)
+OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
