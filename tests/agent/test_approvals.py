@@ -15,7 +15,7 @@ from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.embedding.opening import TrustedTools
+from holdfast.embedding.parts import TrustedTools
 from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits

@@ -11,8 +11,9 @@ from holdfast.messages import ToolSpec
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.arguments import BadArguments, arguments_hash, canonical, effect_key, parsed
 from holdfast.tools.ask import AskUser, AskUserArgs
+from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.functions import tool
-from holdfast.tools.registry import NameTaken, Registry, built_in_tools, insist_on_arguments
+from holdfast.tools.registry import NameTaken, Registry, insist_on_arguments
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.signatures import CannotBeTool

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from inspect import isroutine
 from pathlib import Path
 from types import TracebackType
@@ -15,15 +16,8 @@ from typing_extensions import TypeVar
 from holdfast.embedding.approvals import OnApproval, decide
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.model_names import Model, models_of
-from holdfast.embedding.opening import (
-    AgentParts,
-    Configuration,
-    TrustedTools,
-    kept_in,
-    open_agent,
-    registry_of,
-)
 from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
+from holdfast.embedding.parts import AgentParts, Configuration, TrustedTools, kept_in, registry_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
 from holdfast.embedding.questions import OnQuestion, answer
 from holdfast.embedding.results import OutputT, Result
@@ -32,18 +26,17 @@ from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
 from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
-from holdfast.host.runtime import Runner
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import RunQuery
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.runner.inbox import Message, Sent
 from holdfast.tools.functions import FunctionTool
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Budget, RunSettings
 
 if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
     from holdfast.interfaces.clock import Clock
 
 DepsT = TypeVar("DepsT", default=None)
@@ -117,7 +110,7 @@ class Agent(Generic[DepsT]):
                 on_ask=self._asked,
                 clock=clock or SystemClock(),
             )
-            opened = partial(open_agent, parts)
+            opened = partial(_opened, parts)
         self._runtime = AgentRuntime(opened)
         self._deps = deps
         self._deps_of_runs: dict[str, DepsT] = {}
@@ -381,7 +374,7 @@ class Agent(Generic[DepsT]):
 
     async def _send(
         self,
-        runner: Runner,
+        runner: "Runner",
         prompt: "Prompt",
         *,
         session: str,
@@ -389,6 +382,8 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None",
         deps: "DepsT | None",
     ) -> "RunHandle[OutputT]":
+        from holdfast.runner.inbox import Message, Sent
+
         _insist_on_no_tool_child()
         text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
         settings = RunSettings(budget=budget, output=output.format)
@@ -402,7 +397,9 @@ class Agent(Generic[DepsT]):
             self._deps_of_runs[sent.run_id] = deps
         return await self._handle(runner, sent.run_id, output)
 
-    async def _handle(self, runner: Runner, run_id: str, output: OutputType[OutputT]) -> "RunHandle[OutputT]":
+    async def _handle(
+        self, runner: "Runner", run_id: str, output: OutputType[OutputT]
+    ) -> "RunHandle[OutputT]":
         row = await runner.store.run(run_id)
         if row is None:
             raise ConfigurationError(f"There is no run {run_id!r} in this agent's store.", run_id=run_id)
@@ -429,6 +426,14 @@ class Agent(Generic[DepsT]):
                 f"agent.{verb} needs an open agent, because the run goes on afterwards: "
                 f"`async with agent: run = await agent.{verb}(…)`."
             )
+
+
+@asynccontextmanager
+async def _opened(parts: AgentParts) -> "AsyncGenerator[Runner]":
+    """Load the runtime, which takes a while the first time, and open the agent."""
+    opening = await asyncio.to_thread(import_module, "holdfast.embedding.opening")
+    async with opening.open_agent(parts) as runner:
+        yield runner
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:

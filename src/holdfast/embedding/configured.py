@@ -14,7 +14,7 @@ from holdfast.agent.policy import Judge
 from holdfast.config.load import Loaded, load, read_environment
 from holdfast.config.sources import BadConfiguration
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.embedding.opening import Configuration, TrustedTools
+from holdfast.embedding.parts import Configuration, TrustedTools
 from holdfast.host.assembly import open_parts
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.runtime import Runner, open_runner

@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.events import QuestionAnswered, QuestionAsked
-from holdfast.host.runtime import Runner
 from holdfast.policy.verdicts import Deny
+
+if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +46,7 @@ class PendingQuestion:
 OnQuestion: TypeAlias = Callable[[PendingQuestion], Awaitable[str | Deny]]
 
 
-async def answer(runner: Runner, on_question: OnQuestion, *, session_id: str, asked: QuestionAsked) -> None:
+async def answer(runner: "Runner", on_question: OnQuestion, *, session_id: str, asked: QuestionAsked) -> None:
     """Ask the program, and put its answer on the log; a program that fails hasn't answered."""
     question = PendingQuestion(
         id=asked.question_id,

@@ -1,7 +1,7 @@
 """One run in the hands of a program: follow it, steer it, stop it, wait for its result."""
 
 from collections.abc import AsyncIterator
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.output_types import OutputType
@@ -18,10 +18,11 @@ from holdfast.events import (
 from holdfast.folds.context import context_for
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReplay
-from holdfast.host.runtime import Runner
 from holdfast.interfaces.journal import Record
-from holdfast.runner.inbox import Message, NotSent
 from holdfast.values import Choice
+
+if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
 
 
 class RunHandle(Generic[OutputT]):
@@ -44,7 +45,7 @@ class RunHandle(Generic[OutputT]):
 
     def __init__(
         self,
-        runner: Runner,
+        runner: "Runner",
         row: RunRow,
         output: OutputType[OutputT],
         *,
@@ -153,6 +154,8 @@ class RunHandle(Generic[OutputT]):
 
     async def steer(self, text: str) -> None:
         """Say something to the run while it works; the model sees it with its next call."""
+        from holdfast.runner.inbox import Message, NotSent
+
         sent = await self._runner.inbox.steer(self.session_id, self.id, message=Message(text=text))
         if isinstance(sent, NotSent):
             why = "it has ended" if sent.why == "run_over" else "too many messages wait for it already"
