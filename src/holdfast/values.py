@@ -9,6 +9,7 @@ Number = TypeVar("Number", int, float)
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI = "page", "chat", "run", "openai"
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
+OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]

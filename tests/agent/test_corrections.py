@@ -9,11 +9,10 @@ import pytest
 
 from agent.world import CrashingStore, answer, ending, messages, process, send
 from holdfast import events as e
-from holdfast.agent.output import OUTPUT_INVALID
 from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.values import OutputFormat
+from holdfast.values import OUTPUT_INVALID, OutputFormat
 
 WANTED = OutputFormat(name="city", schema={"type": "object", "required": ["name"]})
 

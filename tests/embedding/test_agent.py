@@ -442,7 +442,7 @@ def test_the_public_names_are_what_dir_shows() -> None:
 
 
 async def test_an_agent_loads_the_runtime_only_when_it_opens() -> None:
-    heavy = "{'aiohttp', 'apsw', 'holdfast.host.runtime', 'holdfast.policy.approvals', 'pydantic'}"
+    heavy = "{'aiohttp', 'holdfast.host.runtime', 'holdfast.policy.approvals', 'pydantic'}"
     program = f"import sys; from holdfast import Agent; Agent('ollama:m'); print({heavy} & set(sys.modules))"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE

@@ -16,7 +16,7 @@ from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
-from holdfast.agent.output import OUTPUT_INVALID, OutputCheck
+from holdfast.agent.output import OutputCheck
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
@@ -33,7 +33,7 @@ from holdfast.messages import (
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
-from holdfast.values import Failure, OutcomeKind
+from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
 CONTINUE = "(Your answer was cut off. Continue exactly where it stopped.)"

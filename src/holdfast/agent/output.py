@@ -17,7 +17,6 @@ from holdfast.folds.transcript import output
 from holdfast.messages import AssistantMessage, Message, SaidText, UserMessage
 from holdfast.values import Failure, OutputFormat
 
-OUTPUT_INVALID = "output_invalid"
 _AGAIN = (
     "(Your answer can't be used: {problem} Answer again with nothing but JSON that fits the schema: "
     "no explanation and no code fence.)"

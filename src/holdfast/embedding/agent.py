@@ -93,7 +93,7 @@ class Agent(Generic[DepsT]):
     ) -> None:
         made = [self._tool(given) for given in tools]
         asked_about = {one.spec.name for one in made if isinstance(one, FunctionTool) and one.needs_approval}
-        judge = TrustedTools(frozenset(asked_about), can_ask=on_approval is not None)
+        judge = TrustedTools(frozenset(asked_about))
         registry = registry_of(made)
         opened: Callable[[], AbstractAsyncContextManager[Runner]]
         if isinstance(model, Configuration):

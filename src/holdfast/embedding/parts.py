@@ -15,7 +15,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk
 from holdfast.models.prices import Prices
-from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
+from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.targets import Target
 from holdfast.tools.registry import NameTaken, Registry
 from holdfast.values import Action, Budget, Choice, GrantRule, Width
@@ -85,7 +85,6 @@ class TrustedTools:
     """Allows every tool but those that need an approval: the program that uses the agent chose them."""
 
     asked_about: frozenset[str] = frozenset()
-    can_ask: bool = False  # somebody answers approvals
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Ask about the tools that were marked; allow the others."""
@@ -94,11 +93,9 @@ class TrustedTools:
             return NeedsApproval((f"The program wants to be asked before {action.tool} runs.",))
         return Allow("The program allows its own tools.")
 
-    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval | Deny:
-        """Ask if somebody answers, else deny."""
-        from holdfast.policy.approvals import deny_unattended
-
-        return NeedsApproval(findings) if self.can_ask else deny_unattended(findings)
+    def for_a_person(self, findings: tuple[str, ...]) -> NeedsApproval:
+        """Ask the program: by on_approval, or by an ApprovalNeeded that it catches."""
+        return NeedsApproval(findings)
 
     def choices(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> tuple[Choice, ...]:
         """No grants: each answer is for one action."""

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Generic
 
 from typing_extensions import TypeVar
 
-from holdfast.agent.output import OUTPUT_INVALID
 from holdfast.embedding import errors
 from holdfast.folds.run import Run, Tally
-from holdfast.values import OutcomeKind
+from holdfast.values import OUTPUT_INVALID, OutcomeKind
 
 if TYPE_CHECKING:
     from holdfast.events import AnyEvent

@@ -133,8 +133,8 @@ class RunHandle(Generic[OutputT]):
                 choices=asked.choices,
             )
         text = (
-            f"The run waits for an approval: {asked.action.summary[:500]} Answer with run.approve or "
-            "run.deny, or pass on_approval= to the agent."
+            f"The run waits for an approval: {asked.action.summary[:500]} ({'; '.join(asked.findings)}) "
+            "Answer with run.approve or run.deny, or pass on_approval= to the agent."
         )
         raise ApprovalNeeded(
             text, run_id=self.id, partial="", approval_id=asked.approval_id, action=asked.action
