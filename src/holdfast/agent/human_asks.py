@@ -14,7 +14,7 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.asks import expired, withdrawn
+from holdfast.folds.asks import calls_of, expired, withdrawn
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import new_approval_id, new_client_tools_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
@@ -37,7 +37,7 @@ class HumanAsks:
     def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
         asks = self._view.run(self._log.run_id).asks.values()
-        return next((ask for ask in reversed(list(asks)) if tool_call_id in _calls_of(ask.asked)), None)
+        return next((ask for ask in reversed(list(asks)) if tool_call_id in calls_of(ask.asked)), None)
 
     def ask_about(
         self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
@@ -99,7 +99,7 @@ class HumanAsks:
     async def withdraw(self, tool_call_id: str) -> None:
         """Close the questions of a tool call that is over."""
         for ask in self._view.run(self._log.run_id).open_asks:
-            if tool_call_id in _calls_of(ask.asked):
+            if tool_call_id in calls_of(ask.asked):
                 closing = withdrawn(ask.asked, self._log.now_ms(), cause="tool_ended")
                 # A person may answer at the same time; then there is nothing to withdraw.
                 await self._log.append([closing], when=[IfAskOpen(ask.asked.ask_id)])
@@ -173,10 +173,6 @@ class HumanAsks:
 
     def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
         self._log.emit(kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields))
-
-
-def _calls_of(asked: e.AskAsked) -> tuple[str, ...]:
-    return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)
 
 
 def _question_of(asked: e.Event) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from holdfast.embedding.results import OutputT, Result, error_of
 from holdfast.events import (
     AnyEvent,
     ApprovalAnswered,
-    AskAsked,
+    PersonAsked,
     QuestionAnswered,
     QuestionAsked,
     QueueResumed,
@@ -49,7 +49,7 @@ class RunHandle(Generic[OutputT]):
         row: RunRow,
         output: OutputType[OutputT],
         *,
-        unanswered: tuple[type[AskAsked], ...],
+        unanswered: tuple[type[PersonAsked], ...],
     ) -> None:
         self._runner = runner
         self._row = row
@@ -115,7 +115,7 @@ class RunHandle(Generic[OutputT]):
             outcome=run.state.outcome,
         )
 
-    async def _insist_on_answer(self, asked: AskAsked) -> None:
+    async def _insist_on_answer(self, asked: PersonAsked) -> None:
         """Raise if the ask is still open: the run would wait for nobody."""
         row = await self._runner.store.ask(asked.ask_id)
         if row is None or row.state != "open":

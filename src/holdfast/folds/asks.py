@@ -50,6 +50,11 @@ def kind_of(event: e.AskAsked | e.AskSettled) -> AskKind:
             return "client_tools"
 
 
+def calls_of(asked: e.AskAsked) -> tuple[str, ...]:
+    """The tool calls that the ask is about."""
+    return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)
+
+
 def settlement(event: e.AskSettled) -> Settlement:
     """How the event settles its ask."""
     match event:

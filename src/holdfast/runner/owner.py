@@ -21,7 +21,7 @@ from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.activity import WORDS
-from holdfast.folds.asks import withdrawn
+from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
@@ -384,7 +384,7 @@ class SessionOwner:
 
 def _is_waiting(run: Run) -> bool:
     """Whether the run only waits for a person, or for the time that a provider asked for."""
-    asking = {ask.asked.tool_call_id for ask in run.open_asks}
+    asking = {tool_call_id for ask in run.open_asks for tool_call_id in calls_of(ask.asked)}
     is_busy = run.attempt_is_open or any(
         tool.started is not None and tool.asked.tool_call_id not in asking for tool in run.unfinished_tools
     )

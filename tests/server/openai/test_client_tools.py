@@ -249,7 +249,14 @@ async def test_what_cannot_be_honoured_is_refused_by_name(fields: Any, code: str
 async def test_sampling_options_reach_a_model_that_knows_them_and_are_refused_elsewhere() -> None:
     """P12: top_p, stop, seed and the penalties, on a wire that has them and on one that has not."""
     options = {"top_p": 0.5, "stop": ["END"], "seed": 7, "presence_penalty": 0.5}
-    usual = {"top_p": 1, "presence_penalty": 0, "frequency_penalty": 0, "stop": [], "n": 1, "logprobs": False}
+    usual: dict[str, Any] = {
+        "top_p": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "stop": [],
+        "n": 1,
+        "logprobs": False,
+    }
     async with ChaosServer([Say("ok")], after_last="repeat") as chaos:
         async with served(target_of(chaos)) as server:
             await server.post("/v1/chat/completions", {"messages": HI, **options})
