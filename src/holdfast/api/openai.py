@@ -154,7 +154,7 @@ class ChatFunction(ResponseBody, frozen=True):
     arguments: str
 
 
-class ChatToolCall(ResponseBody, frozen=True):
+class ToolCallShown(ResponseBody, frozen=True):
     """A call of a tool that the client brought and runs itself."""
 
     id: str
@@ -168,7 +168,7 @@ class ChatMessage(ResponseBody, frozen=True):
     role: Literal["assistant"]
     content: str | None
     refusal: str | None
-    tool_calls: tuple[ChatToolCall, ...] | UnsetType = UNSET
+    tool_calls: tuple[ToolCallShown, ...] | UnsetType = UNSET
 
 
 class ChatChoice(ResponseBody, frozen=True):

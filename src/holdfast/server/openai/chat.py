@@ -17,10 +17,10 @@ from holdfast.api.openai import (
     ChatFunction,
     ChatMessage,
     ChatRequest,
-    ChatToolCall,
     ChatUsage,
     OutputTokensDetails,
     PromptTokensDetails,
+    ToolCallShown,
 )
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
@@ -63,7 +63,7 @@ from holdfast.server.problems import Problem
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
-from holdfast.server.streams.waiting import Stretch, wait_for
+from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -122,7 +122,7 @@ class OpenAIChatRoutes:
         session_id = named_session(request, otherwise=wanted.session_id or "")
         said = said_in(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted, deps)
-        resumed = await resumed_run(deps, said, declared, by=by) if said.results else None
+        resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
         sent = await earlier_answer(key, deps, status=202)
@@ -189,7 +189,7 @@ class _Begun:
     on_left: Callable[[], None] | None
 
 
-def _whole(ended: Stretch, begun: _Begun, *, model: str) -> Response:
+def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     """The answer to a client that does not stream.
 
     It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
@@ -198,9 +198,9 @@ def _whole(ended: Stretch, begun: _Begun, *, model: str) -> Response:
     if is_failure_of(ended):
         return failed_answer(run, begun.headers)
     calls = client_calls(ended)
-    text = said_before(ended, begun.after) if calls or ended.waits else ended.run.output
-    if ended.waits is not None:
-        text = BREAK.join(filter(None, (text, waiting_text(ended.waits))))
+    text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
+    if ended.person_ask is not None:
+        text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask))))
     message = ChatMessage(
         role="assistant",
         content=None if calls and not text else text,
@@ -225,8 +225,8 @@ def _completion_id(row: RunRow, after: int) -> str:
     return f"chatcmpl-{row.run_id.removeprefix('run_')}" + (f"-{after}" if after else "")
 
 
-def _tool_call(call: ClientCall) -> ChatToolCall:
-    return ChatToolCall(
+def _tool_call(call: ClientCall) -> ToolCallShown:
+    return ToolCallShown(
         id=call.call_id, type="function", function=ChatFunction(name=call.name, arguments=call.arguments)
     )
 
@@ -272,10 +272,10 @@ class ChatView(RunStreamView):
             case _:
                 return []
 
-    def end(self, ended: Stretch) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
         run = ended.run.state
-        if ended.asked is None and is_failure(run):
+        if ended.client_ask is None and is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
         self._head["model"] = run.model or self._head["model"]
         if calls := client_calls(ended):

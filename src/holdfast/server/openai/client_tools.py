@@ -17,7 +17,7 @@ from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import Said
 from holdfast.server.problems import bad_request
-from holdfast.server.streams.waiting import Stretch
+from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, ClientToolResult
 
 TOOLS_MAX = 128
@@ -98,11 +98,11 @@ class ClientCall:
     arguments: str
 
 
-def client_calls(stretch: Stretch) -> list[ClientCall]:
+def client_calls(span: ResponseSpan) -> list[ClientCall]:
     """The calls that a response ends with; none if it ends with the run."""
-    if stretch.asked is None:
+    if span.client_ask is None:
         return []
-    tools, asked = stretch.run.state.tools, stretch.asked
+    tools, asked = span.run.state.tools, span.client_ask
     return [
         ClientCall(
             client_call_id(asked.client_tools_id, position),
@@ -113,12 +113,12 @@ def client_calls(stretch: Stretch) -> list[ClientCall]:
     ]
 
 
-def said_before(stretch: Stretch, after: int) -> str:
+def said_before(span: ResponseSpan, after: int) -> str:
     """What the model said in the answer that ends with calls for the client, or with one for a person."""
-    asked, waits = stretch.asked, stretch.waits
+    asked, waits = span.client_ask, span.person_ask
     calls = asked.tool_call_ids if asked else (waits.tool_call_id,) if waits else ()
     text = ""
-    for entry in stretch.run.view.entries:
+    for entry in span.run.view.entries:
         if entry.seq <= after or (isinstance(entry, ToolCard) and entry.tool_call_id not in calls):
             text = ""
         elif isinstance(entry, Text):
@@ -136,7 +136,9 @@ class Resumed:
     after: int
 
 
-async def resumed_run(deps: RouteDeps, said: Said, declared: Declared, *, by: str) -> Resumed | None:
+async def resumed_run(
+    deps: RouteDeps, said: Said, declared: Declared, *, by: str, param: str
+) -> Resumed | None:
     """Hand the results to the run that waits for them.
 
     None if no run of this client does: then they are only context for a new run. Results that were handed in
@@ -147,17 +149,15 @@ async def resumed_run(deps: RouteDeps, said: Said, declared: Declared, *, by: st
     row = await deps.store.run(known.run_id) if known is not None else None
     if known is None or row is None or known.kind != "client_tools":
         return None
-    ask = (await deps.folds.run(row)).state.asks.get(client_tools_id)
-    if ask is None or row.session_id != known.session_id:
-        return None
     run = (await deps.folds.run(row)).state
-    if run.settings.client != by:
+    ask = run.asks.get(client_tools_id)
+    if ask is None or row.session_id != known.session_id or run.settings.client != by:
         return None
     asked = ask.asked
     assert isinstance(asked, e.ClientToolsAsked), "its row says so"
-    results = _matched(asked, said.results)
+    results = _matched(asked, said.results, param=param)
     if ask.state == "open":
-        await _keep(deps, said.attached, results)
+        await _keep(deps, said.attached, results, param=param)
         answered = e.ClientToolsAnswered(
             at_ms=deps.clock.now_ms(),
             run_id=row.run_id,
@@ -180,7 +180,9 @@ def _one_request(results: Sequence[ClientToolResult]) -> str:
     return requests.pop() if len(requests) == 1 else ""
 
 
-def _matched(asked: e.ClientToolsAsked, results: Sequence[ClientToolResult]) -> tuple[ClientToolResult, ...]:
+def _matched(
+    asked: e.ClientToolsAsked, results: Sequence[ClientToolResult], *, param: str
+) -> tuple[ClientToolResult, ...]:
     """The results under our own ids, in the order of the calls; raises a Problem if one is missing."""
     given = {result.tool_call_id: result for result in results}
     matched: list[ClientToolResult] = []
@@ -188,7 +190,7 @@ def _matched(asked: e.ClientToolsAsked, results: Sequence[ClientToolResult]) -> 
         name = client_call_id(asked.client_tools_id, position)
         if name not in given:
             text = f"The result of tool call {name} is missing. Return the results of all calls together"
-            raise bad_request(text, param="messages", code="tool_result_missing")
+            raise bad_request(text, param=param, code="tool_result_missing")
         result = given[name]
         matched.append(ClientToolResult(tool_call_id=tool_call_id, text=result.text, parts=result.parts))
     return tuple(matched)
@@ -198,11 +200,13 @@ def _is_same(ask: AskStatus, results: Sequence[ClientToolResult]) -> bool:
     return ask.state == "answered" and list(ask.results) == list(results)
 
 
-async def _keep(deps: RouteDeps, attached: Attached, results: Sequence[ClientToolResult]) -> None:
+async def _keep(
+    deps: RouteDeps, attached: Attached, results: Sequence[ClientToolResult], *, param: str
+) -> None:
     parts = [part for result in results for part in result.parts]
     named = {getattr(part, "blob", "") for part in parts}
     kept = {name: data for name, data in attached.items() if name in named}
-    await keep_attached(deps.store, parts, attached=kept, param="messages")
+    await keep_attached(deps.store, parts, attached=kept, param=param)
 
 
 async def give_up_waiting(deps: RouteDeps, session_id: str, *, by: str) -> None:

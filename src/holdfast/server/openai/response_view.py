@@ -39,7 +39,7 @@ from holdfast.server.openai.shapes import (
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
-from holdfast.server.streams.waiting import Stretch
+from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, RunSettings
 
 
@@ -58,8 +58,8 @@ class ResponseContext:
     calls_before: int = 0  # the tool calls that the run made up to there
 
 
-def response_of(row: RunRow, asked: ResponseContext, stretch: Stretch | None = None) -> ResponseShown:
-    """The response object; without a stretch of the run it is the one that a stream begins with."""
+def response_of(row: RunRow, asked: ResponseContext, span: ResponseSpan | None = None) -> ResponseShown:
+    """The response object; without a span of the run it is the one that a stream begins with."""
     settings = asked.settings
     response = ResponseShown(
         id=response_id(row.run_id, after=asked.after),
@@ -87,18 +87,18 @@ def response_of(row: RunRow, asked: ResponseContext, stretch: Stretch | None = N
         truncation="disabled",
         usage=None,
     )
-    run = stretch.run.state if stretch else None
-    if stretch is None or run is None or not (run.outcome or stretch.asked or stretch.waits):
+    run = span.run.state if span else None
+    if span is None or run is None or not (run.outcome or span.client_ask or span.person_ask):
         is_queued = run is not None and run.status == "queued"
         return replace(response, status="queued") if is_queued else response
-    response = replace(response, output=tuple(_output(stretch, asked)), usage=_usage(stretch.used))
+    response = replace(response, output=tuple(_output(span, asked)), usage=_usage(span.used))
     response = replace(response, model=run.model or response.model)
-    if stretch.waits is not None:
+    if span.person_ask is not None:
         details = {"reason": "waiting_for_approval"}
-        shown = waiting_shown(stretch)
+        shown = waiting_shown(span)
         return replace(response, status="incomplete", incomplete_details=details, holdfast=shown)
-    if stretch.asked is not None:
-        return replace(response, status="completed", completed_at=stretch.asked.at_ms // 1000)
+    if span.client_ask is not None:
+        return replace(response, status="completed", completed_at=span.client_ask.at_ms // 1000)
     completed_at = run.updated_ms // 1000 if run.outcome == "completed" else None
     return replace(response, completed_at=completed_at, **_ending(run))
 
@@ -120,38 +120,38 @@ def _ending(run: Run) -> dict[str, Any]:
     return {"status": "completed"}
 
 
-def _output(stretch: Stretch, asked: ResponseContext) -> list[dict[str, Any]]:
+def _output(span: ResponseSpan, asked: ResponseContext) -> list[dict[str, Any]]:
     """What the run did and what came of it, in its order; then its clean answer, or calls for the client.
 
     Calls of the agent's own tools have their output with them: there is nothing left to run.
     """
-    fold = stretch.run
+    fold = span.run
     run = fold.state
     calls = _calls_of(asked, run.run_id)
     items: list[dict[str, Any]] = []
     made = before = 0
-    for entry in _entries(stretch, asked.after):
+    for entry in _entries(span, asked.after):
         if isinstance(entry, ToolCard):
             made += 1
             items += calls.listed(call_of(entry))
         elif isinstance(entry, Text) and entry.text:
             before = made
     text, status = fold.output, _message_status(run)
-    if stretch.asked is not None:
-        text, status = said_before(stretch, asked.after), "completed"
-    elif stretch.waits is not None:
-        said = said_before(stretch, asked.after)
-        text, status = BREAK.join(filter(None, (said, waiting_text(stretch.waits)))), "incomplete"
+    if span.client_ask is not None:
+        text, status = said_before(span, asked.after), "completed"
+    elif span.person_ask is not None:
+        said = said_before(span, asked.after)
+        text, status = BREAK.join(filter(None, (said, waiting_text(span.person_ask)))), "incomplete"
     if text:
         before += asked.calls_before
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
-    return items + [function_call(run.run_id, call) for call in client_calls(stretch)]
+    return items + [function_call(run.run_id, call) for call in client_calls(span)]
 
 
-def _entries(stretch: Stretch, after: int) -> list[Entry]:
-    """The entries of the stretch, without the client's own calls."""
-    view = stretch.run.view
-    ends = [seq for seq, asked in view.client_asks.items() if asked is stretch.asked] or [sys.maxsize]
+def _entries(span: ResponseSpan, after: int) -> list[Entry]:
+    """The entries of the span, without the client's own calls."""
+    view = span.run.view
+    ends = [seq for seq, asked in view.client_asks.items() if asked is span.client_ask] or [sys.maxsize]
     own = {id_ for asked in view.client_asks.values() for id_ in asked.tool_call_ids}
     return [
         entry
@@ -196,9 +196,9 @@ class ResponseView(RunStreamView):
         self._text: list[str] = []
         self._calls: dict[str, int] = {}  # the place of each among the items
 
-    def response(self, stretch: Stretch | None = None) -> ResponseShown:
+    def response(self, span: ResponseSpan | None = None) -> ResponseShown:
         """The response object as it stands."""
-        return response_of(self._row, self._asked, stretch)
+        return response_of(self._row, self._asked, span)
 
     def begin(self) -> list[bytes]:
         """It is created and under way."""
@@ -232,7 +232,7 @@ class ResponseView(RunStreamView):
             case _:
                 return []
 
-    def end(self, ended: Stretch) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
         response, run = self.response(ended), ended.run
         calls = client_calls(ended)

@@ -53,7 +53,7 @@ from holdfast.server.runs.history import (
 )
 from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
-from holdfast.server.streams.waiting import NO_RETRY, Stretch, told_so_far, wait_for
+from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -104,7 +104,7 @@ class OpenAIResponsesRoutes:
                 )
         row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, await self._stretch(row, asked)), headers=headers)
+            return json_answer(response_of(row, asked, await self._span(row, asked)), headers=headers)
         try:
             ended = await wait_for(
                 deps,
@@ -136,7 +136,7 @@ class OpenAIResponsesRoutes:
         """The run that has the message, what it was asked with, and the headers that name it."""
         deps, by = self._deps, request.scope[KEY_NAME]
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
-        resumed = await resumed_run(deps, said, declared, by=by) if said.results else None
+        resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
             asked = await self._kept(resumed.row, wanted, after=resumed.after)
             return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
@@ -155,11 +155,11 @@ class OpenAIResponsesRoutes:
     def _feed(self, row: RunRow, asked: ResponseContext, view: ResponseView) -> OpenAIFeed:
         return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=asked.after)
 
-    async def _stretch(self, row: RunRow, asked: ResponseContext) -> Stretch:
+    async def _span(self, row: RunRow, asked: ResponseContext) -> ResponseSpan:
         """As much of the run as the response tells."""
         fold = await self._deps.folds.run(row)
         if not fold.view.client_asks:
-            return Stretch(fold, used=fold.state.usage)
+            return ResponseSpan(fold, used=fold.state.usage)
         return await told_so_far(self._deps, row, after=asked.after)
 
     async def _said(self, wanted: ResponsesRequest) -> Said:
@@ -281,7 +281,7 @@ class OpenAIResponsesRoutes:
         deps, after = self._deps, _after(request)
         row, asked = await self._again(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, await self._stretch(row, asked)))
+            return json_answer(response_of(row, asked, await self._span(row, asked)))
         view = ResponseView(row, asked, after=after)
         on_left = await self._runs.read_by(row)
         return OpenAIStream(self._feed(row, asked, view), deps.streams, limits=deps.limits, on_left=on_left)
@@ -298,7 +298,7 @@ class OpenAIResponsesRoutes:
         row, asked = await self._again(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
-        return json_answer(response_of(row, asked, await self._stretch(row, asked)))
+        return json_answer(response_of(row, asked, await self._span(row, asked)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""

@@ -26,7 +26,7 @@ from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream, Feed
-from holdfast.server.streams.waiting import NO_RETRY, Stretch
+from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
 from holdfast.values import OPENAI, OutputFormat, RunSettings
@@ -106,7 +106,7 @@ class RunStreamView(Protocol):
         """What an event that hermes has a frame for adds."""
         ...
 
-    def end(self, ended: Stretch) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """What comes after the last."""
         ...
 
@@ -178,7 +178,7 @@ class OpenAIFeed(Feed):
             if isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 self._over = True
                 asked = event if isinstance(event, e.ClientToolsAsked) else None
-                return [*made, *self._view.end(Stretch(reader.run, asked, used=self._used))]
+                return [*made, *self._view.end(ResponseSpan(reader.run, asked, used=self._used))]
             if frame is not None and not _is_of_client(event, reader.run):
                 made += self._view.add(frame.frame, reader.run)
         return made
@@ -219,9 +219,9 @@ class OpenAIStream(EventStream):
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 
-def is_failure_of(stretch: Stretch) -> bool:
+def is_failure_of(span: ResponseSpan) -> bool:
     """Whether a response that ends here has no answer; a client that is to do something has one."""
-    return stretch.asked is None and stretch.waits is None and is_failure(stretch.run.state)
+    return span.client_ask is None and span.person_ask is None and is_failure(span.run.state)
 
 
 def waiting_text(asked: e.PersonAsked) -> str:
@@ -232,9 +232,9 @@ def waiting_text(asked: e.PersonAsked) -> str:
     return f"[Waiting for a person to approve this: {what}]"
 
 
-def waiting_shown(stretch: Stretch) -> PersonNeeded | UnsetType:
+def waiting_shown(span: ResponseSpan) -> PersonNeeded | UnsetType:
     """The same for programs."""
-    asked = stretch.waits
+    asked = span.person_ask
     if asked is None:
         return UNSET
     kind = "question" if isinstance(asked, e.QuestionAsked) else "approval"

@@ -20,12 +20,12 @@ NO_RETRY = {"X-Should-Retry": "false"}
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ResponseSpan:
     """What one response tells of a run: all of it, or as far as calls that the client must run itself."""
 
     run: RunReadModel
-    asked: e.ClientToolsAsked | None = None
-    waits: e.PersonAsked | None = None  # for a person, where the client is told so instead of an answer
+    client_ask: e.ClientToolsAsked | None = None
+    person_ask: e.PersonAsked | None = None  # where a client is told of it instead of an answer
     used: Tally = field(default_factory=Tally)
 
 
@@ -37,8 +37,8 @@ async def wait_for(
     after: int = 0,
     stops_at_asks: bool = False,
     on_left: Callable[[], None] | None = None,
-) -> Stretch:
-    """Wait until the run has ended, or waits for its client again; `after` is where that was last so.
+) -> ResponseSpan:
+    """Wait until the run has ended, or waits for its client again; `after` is the seq of the last such wait.
 
     With `stops_at_asks`, it's enough that the run waits for a person.
 
@@ -65,25 +65,25 @@ async def wait_for(
     )
 
 
-async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> Stretch:
-    """What is in the log of the stretch that `wait_for` would wait for."""
+async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> ResponseSpan:
+    """What `wait_for` would return, as far as the log has it."""
     used, at = Tally(), max(after, row.first_seq - 1)
     while records := await deps.store.read(row.session_id, after=at, limit=READ_AT_ONCE):
         for event in (record.event for record in records if run_of(record.event) == row.run_id):
             if isinstance(event, e.Usage):
                 used.add(event)
             elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
-                return await _stretch(deps, row, event, used)
+                return await _span(deps, row, event, used)
         at = records[-1].seq
-    return Stretch(await deps.folds.run(row), used=used)
+    return ResponseSpan(await deps.folds.run(row), used=used)
 
 
-async def _stretch(
+async def _span(
     deps: RouteDeps, row: RunRow, end: e.RunEnded | e.ClientToolsAsked, used: Tally
-) -> Stretch:
+) -> ResponseSpan:
     current = await deps.store.run(row.run_id) or row
     asked = end if isinstance(end, e.ClientToolsAsked) else None
-    return Stretch(await deps.folds.run(current), asked, used=used)
+    return ResponseSpan(await deps.folds.run(current), asked, used=used)
 
 
 async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
@@ -99,7 +99,9 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
             task.exception()  # the reader of the run's ending finds out what happened
 
 
-async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0, stops_at_asks: bool = False) -> Stretch:
+async def _ended(
+    deps: RouteDeps, row: RunRow, *, after: int = 0, stops_at_asks: bool = False
+) -> ResponseSpan:
     used = Tally()
     async for records in deps.store.follow(
         row.session_id, after=max(after, row.first_seq - 1), pace="seldom"
@@ -108,11 +110,11 @@ async def _ended(deps: RouteDeps, row: RunRow, *, after: int = 0, stops_at_asks:
             if isinstance(event, e.Usage):
                 used.add(event)
             elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
-                return await _stretch(deps, row, event, used)
+                return await _span(deps, row, event, used)
             elif stops_at_asks and isinstance(event, e.PersonAsked):
                 run = await deps.folds.run(row)
                 if run.state.asks[event.ask_id].state == "open":
-                    return Stretch(run, waits=event, used=used)
+                    return ResponseSpan(run, person_ask=event, used=used)
     text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 
