@@ -542,11 +542,11 @@ export interface ChatMessage {
   readonly role: "assistant";
   readonly content: string | null;
   readonly refusal: string | null;
-  readonly tool_calls?: readonly ChatToolCall[];
+  readonly tool_calls?: readonly ToolCallShown[];
 }
 
 /** A call of a tool that the client brought and runs itself. */
-export interface ChatToolCall {
+export interface ToolCallShown {
   readonly id: string;
   readonly type: "function";
   readonly function: ChatFunction;
