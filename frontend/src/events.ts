@@ -490,6 +490,16 @@ export interface Action {
   readonly host?: string;
   readonly diff?: string;
   readonly digest?: string;
+  readonly lift?: Lift;
+}
+
+/** What an approval lifts of the sandbox for one command; empty means that it runs inside. */
+export interface Lift {
+  readonly hosts?: readonly string[];
+  readonly network?: boolean;
+  readonly write?: readonly string[];
+  readonly read?: readonly string[];
+  readonly everything?: boolean;
 }
 
 /** A rule that "session" or "always" can store, with an action that it covers and one that still asks. */

@@ -1,0 +1,48 @@
+"""What one command may reach: a value, with a digest that stands in the log."""
+
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from typing import Literal, TypeAlias
+
+import msgspec
+
+# "hosts" is an allow list: only the listed hosts, through Holdfast's proxy.
+NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """What one command may use; 0 means no limit."""
+
+    memory_bytes: int = 0
+    processes: int = 0
+    file_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one command may reach; every path is absolute and without links.
+
+    The system is readable, the workspace writable, the home folder empty, and nothing else is there.
+    `protected` and `masked` exist when the profile is made, and win over `write` and `read`.
+    """
+
+    workspace: str
+    cwd: str
+    home: str
+    write: tuple[str, ...] = ()  # writable beside the workspace
+    read: tuple[str, ...] = ()  # readable beside the system
+    caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder
+    protected: tuple[str, ...] = ()  # read-only though the tree around them is writable
+    masked: tuple[str, ...] = ()  # there, but unreadable
+    temporary: str = ""  # the folder that is /tmp inside; empty means a new one for each command
+    network: NetworkAccess = "off"
+    hosts: tuple[str, ...] = ()  # with "hosts": which
+    proxy_socket: str = ""  # with "hosts": the Unix socket of the proxy
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    known: bool = True  # False: the workspace is too large to find every secret and protected file
+
+    @property
+    def digest(self) -> str:
+        """Identifies the profile in the log."""
+        return blake2b(msgspec.json.encode(asdict(self)), digest_size=16).hexdigest()
