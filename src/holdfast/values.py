@@ -187,6 +187,7 @@ class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paths: tuple[str, ...] = ()
     host: str = ""
     width: Width = "exact"
+    lift: Lift = Lift()
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
