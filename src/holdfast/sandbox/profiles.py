@@ -1,12 +1,18 @@
-"""Makes profiles: the one place where settings, a workspace and an approval become what a command may reach."""
+"""Makes profiles: here alone settings, a workspace and an approval become what a command may reach."""
 
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.sandbox.limits import usual_limits
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
+from holdfast.sandbox.system_files import caches, is_below, toolchains
+from holdfast.sandbox.workspace_scan import GIT_PROTECTED, WorkspaceScan
 from holdfast.values import Lift
+
+_LINK_BYTES_MAX = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,28 +31,91 @@ class SandboxOptions:
     read: tuple[str, ...] = ()
     caches: bool = False
     own: tuple[str, ...] = ()
-    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    limits: ProcessLimits = field(default_factory=usual_limits)
 
 
 class Profiles:
-    """Makes the profile of each command."""
+    """Makes the profile of each command. Every method looks at files, so it blocks."""
 
-    def __init__(self, options: SandboxOptions) -> None:
+    def __init__(self, options: SandboxOptions, *, scan: WorkspaceScan | None = None) -> None:
         self._options = options
+        self._scan = scan or WorkspaceScan()
+        self._home = os.path.realpath(options.home)
+        self._toolchains = toolchains(self._home, options.environment)
+        self._caches = caches(self._home) if options.caches else ()
+        self._own = _real(options.own)
 
     def profile(self, workspace: Path, *, cwd: str = "", lift: Lift | None = None) -> Profile:
-        """What a command in this folder may reach, and what an approval adds. Looks at files, so it blocks."""
-        lift = lift or Lift()
-        options = self._options
+        """What a command in this folder of the workspace may reach, with what an approval adds."""
+        options, lift = self._options, lift or Lift()
         root = os.path.realpath(workspace)
+        write = (*_real((*options.write, *lift.write)), *_linked_git(root))
+        named = _real((*options.read, *lift.read))
+        found = [self._scan.look(path) for path in (root, *write)]
+        masked = {path for one in found for path in one.secret if not _is_in(path, named)}
+        masked |= {path for path in self._own if _is_in(path, (root, *write, *named, *self._toolchains))}
+        protected = {path for one in found for path in one.protected}
+        protected |= {path for folder in _linked_git(root) for path in _of_git(folder)}
+        unprotected = _real((*options.write, *lift.write))
         return Profile(
             workspace=root,
             cwd=os.path.realpath(cwd) if cwd else root,
-            home=os.path.realpath(options.home),
-            write=(*options.write, *lift.write),
-            read=(*options.read, *lift.read),
-            network="on" if lift.network else options.network,
-            hosts=(*options.hosts, *lift.hosts),
+            home=self._home,
+            write=write,
+            read=(*self._toolchains, *named),
+            caches=self._caches,
+            protected=tuple(sorted(_outermost(protected - {*unprotected} - masked))),
+            masked=tuple(sorted(_outermost(masked))),
+            network=self._network(lift),
+            hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             proxy_socket=options.proxy_socket,
             limits=options.limits,
+            known=all(one.known for one in found),
         )
+
+    def _network(self, lift: Lift) -> NetworkAccess:
+        if lift.network or self._options.network == "on":
+            return "on"
+        return "hosts" if lift.hosts or self._options.network == "hosts" else "off"
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that exist, without links."""
+    return tuple(dict.fromkeys(real for path in paths if os.path.lexists(real := os.path.realpath(path))))
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(is_below(path, folder) for folder in folders)
+
+
+def _outermost(paths: set[str]) -> set[str]:
+    return {path for path in paths if not any(is_below(path, other) for other in paths - {path})}
+
+
+def _linked_git(workspace: str) -> tuple[str, ...]:
+    """The git folder of a linked working tree, which is outside it.
+
+    A `.git` file can name any folder, so it counts only if that folder names this working tree in turn.
+    """
+    folder = _first_line(f"{workspace}/.git").removeprefix("gitdir: ")
+    if not folder.startswith("/") or _first_line(f"{folder}/gitdir") != f"{workspace}/.git":
+        return ()
+    common = os.path.realpath(os.path.join(folder, _first_line(f"{folder}/commondir") or "."))  # noqa: PTH118
+    is_repository = os.path.isdir(f"{common}/objects") and is_below(os.path.realpath(folder), common)  # noqa: PTH112
+    return (common,) if is_repository else ()
+
+
+def _of_git(folder: str) -> tuple[str, ...]:
+    return _real(f"{folder}/{name}" for name in GIT_PROTECTED)
+
+
+def _first_line(path: str) -> str:
+    """The first line of a small regular file; empty for anything else."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        return file.read(_LINK_BYTES_MAX).decode("utf-8", "surrogateescape").partition("\n")[0]

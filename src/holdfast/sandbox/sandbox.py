@@ -1,72 +1,114 @@
 """The sandbox of a server: one backend, what it was shown to hold, and how a command is started in it."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal, TypeAlias
 
+from holdfast.sandbox.bubblewrap import open_bubblewrap
+from holdfast.sandbox.landlock import open_landlock
+from holdfast.sandbox.launch import Backend, BackendName, Launch, Lifetime
 from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
 
 SandboxMode: TypeAlias = Literal["auto", "require", "off"]
-BackendName: TypeAlias = Literal["bubblewrap", "landlock", "none"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How to start a command: `pass_fds` are open while the launch is."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-    cwd: str
-    pass_fds: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What the self-test showed: each is True if an attempt to get around it failed."""
-
-    writes: bool = False  # nothing outside the workspace can be written
-    home: bool = False  # files of the home folder can't be read
-    masks: bool = False  # secret files of the workspace can't be read
-    protected: bool = False  # protected files of the workspace can't be changed
-    processes: bool = False  # other processes can't be read, traced or signalled
-    network: bool = False  # nothing can be connected to
 
 
 class SandboxRefused(Exception):
-    """The sandbox is required and doesn't hold; the text says what failed."""
-
-
-class Backend(Protocol):
-    """A way to confine a command.
-
-    `launch` may block. What it opens is closed when its context is left, which is after the command was
-    started, not after it ended.
-    """
-
-    name: BackendName
-
-    def launch(self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str]) -> Launch:
-        """How to start the command confined to the profile."""
-        ...
+    """A sandbox is required, and none holds here; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """What commands of this server run in; `why` says what is missing, for people."""
+    """What commands of this server run in; `why` says what is missing, and is empty if nothing is."""
 
-    backend: BackendName = "none"
+    confines: Backend | None = None
     held: Held = field(default_factory=Held)
     why: str = ""
 
+    @property
+    def backend(self) -> BackendName:
+        """What confines commands."""
+        return self.confines.name if self.confines else "none"
+
+    @property
+    def owns_processes(self) -> bool:
+        """Whether all processes of a command end with its first one."""
+        return self.backend == "bubblewrap"
+
     def contains(self, profile: Profile) -> bool:
-        """Whether a command with this profile can run without asking: nothing can leave the profile."""
-        del profile
-        return False
+        """Whether nothing can leave this profile, so that a command can run in it without asking."""
+        held = self.held
+        return (
+            self.confines is not None
+            and profile.known
+            and held.writes
+            and held.home
+            and held.processes
+            and (held.masks or not profile.masked)
+            and (held.protected or not profile.protected)
+            and (held.network or profile.network == "on")
+            and (profile.network != "hosts" or (self.backend == "bubblewrap" and bool(profile.proxy_socket)))
+        )
 
     @contextmanager
     def launch(
-        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str]
+        self,
+        profile: Profile,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        *,
+        lifetime: Lifetime = "with_server",
     ) -> Generator[Launch]:
-        """Start it so while the context is open. Blocks: call it off the loop."""
-        yield Launch(argv=argv, environment=environment, cwd=profile.cwd)
+        """How to start the command; leave the context once it is started. Blocks: call it off the loop.
+
+        Without a backend the command starts as it is.
+        """
+        if self.confines is None:
+            yield Launch(argv=argv, environment=environment)
+            return
+        with self.confines.launch(profile, argv, environment, lifetime=lifetime) as launch:
+            yield launch
+
+
+def open_sandbox(mode: SandboxMode, folder: Path, *, search: str) -> Sandbox:
+    """The best sandbox that holds on this machine; raises SandboxRefused if one is required. Blocks.
+
+    `folder` is the sandbox's own, and `search` the path on which bubblewrap is looked for.
+    """
+    if mode == "off":
+        return Sandbox(why="The sandbox is off in the configuration.")
+    reasons: list[str] = []
+    weaker: Sandbox | None = None
+    for opened in _backends(folder, search, reasons):
+        try:
+            held = self_test(opened, folder)
+        except (OSError, SelfTestFailed) as error:
+            reasons.append(f"{opened.name}: {error}")
+            continue
+        missing = [each.name for each in fields(held) if not getattr(held, each.name)]
+        if not missing:
+            return Sandbox(opened, held, " ".join(reasons))
+        reasons.append(f"{opened.name} does not hold: {', '.join(missing)}.")
+        weaker = weaker or Sandbox(opened, held)
+    why = " ".join(reasons)
+    if mode == "require":
+        raise SandboxRefused(
+            f"The sandbox is required, and none holds here. {why} Install bubblewrap and allow user "
+            'namespaces, or set sandbox.mode to "auto".'
+        )
+    return Sandbox(weaker.confines, weaker.held, why) if weaker else Sandbox(why=why)
+
+
+def _backends(folder: Path, search: str, reasons: list[str]) -> Iterator[Backend]:
+    openers: dict[str, Callable[[], Backend | None]] = {
+        "bubblewrap is not installed.": lambda: open_bubblewrap(folder, search=search),
+        "Landlock is not available.": lambda: open_landlock(folder),
+    }
+    for reason, opener in openers.items():
+        opened = opener()
+        if opened is None:
+            reasons.append(reason)
+        else:
+            yield opened
