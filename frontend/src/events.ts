@@ -516,6 +516,7 @@ export interface GrantRule {
   readonly paths?: readonly string[];
   readonly host?: string;
   readonly width?: Width;
+  readonly lift?: Lift;
 }
 
 /** A person decided. */
