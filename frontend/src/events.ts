@@ -439,6 +439,7 @@ export interface ToolStarted {
   readonly run_id: string;
   readonly tool_call_id: string;
   readonly effect_key: string;
+  readonly profile?: string;
 }
 
 /** A running tool said something. */

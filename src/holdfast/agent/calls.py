@@ -27,12 +27,13 @@ from holdfast.policy.shell.syntax import syntax_bytes
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
+from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, Choice, GrantRule, Lift
 
 _log = logging.getLogger(__name__)
 
@@ -80,6 +81,7 @@ class RunningCall:
     stream_filter: StreamFilter
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
+    confinement: Confinement | None = None
     shown_chars: int = 0
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
@@ -121,6 +123,7 @@ class ToolCalls:
         # How many bytes of each command the policy reads; None if it doesn't read the command.
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
+        self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
         self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
     async def finish(self) -> bool:
@@ -233,6 +236,7 @@ class ToolCalls:
                 self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
+                self._lifts[asked.tool_call_id] = _lift_of(judged.action, is_approved=is_approved)
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
@@ -290,9 +294,14 @@ class ToolCalls:
         if call.started is not None:
             key = call.started.effect_key
         await self._deps.drain.checkpoint(run.run_id)
+        confinement = await self._confinement(asked, tool)
         self._log.emit(
             e.ToolStarted(
-                at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key
+                at_ms=self._log.now_ms(),
+                run_id=run.run_id,
+                tool_call_id=asked.tool_call_id,
+                effect_key=key,
+                profile=confinement.profile.digest if confinement else "",
             )
         )
         await self._view.settled(self._log)
@@ -308,12 +317,20 @@ class ToolCalls:
             StreamFilter(self._log.secrets),
             self._approved.get(asked.tool_call_id, ""),
             self._judged_paths.get(asked.tool_call_id, ()),
+            confinement,
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
             return await _run_guarded(tool, asked.args, one)
         finally:
             one.end()
+
+    async def _confinement(self, asked: e.ToolAsked, tool: Tool) -> Confinement | None:
+        """What the tool's programs run in."""
+        if not isinstance(tool, Confinable):
+            return None
+        lift = self._lifts.get(asked.tool_call_id, Lift())
+        return await asyncio.to_thread(tool.confinement, asked.args, workspace=self._workspace, lift=lift)
 
     def _ended(self, call: CallState, result: ToolResult) -> None:
         now_s = self._deps.clock.monotonic_s()
@@ -405,3 +422,10 @@ def stopped(*, begun: bool) -> ToolResult:
     if begun:
         return ToolResult(STOPPED, ok=False, ending="killed")
     return ToolResult(NOT_STARTED, ok=False, ending="not_started")
+
+
+def _lift_of(action: Action, *, is_approved: bool) -> Lift:
+    """What of the sandbox is lifted: what the action names, and if it names nothing, an approval lifts all."""
+    if action.lift == Lift() and is_approved:
+        return Lift(everything=True)
+    return action.lift

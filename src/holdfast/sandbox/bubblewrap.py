@@ -13,7 +13,6 @@ from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
 
-PROXY_SOCKET = "/run/holdfast/proxy.sock"  # where a command finds the proxy
 _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
 # Variables that name folders which are not there, or are others, inside.
 _NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
@@ -70,8 +69,6 @@ class Bubblewrap:
         yield from self._base(profile)
         for _, _, words in sorted(self._mounts(profile), key=lambda mount: mount[:2]):
             yield from words
-        if profile.network == "hosts" and profile.proxy_socket:
-            yield from ("--ro-bind", profile.proxy_socket, PROXY_SOCKET)
         yield from ("--remount-ro", "/", "--chdir", profile.cwd)
 
     def _base(self, profile: Profile) -> Iterator[str]:

@@ -38,7 +38,6 @@ class Profile:
     temporary: str = ""  # the folder that is /tmp inside; empty means a new one for each command
     network: NetworkAccess = "off"
     hosts: tuple[str, ...] = ()  # with "hosts": which
-    proxy_socket: str = ""  # with "hosts": the Unix socket of the proxy
     limits: ProcessLimits = field(default_factory=ProcessLimits)
     known: bool = True  # False: the workspace is too large to find every secret and protected file
 

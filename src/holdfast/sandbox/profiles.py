@@ -26,7 +26,6 @@ class SandboxOptions:
     environment: Mapping[str, str]
     network: NetworkAccess = "off"
     hosts: tuple[str, ...] = ()
-    proxy_socket: str = ""  # set if the proxy runs; an allow list without it is no network
     write: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     caches: bool = False
@@ -68,7 +67,6 @@ class Profiles:
             masked=tuple(sorted(_outermost(masked))),
             network=self._network(lift),
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
-            proxy_socket=options.proxy_socket,
             limits=options.limits,
             known=all(one.known for one in found),
         )

@@ -15,7 +15,7 @@ from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
 SandboxMode: TypeAlias = Literal["auto", "require", "off"]
 
 
-class SandboxRefused(Exception):
+class SandboxRefused(OSError):
     """A sandbox is required, and none holds here; the text says why, and what to do."""
 
 
@@ -49,7 +49,7 @@ class Sandbox:
             and (held.masks or not profile.masked)
             and (held.protected or not profile.protected)
             and (held.network or profile.network == "on")
-            and (profile.network != "hosts" or (self.backend == "bubblewrap" and bool(profile.proxy_socket)))
+            and (profile.network != "hosts" or self.backend == "bubblewrap")
         )
 
     @contextmanager

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
+from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.ask import AskUser
 from holdfast.tools.files.contents import FilesSeen
@@ -113,7 +114,11 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 
 
 def built_in_tools(
-    environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
+    environment: Mapping[str, str],
+    *,
+    background: Background,
+    kept_out: tuple[str, ...] = (),
+    confiner: Confiner | None = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
@@ -123,7 +128,9 @@ def built_in_tools(
     workspaces = partial(Workspace, kept_out=kept_out)
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
-        Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
+        Shell(
+            ShellWorld(environment=environment, background=background, argv=(bash, "-c"), confiner=confiner)
+        ),
         ShellJobs(background),
         ShellKill(background),
         ReadFile(seen, workspaces=workspaces),

@@ -14,10 +14,9 @@ from secrets import token_hex
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
-from holdfast.tools.shell.marker import background, marked, parsed
+from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
-from holdfast.tools.shell.tags import tagged
 
 JOBS_MAX = 100  # of one session
 IN_ALL_SESSIONS_MAX = 400
@@ -77,13 +76,7 @@ class Background:
         job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
         self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
         try:
-            job.start(
-                Command(
-                    argv=tagged(command.argv, marker),
-                    cwd=command.cwd,
-                    environment=marked(command.environment, marker),
-                )
-            )
+            job.start(command.marked(marker))
             await asyncio.wait([job.started])
             job.started.result()
             await self._forget(*given_up)

@@ -207,7 +207,7 @@ class BackgroundJob(Sink):
             output_fd = opened.open(self._path("fifo"), os.O_RDONLY | os.O_NONBLOCK)
             with _Descriptors() as ours:
                 both_ends_fd = ours.open(self._path("fifo"), os.O_RDWR)
-                process = started(command, stdout=both_ends_fd)
+                process = started(command, stdout=both_ends_fd, lifetime="outlives_server")
             # Without its pid the state is still enough to find the job by its mark.
             with suppress(OSError):
                 self._write_state(msgspec.structs.replace(self.state, pid=process.pid))

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SHELL
+from holdfast.sandbox.confinement import Confinement, Confiner
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.offload import offload
@@ -23,7 +24,7 @@ from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.scope import KillPatience
-from holdfast.values import Action
+from holdfast.values import Action, Lift
 
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
@@ -56,6 +57,7 @@ class ShellWorld:
     argv: tuple[str, ...] = ("/bin/bash", "-c")
     kill_patience: KillPatience | None = None
     early_end_s: float = EARLY_END_S  # how long a background process is watched before the call returns
+    confiner: Confiner | None = None  # None: commands run without a sandbox
 
 
 class Shell(Tool):
@@ -88,6 +90,13 @@ class Shell(Tool):
             digest=arguments_hash(SHELL, args),
         )
 
+    def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
+        """What this command runs in; None if that is no sandbox. Blocks."""
+        if self._world.confiner is None:
+            return None
+        folder = Workspace(workspace).resolved(parsed(ShellArgs, args).directory)
+        return self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
+
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
         given = parsed(ShellArgs, args)
@@ -104,6 +113,7 @@ class Shell(Tool):
                 argv=(*self._world.argv, given.command),
                 cwd=folder.path_for_children,
                 environment=self._world.environment,
+                confinement=call.confinement,
             )
             return await (
                 self._in_background(command, call)
