@@ -155,8 +155,9 @@ def test_a_persons_edit_while_something_runs_stays(workspace: Path, protected: P
     assert guide.read_text() == "Be brief.\n"
     watch = protected.begin(str(workspace))
     guide.write_text("Be long.\n")
-    (workspace / "CLAUDE.md").write_text("By an approved tool.\n")
-    protected.accept(str(workspace), [str(workspace / "CLAUDE.md")])
+    with protected.approving(str(workspace), [str(workspace / "CLAUDE.md")]):
+        (workspace / "CLAUDE.md").write_text("By an approved tool.\n")
+    assert (workspace / "CLAUDE.md").exists()
     assert [each.path for each in protected.end(watch)] == ["AGENTS.md"]
     assert guide.read_text() == "Be brief.\n"
 

@@ -6,7 +6,8 @@ no ending in the log is finished here, so the first time and the time after a cr
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +25,7 @@ from holdfast.interfaces.tool import Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.tool_names import ASK_USER
+from holdfast.policy.tool_names import ASK_USER, kind_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
@@ -236,7 +237,7 @@ class ToolCalls:
                 self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
-                self._lifts[asked.tool_call_id] = _lift_of(judged.action, is_approved=is_approved)
+                self._lifts[asked.tool_call_id] = judged.action.lift
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
@@ -258,6 +259,8 @@ class ToolCalls:
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
         judge, place = self._deps.judge, self._workspace
+        if self._deps.protected is not None:
+            self._deps.protected.look(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
@@ -321,9 +324,24 @@ class ToolCalls:
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
-            return await _run_guarded(tool, asked.args, one)
+            async with self._approving(asked):
+                return await _run_guarded(tool, asked.args, one)
         finally:
             one.end()
+
+    @asynccontextmanager
+    async def _approving(self, asked: e.ToolAsked) -> AsyncGenerator[None]:
+        """While a file tool writes protected files, no sandboxed command is blamed for it."""
+        protected, paths = self._deps.protected, self._judged_paths.get(asked.tool_call_id, ())
+        if protected is None or kind_of(asked.name) != "write" or not paths:
+            yield
+            return
+        opened = ExitStack()
+        await asyncio.to_thread(opened.enter_context, protected.approving(self._workspace, paths))
+        try:
+            yield
+        finally:
+            await asyncio.shield(asyncio.to_thread(opened.close))
 
     async def _confinement(self, asked: e.ToolAsked, tool: Tool) -> Confinement | None:
         """What the tool's programs run in."""
@@ -422,10 +440,3 @@ def stopped(*, begun: bool) -> ToolResult:
     if begun:
         return ToolResult(STOPPED, ok=False, ending="killed")
     return ToolResult(NOT_STARTED, ok=False, ending="not_started")
-
-
-def _lift_of(action: Action, *, is_approved: bool) -> Lift:
-    """What of the sandbox is lifted: what the action names, and if it names nothing, an approval lifts all."""
-    if action.lift == Lift() and is_approved:
-        return Lift(everything=True)
-    return action.lift

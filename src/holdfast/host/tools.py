@@ -13,8 +13,11 @@ from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
+from holdfast.policy.lifts import Containment
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
+from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.sandbox.quarantine import Quarantine
 from holdfast.sandbox.sandbox import open_sandbox
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -37,6 +40,15 @@ class HostTools:
     read_command: CommandReader
     secret_finder: SecretFiles
     confiner: Confiner
+    protected: ProtectedPaths
+
+    def containment(self, workspace: Path) -> Containment:
+        """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
+        sandbox = self.confiner.sandbox
+        if sandbox.confines is None:
+            return Containment()
+        profile = self.confiner.profiles.profile(workspace)
+        return Containment(held=sandbox.contains(profile), network=profile.network)
 
 
 @asynccontextmanager
@@ -53,8 +65,11 @@ async def open_tools(
     registry = Registry()
     kept_out = await asyncio.to_thread(_kept_out, settings, config)
     confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
+    protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
     built_in = await asyncio.to_thread(
-        lambda: built_in_tools(environment, background=background, kept_out=kept_out, confiner=confiner)
+        lambda: built_in_tools(
+            environment, background=background, kept_out=kept_out, confiner=confiner, protected=protected
+        )
     )
     registry.put("built_in", built_in)
     read_command = CommandReader()
@@ -67,6 +82,7 @@ async def open_tools(
                 read_command,
                 SecretFiles(environment),
                 confiner,
+                protected,
             )
     finally:
         await asyncio.to_thread(read_command.close)

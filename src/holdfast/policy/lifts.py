@@ -25,7 +25,6 @@ class Containment:
 
     held: bool = False
     network: NamedReach = "off"
-    hosts: bool = True  # whether single hosts can be lifted; if not, only the whole network can
 
     def covers(self, finding: PolicyFinding, lift: Lift) -> bool:
         """Whether the sandbox prevents what a finding is about."""

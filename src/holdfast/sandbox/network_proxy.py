@@ -9,6 +9,7 @@ The command itself resolves nothing: DNS does not leave the sandbox.
 """
 
 import asyncio
+import fcntl
 import ipaddress
 import os
 import re
@@ -32,6 +33,7 @@ IDLE_S = 300.0
 START_S = 30.0
 BLOCKED_MAX = 20
 _CHUNK_BYTES = 64 * 1024
+_FD_MIN = 64
 _SOURCE = Path(__file__).with_name("_listener.py")
 _URL = f"http://127.0.0.1:{PORT}"
 _INSIDE = "localhost,127.0.0.1,::1"
@@ -102,8 +104,11 @@ class NetworkProxy:
         self._theirs: socket.socket | None = None
 
     async def __aenter__(self) -> Self:
-        self._ours, self._theirs = socket.socketpair()
+        self._ours, theirs = socket.socketpair()
         self._ours.setblocking(False)
+        # Shells use the low numbers for themselves.
+        with theirs:
+            self._theirs = socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD_CLOEXEC, _FD_MIN))
         self._serving = asyncio.get_running_loop().create_task(self._serve(), name="sandbox network proxy")
         return self
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.sandbox.limits import usual_limits
+from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
 from holdfast.sandbox.system_files import caches, is_below, toolchains
 from holdfast.sandbox.workspace_scan import GIT_PROTECTED, WorkspaceScan
@@ -56,16 +57,17 @@ class Profiles:
         protected = {path for one in found for path in one.protected}
         protected |= {path for folder in _linked_git(root) for path in _of_git(folder)}
         unprotected = _real((*options.write, *lift.write))
+        network = self._network(lift)
         return Profile(
             workspace=root,
             cwd=os.path.realpath(cwd) if cwd else root,
             home=self._home,
             write=write,
-            read=(*self._toolchains, *named),
+            read=(*self._toolchains, *named, *(read_inside() if network == "hosts" else ())),
             caches=self._caches,
             protected=tuple(sorted(_outermost(protected - {*unprotected} - masked))),
             masked=tuple(sorted(_outermost(masked))),
-            network=self._network(lift),
+            network=network,
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             limits=options.limits,
             known=all(one.known for one in found),

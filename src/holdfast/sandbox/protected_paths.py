@@ -13,8 +13,10 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
@@ -84,7 +86,7 @@ class Watch:
 
     workspace: str
     approved: tuple[str, ...] = ()
-    read_only: frozenset[str] = frozenset()
+    read_only: frozenset[str] | None = frozenset()  # None: it runs no program
 
 
 class ProtectedPaths:
@@ -96,12 +98,12 @@ class ProtectedPaths:
         self._lock = threading.Lock()
 
     def begin(self, workspace: str, *, approved: Iterable[str] = (), read_only: Iterable[str] = ()) -> Watch:
-        """Look at a workspace before a command starts; paths are absolute and without links.
+        """Look at a workspace before a command starts; the other paths are absolute and without links.
 
         `read_only` are the protected paths that the command cannot change by itself: if one changes while its
         folders stay in place, a person changed it.
         """
-        root = workspace.rstrip("/") or "/"
+        root = os.path.realpath(workspace)
         watch = Watch(root, tuple(approved), frozenset(read_only))
         state = self._state(root)
         with state.lock:
@@ -119,30 +121,36 @@ class ProtectedPaths:
             state.untold.clear()
         return told
 
-    def look(self, workspace: str) -> None:
+    def look(self, workspace: Path | str) -> None:
         """Look now if anything runs in the workspace: call it before reading a protected path there."""
-        root = workspace.rstrip("/") or "/"
+        root = os.path.realpath(workspace)
         state = self._states.get(root)
         if state is None:
             return
         with state.lock:
             self._compare(root, state)
 
-    def accept(self, workspace: str, paths: Iterable[str]) -> None:
-        """Take these paths as they are now: an approved action has just changed them."""
-        root = workspace.rstrip("/") or "/"
-        state, changed = self._states.get(root), tuple(paths)
+    @contextmanager
+    def approving(self, workspace: Path | str, paths: Iterable[str]) -> Generator[None]:
+        """While it is open, an approved action of Holdfast's own changes these paths."""
+        root = os.path.realpath(workspace)
+        state = self._states.get(root)
         if state is None or not state.watches:
+            yield
             return
+        action = Watch(root, tuple(paths), None)
         with state.lock:
-            now = _looked(root, state.look)
-            for path in {*now.entries, *state.look.entries}:
-                if _covered(f"{root}/{path}", changed):
-                    _carry(path, now, state.look)
+            state.watches.add(action)
+        try:
+            yield
+        finally:
+            with state.lock:
+                self._compare(root, state)
+                state.watches.discard(action)
 
-    def is_complete(self, workspace: str) -> bool:
+    def is_complete(self, workspace: Path | str) -> bool:
         """Whether the last look found every protected path; a workspace can be too large."""
-        state = self._states.get(workspace.rstrip("/") or "/")
+        state = self._states.get(os.path.realpath(workspace))
         return state is None or state.look.complete
 
     def _state(self, root: str) -> _State:
@@ -195,7 +203,8 @@ def _covered(path: str, approved: Iterable[str]) -> bool:
 
 def _by_a_person(path: str, state: _State, now: _Look) -> bool:
     """Whether nothing that runs could have made this change: the path is read-only there, and in place."""
-    if not all(_covered(path, watch.read_only) for watch in state.watches):
+    held = [watch.read_only for watch in state.watches if watch.read_only is not None]
+    if not all(_covered(path, read_only) for read_only in held):
         return False
     root = next(iter(state.watches)).workspace
     parent = path[len(root) + 1 :].rpartition("/")[0]
@@ -206,14 +215,6 @@ def _by_a_person(path: str, state: _State, now: _Look) -> bool:
         and before[0] == after[0]
         for place in places
     )
-
-
-def _carry(path: str, now: _Look, known: _Look) -> None:
-    """Take one path into what is known, as it is now."""
-    if path in now.entries:
-        known.entries[path] = now.entries[path]
-    else:
-        known.entries.pop(path, None)
 
 
 def _changes(before: _Look, now: _Look) -> Iterator[tuple[str, ChangeKind]]:

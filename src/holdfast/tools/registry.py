@@ -11,6 +11,7 @@ import msgspec
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
 from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.ask import AskUser
 from holdfast.tools.files.contents import FilesSeen
@@ -119,6 +120,7 @@ def built_in_tools(
     background: Background,
     kept_out: tuple[str, ...] = (),
     confiner: Confiner | None = None,
+    protected: ProtectedPaths | None = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
@@ -129,7 +131,13 @@ def built_in_tools(
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
         Shell(
-            ShellWorld(environment=environment, background=background, argv=(bash, "-c"), confiner=confiner)
+            ShellWorld(
+                environment=environment,
+                background=background,
+                argv=(bash, "-c"),
+                confiner=confiner,
+                protected=protected,
+            )
         ),
         ShellJobs(background),
         ShellKill(background),

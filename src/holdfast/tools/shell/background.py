@@ -13,6 +13,7 @@ from secrets import token_hex
 
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.process import Command
@@ -56,6 +57,7 @@ class Background:
         self._kill_patience = kill_patience or KillPatience()
         self._clean = clean
         self._jobs: dict[str, BackgroundJob] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def start(
         self, command: Command, *, session_id: str, run_id: str, tool_call_id: str
@@ -86,6 +88,18 @@ class Background:
             await self._forget(job, *given_up)
             raise
         return job
+
+    def close_after(self, job: BackgroundJob, run: ConfinedRun) -> None:
+        """Close what is open around a job when the job has ended, and keep what is to be told."""
+
+        async def close() -> None:
+            await asyncio.wait([job.ended])
+            await run.close()
+            job.sentences = run.sentences
+
+        task = asyncio.create_task(close(), name=f"close around {job.state.job_id}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def jobs(self, session_id: str) -> list[BackgroundJob]:
         """The session's jobs, oldest first, including those that have ended."""
@@ -137,6 +151,7 @@ class Background:
             job.leave()
         for job in self._jobs.values():
             await settle(job.ended, within_s=self._linger_s)
+        await asyncio.gather(*self._closing)
         self._jobs.clear()
 
     @property

@@ -102,6 +102,7 @@ class BackgroundJob(Sink):
         self._waiters: set[asyncio.Future[None]] = set()
         self._ring: Ring | None = None
         self.output_lost = ""
+        self.sentences: tuple[str, ...] = ()  # what the sandbox kept it from, once it has ended
         self._left: Popen[bytes] | None = None
 
     @property
