@@ -115,7 +115,10 @@ def _first_line(path: str) -> str:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return ""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return file.read(_LINK_BYTES_MAX).decode("utf-8", "surrogateescape").partition("\n")[0]
+    try:
+        # A folder can be opened too, and reading it fails.
+        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        data = os.read(descriptor, _LINK_BYTES_MAX) if is_file else b""
+    finally:
+        os.close(descriptor)
+    return data.decode("utf-8", "surrogateescape").partition("\n")[0]
