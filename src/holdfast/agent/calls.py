@@ -425,7 +425,7 @@ def stopped(*, begun: bool) -> ToolResult:
 
 
 def _lift_of(action: Action, *, is_approved: bool) -> Lift:
-    """What of the sandbox is lifted: what the action names, and if it names nothing, an approval lifts all."""
+    """What of the sandbox is lifted: what the action names; if that is nothing, an approval lifts all."""
     if action.lift == Lift() and is_approved:
         return Lift(everything=True)
     return action.lift
