@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.sandbox.first_shell import limited, waited_for
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
-from holdfast.sandbox.limits import limited
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
@@ -51,8 +51,9 @@ class Bubblewrap:
                     "words", b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
                 )
             )
+            first = waited_for if lifetime == "with_server" else limited
             yield Launch(
-                argv=(self.program, "--args", str(words_fd), "--", *limited(argv, profile.limits)),
+                argv=(self.program, "--args", str(words_fd), "--", *first(argv, profile.limits)),
                 # Its first process inside shows this to the others.
                 environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
                 cwd="/",

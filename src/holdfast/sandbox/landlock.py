@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
+from holdfast.sandbox.first_shell import limited
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
-from holdfast.sandbox.limits import limited
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.seccomp import is_known_machine, seccomp_filter
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, etc_paths

@@ -29,6 +29,7 @@ from holdfast.tools.shell.tags import put_tag, tagged
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
+_SIGNALS = 128
 _LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
 
 
@@ -224,8 +225,14 @@ class _Child:
         # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
         if survivors:
             self._survivor = process
-        code = None if survivors else process.wait()
-        return ProcessEnd(why=why, code=code, leftovers=tuple(left), survivors=survivors)
+        code = None if survivors else self._code(process.wait())
+        # In a sandbox that takes all of it down, what is still seen is just dying.
+        leftovers = () if self._command.is_owned else tuple(left)
+        return ProcessEnd(why=why, code=code, leftovers=leftovers, survivors=survivors)
+
+    def _code(self, code: int) -> int:
+        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
+        return _SIGNALS - code if self._command.is_owned and code > _SIGNALS else code
 
 
 def started(
