@@ -97,7 +97,9 @@ class ProtectedPaths:
         self._states: dict[str, _State] = {}
         self._lock = threading.Lock()
 
-    def begin(self, workspace: str, *, approved: Iterable[str] = (), read_only: Iterable[str] = ()) -> Watch:
+    def begin(
+        self, workspace: Path | str, *, approved: Iterable[str] = (), read_only: Iterable[str] = ()
+    ) -> Watch:
         """Look at a workspace before a command starts; the other paths are absolute and without links.
 
         `read_only` are the protected paths that the command cannot change by itself: if one changes while its
