@@ -1,7 +1,6 @@
 """Makes profiles: here alone settings, a workspace and an approval become what a command may reach."""
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
 from holdfast.sandbox.system_files import caches, is_below, toolchains
-from holdfast.sandbox.workspace_scan import GIT_PROTECTED, WorkspaceScan
+from holdfast.sandbox.workspace_scan import GIT_PROTECTED, WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
 _LINK_BYTES_MAX = 4_096
@@ -109,11 +108,5 @@ def _of_git(folder: str) -> tuple[str, ...]:
 
 def _first_line(path: str) -> str:
     """The first line of a small regular file; empty for anything else."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return ""
-        return file.read(_LINK_BYTES_MAX).decode("utf-8", "surrogateescape").partition("\n")[0]
+    data = beginning_of(path, bytes_max=_LINK_BYTES_MAX)
+    return data.decode("utf-8", "surrogateescape").partition("\n")[0]

@@ -162,10 +162,19 @@ def _of_git(folder: str) -> Iterator[str]:
 
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:
-    """Whether a file that often holds no secret really holds none."""
+    """Whether a file that often holds no secret really holds none; what can't be read can't be leaked."""
+    return not _TOKEN.search(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
+
+
+def beginning_of(path: str, *, bytes_max: int) -> bytes:
+    """The first bytes of a regular file; empty for anything else, and for what can't be read."""
     try:
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return False
-    with os.fdopen(descriptor, "rb") as file:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and not _TOKEN.search(file.read(_PLAIN_BYTES_MAX))
+        return b""
+    try:
+        return os.read(descriptor, bytes_max) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
