@@ -77,12 +77,12 @@ class Bubblewrap:
         yield from ("--ro-bind", str(self.folder / "etc"), "/etc")
         if profile.network == "on":
             yield from ("--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf")
-        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var")
-        if profile.temporary:
-            yield from ("--bind", profile.temporary, _TMP)
-        else:
-            yield from ("--perms", "1777", "--tmpfs", _TMP)
-        yield from ("--symlink", _TMP, _VAR_TMP)
+        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run")
+        if os.getuid() == 0:
+            # Its files belong to root, so settings of the whole machine could be changed.
+            yield from ("--remount-ro", "/proc")
+        for folder in (_TMP, _VAR_TMP):
+            yield from ("--perms", "1777", "--tmpfs", folder)
 
     def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """What is mounted where: the shallow first, and at one place what takes away last."""

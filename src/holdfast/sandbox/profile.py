@@ -35,7 +35,6 @@ class Profile:
     caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder
     protected: tuple[str, ...] = ()  # read-only though the tree around them is writable
     masked: tuple[str, ...] = ()  # there, but unreadable
-    temporary: str = ""  # the folder that is /tmp inside; empty means a new one for each command
     network: NetworkAccess = "off"
     hosts: tuple[str, ...] = ()  # with "hosts": which
     limits: ProcessLimits = field(default_factory=ProcessLimits)

@@ -1,16 +1,16 @@
 """Makes profiles: here alone settings, a workspace and an approval become what a command may reach."""
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.policy.autorun_files import GIT_PROTECTED
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
 from holdfast.sandbox.system_files import caches, is_below, toolchains
-from holdfast.sandbox.workspace_scan import GIT_PROTECTED, WorkspaceScan
+from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
 _LINK_BYTES_MAX = 4_096
@@ -111,14 +111,5 @@ def _of_git(folder: str) -> tuple[str, ...]:
 
 def _first_line(path: str) -> str:
     """The first line of a small regular file; empty for anything else."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        # A folder can be opened too, and reading it fails.
-        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        data = os.read(descriptor, _LINK_BYTES_MAX) if is_file else b""
-    finally:
-        os.close(descriptor)
+    data = beginning_of(path, bytes_max=_LINK_BYTES_MAX)
     return data.decode("utf-8", "surrogateescape").partition("\n")[0]

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from holdfast.policy.autorun_files import is_autorun
+from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
 from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
 
 ENTRIES_MAX = 200_000
@@ -29,8 +29,6 @@ LEFT_OUT = frozenset((
     "node_modules", "bower_components", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox",
     ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".hg", ".svn",
 ))
-# What git obeys, and so what of its folder is protected; the rest must change with every commit.
-GIT_PROTECTED = ("hooks", "config", "config.worktree", "info", "modules", "commondir", "gitdir")
 # fmt: on
 
 
@@ -127,7 +125,7 @@ def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
         folder.settled &= not may_be_plain  # it can get a token without a change of the folder
         if is_secret(relative) and not (may_be_plain and _is_plain(entry)):
             folder.secret.append(entry.path)
-        elif is_autorun(relative[1:]):
+        elif is_protected(relative[1:]):
             folder.protected.append(entry.path)
     elif entry.name.lower() == ".git":
         folder.protected.extend(_of_git(entry.path))
@@ -135,7 +133,7 @@ def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
         folder.settled = False
     elif is_secret(f"{relative}/x"):
         folder.secret.append(entry.path)
-    elif is_autorun(f"{relative[1:]}/x"):
+    elif is_protected(f"{relative[1:]}/x"):
         folder.protected.append(entry.path)
     elif entry.name not in LEFT_OUT:
         folder.below.append(entry.path)
@@ -162,10 +160,19 @@ def _of_git(folder: str) -> Iterator[str]:
 
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:
-    """Whether a file that often holds no secret really holds none."""
+    """Whether a file that often holds no secret really holds none; what can't be read can't be leaked."""
+    return not _TOKEN.search(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
+
+
+def beginning_of(path: str, *, bytes_max: int) -> bytes:
+    """The first bytes of a regular file; empty for anything else, and for what can't be read."""
     try:
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return False
-    with os.fdopen(descriptor, "rb") as file:
-        return stat.S_ISREG(os.fstat(descriptor).st_mode) and not _TOKEN.search(file.read(_PLAIN_BYTES_MAX))
+        return b""
+    try:
+        return os.read(descriptor, bytes_max) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
