@@ -24,7 +24,7 @@ from holdfast.sandbox.launch import BackendName, Launch, Lifetime
 from holdfast.sandbox.network_proxy import NetworkProxy
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
-from holdfast.sandbox.protected_paths import ProtectedPaths, Watch
+from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine, QuarantinedChange
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.tools.shell.marker import foreground
@@ -140,7 +140,7 @@ class LooksAway(ProtectedPaths):
     """Doesn't look again after a command."""
 
     @override
-    def end(self, watch: Watch) -> tuple[QuarantinedChange, ...]:
+    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
         return ()
 
 

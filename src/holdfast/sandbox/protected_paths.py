@@ -75,13 +75,13 @@ class _State:
     """A workspace under watch: how it should be, and who runs in it."""
 
     look: _Look
-    watches: set["Watch"] = field(default_factory=set["Watch"])
+    watches: set["PathWatch"] = field(default_factory=set["PathWatch"])
     untold: list[QuarantinedChange] = field(default_factory=list[QuarantinedChange])
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Watch:
+class PathWatch:
     """One command under watch; `approved` are the protected paths that it may change."""
 
     workspace: str
@@ -99,21 +99,21 @@ class ProtectedPaths:
 
     def begin(
         self, workspace: Path | str, *, approved: Iterable[str] = (), read_only: Iterable[str] = ()
-    ) -> Watch:
+    ) -> PathWatch:
         """Look at a workspace before a command starts; the other paths are absolute and without links.
 
         `read_only` are the protected paths that the command cannot change by itself: if one changes while its
         folders stay in place, a person changed it.
         """
         root = os.path.realpath(workspace)
-        watch = Watch(root, tuple(approved), frozenset(read_only))
+        watch = PathWatch(root, tuple(approved), frozenset(read_only))
         state = self._state(root)
         with state.lock:
             self._compare(root, state)
             state.watches.add(watch)
         return watch
 
-    def end(self, watch: Watch) -> tuple[QuarantinedChange, ...]:
+    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
         """Look again after the command has ended; changes that nobody approved are in quarantine now."""
         state = self._state(watch.workspace)
         with state.lock:
@@ -140,7 +140,7 @@ class ProtectedPaths:
         if state is None or not state.watches:
             yield
             return
-        action = Watch(root, tuple(paths), None)
+        action = PathWatch(root, tuple(paths), None)
         with state.lock:
             state.watches.add(action)
         try:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from holdfast.policy.host_rules import host_rules
 from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolve
 from holdfast.sandbox.profile import Profile
-from holdfast.sandbox.protected_paths import ProtectedPaths, Watch
+from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process import Command
 
@@ -24,7 +24,7 @@ class ConfinedRun:
         self.sentences: tuple[str, ...] = ()
         self._protected = protected
         self._resolve = resolve
-        self._watch: Watch | None = None
+        self._watch: PathWatch | None = None
         self._proxy: NetworkProxy | None = None
 
     async def open(self) -> None:
@@ -78,5 +78,5 @@ class ConfinedRun:
         self.sentences = tuple(told)
 
 
-def _drop(protected: ProtectedPaths, watch: Watch) -> None:
+def _drop(protected: ProtectedPaths, watch: PathWatch) -> None:
     protected.end(watch)
