@@ -85,6 +85,7 @@ def _archive(root: Path) -> None:
 def test_a_protected_path_that_was_not_there_is_moved_to_quarantine(
     workspace: Path, protected: ProtectedPaths, act: Callable[[Path], None], path: str
 ) -> None:
+    """P13: also where no file was that the sandbox could have made read-only."""
     watch = protected.begin(str(workspace))
     act(workspace)
     [found] = protected.end(watch)
