@@ -115,6 +115,7 @@ class Shell(Tool):
                 environment=self._world.environment,
                 confinement=call.confinement,
             )
+            command = await self._world.background.beside(command, session_id=call.session_id)
             return await (
                 self._in_background(command, call)
                 if given.background
