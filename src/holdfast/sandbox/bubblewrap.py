@@ -11,6 +11,7 @@ from holdfast.sandbox.first_shell import limited, waited_for
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.seccomp import seccomp_filter
+from holdfast.sandbox.shared_network import shared_network
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
 
 _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
@@ -44,6 +45,10 @@ class Bubblewrap:
             words += ["--setenv", name, value]
         sockets = "all" if profile.network == "on" else "own"
         with ExitStack() as stack:
+            beside = profile.beside if profile.network == "off" else 0
+            network = stack.enter_context(shared_network(beside))
+            if profile.network != "on" and network is None:
+                words.append("--unshare-net")
             filter_fd = stack.enter_context(_memory_file("filter", seccomp_filter(sockets)))
             words += ["--seccomp", str(filter_fd)]
             words_fd = stack.enter_context(
@@ -52,18 +57,20 @@ class Bubblewrap:
                 )
             )
             first = waited_for if lifetime == "with_server" else limited
+            enter, shared = (network.enter, network.fds) if network else ((), ())
+            inner = first(argv, profile.limits, close=shared)
             yield Launch(
-                argv=(self.program, "--args", str(words_fd), "--", *first(argv, profile.limits)),
+                argv=(*enter, self.program, "--args", str(words_fd), "--", *inner),
                 # Its first process inside shows this to the others.
                 environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
                 cwd="/",
-                pass_fds=(filter_fd, words_fd),
+                pass_fds=(filter_fd, words_fd, *shared),
             )
 
     def _options(self, profile: Profile, lifetime: Lifetime) -> Iterator[str]:
         yield from _UNSHARED
-        if profile.network != "on":
-            yield "--unshare-net"
+        # In a network that another process made, its user namespace has other numbers.
+        yield from ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
         if lifetime == "with_server":
             yield "--die-with-parent"
         yield from ("--new-session", "--cap-drop", "ALL")

@@ -7,6 +7,7 @@ from holdfast.sandbox.profile import ProcessLimits
 PROCESSES_MAX = 4_096
 FILE_BYTES_MAX = 64 * 1024**3
 _SHELL = "/bin/sh"
+_BASH = "/bin/bash"  # closes descriptors with numbers of several digits
 _NONE = "unlimited"
 # Shells call the limit of processes -u or -p. One that knows neither, or has a lower limit, goes on without.
 _LIMIT = 'exec 3>&2 2>/dev/null; ulimit -d "$0"; ulimit -u "$1" || ulimit -p "$1"; ulimit -f "$2"; shift 2; '
@@ -41,17 +42,26 @@ def usual_limits() -> ProcessLimits:
     return ProcessLimits(memory_bytes=memory, processes=PROCESSES_MAX, file_bytes=FILE_BYTES_MAX)
 
 
-def limited(argv: tuple[str, ...], limits: ProcessLimits) -> tuple[str, ...]:
-    """The same command, which first lowers its limits."""
-    return argv if limits == ProcessLimits() else (_SHELL, "-c", _LIMIT + _BECOME, *_numbers(limits), *argv)
+def limited(argv: tuple[str, ...], limits: ProcessLimits, *, close: tuple[int, ...] = ()) -> tuple[str, ...]:
+    """The same command, which first lowers its limits and closes these descriptors."""
+    if limits == ProcessLimits() and not close:
+        return argv
+    return (*_first(_BECOME, close), *_numbers(limits), *argv)
 
 
-def waited_for(argv: tuple[str, ...], limits: ProcessLimits) -> tuple[str, ...]:
-    """The same command with lower limits; when it has ended, what it left running is named in its output.
+def waited_for(
+    argv: tuple[str, ...], limits: ProcessLimits, *, close: tuple[int, ...] = ()
+) -> tuple[str, ...]:
+    """The same; when the command has ended, what it left running is named in its output.
 
     This needs a process namespace, in which only the command's own processes are.
     """
-    return (_SHELL, "-c", _LIMIT + _WAIT, *_numbers(limits), *argv)
+    return (*_first(_WAIT, close), *_numbers(limits), *argv)
+
+
+def _first(then: str, close: tuple[int, ...]) -> tuple[str, ...]:
+    closing = "".join(f"exec {number}<&-; " for number in close)
+    return (_BASH if close else _SHELL, "-c", closing + _LIMIT + then)
 
 
 def _numbers(limits: ProcessLimits) -> tuple[str, str, str]:

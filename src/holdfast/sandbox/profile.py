@@ -1,6 +1,6 @@
 """What one command may reach: a value, with a digest that stands in the log."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
@@ -39,8 +39,10 @@ class Profile:
     hosts: tuple[str, ...] = ()  # with "hosts": which
     limits: ProcessLimits = field(default_factory=ProcessLimits)
     known: bool = True  # False: the workspace is too large to find every secret and protected file
+    # With "off": a confined process whose network the command shares; 0 means a network of its own.
+    beside: int = 0
 
     @property
     def digest(self) -> str:
-        """Identifies the profile in the log."""
-        return blake2b(msgspec.json.encode(asdict(self)), digest_size=16).hexdigest()
+        """Identifies the profile in the log; which process it runs beside is found only when it starts."""
+        return blake2b(msgspec.json.encode(asdict(replace(self, beside=0))), digest_size=16).hexdigest()

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu")
-_FORMAT = 1  # what write_etc makes; another number makes it anew
+_FORMAT = 2  # what write_etc makes; another number makes it anew
 _COPY_BYTES_MAX = 4 * 1024 * 1024
 _COPIES_MAX = 4_000
 _CREDENTIALS = re.compile(rb"_auth|_password|token|://[^/\s]*@", re.IGNORECASE)
@@ -138,9 +138,10 @@ def _copy(source: Path, target: Path, copied: list[int]) -> None:
         return
     with suppress(OSError):
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_symlink() and not str(source.readlink()).startswith(("/etc/", "/run/", "/var/")):
-            target.unlink(missing_ok=True)
-            target.symlink_to(source.readlink())
+        # A link to what is mounted as it is stays one; what it leads to elsewhere is copied.
+        leads_to = os.path.realpath(source)
+        if source.is_symlink() and is_below(leads_to, "/usr") and os.path.exists(leads_to):  # noqa: PTH110
+            target.symlink_to(leads_to)
         elif source.is_dir():
             target.mkdir(exist_ok=True)
             for inner in sorted(source.iterdir()):

@@ -7,7 +7,7 @@ until a server reads again.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
@@ -17,6 +17,7 @@ from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
 from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.process import Command
+from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
 
 JOBS_MAX = 100  # of one session
@@ -74,6 +75,7 @@ class Background:
             marker=str(marker),
             title=command.argv[-1][:_TITLE_CHARS_MAX],
             started_at_ms=self._now_ms(),
+            network=command.confinement.profile.network if command.confinement else "",
         )
         job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
         self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
@@ -100,6 +102,23 @@ class Background:
         task = asyncio.create_task(close(), name=f"close around {job.state.job_id}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def beside(self, command: Command, *, session_id: str) -> Command:
+        """The same command, in the network of the session's background processes if it has any.
+
+        So a command reaches the server that another one started.
+        """
+        confinement = command.confinement
+        jobs = [job.state for job in self.jobs(session_id) if job.running]
+        # A network that leads somewhere was approved for its own process alone.
+        pids = {state.pid for state in jobs if state.pid and state.network == "off"}
+        if confinement is None or not pids:
+            return command
+        rows = await offload(table)
+        # What was started waits outside; its child is the first process inside.
+        inside = next((row.pid for row in rows if row.parent in pids and not row.is_dead), 0)
+        profile = replace(confinement.profile, beside=inside)
+        return replace(command, confinement=replace(confinement, profile=profile))
 
     def jobs(self, session_id: str) -> list[BackgroundJob]:
         """The session's jobs, oldest first, including those that have ended."""

@@ -132,6 +132,7 @@ class Shell(Tool):
                 environment=self._world.environment,
                 confinement=call.confinement,
             )
+            command = await self._world.background.beside(command, session_id=call.session_id)
             run = ConfinedRun(command, protected=self._world.protected, resolve=self._world.resolve)
             return await (
                 self._in_background(run, call) if given.background else self._confined(run, given, call)
