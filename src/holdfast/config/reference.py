@@ -49,7 +49,7 @@ other word may be a program.
 In every mode, Holdfast asks before a command reads a secret file: `.env`, keys, tokens,
 `terraform.tfstate`, `kubeconfig` and so on, but not `.env.example`. It also asks if the command does not
 name the file: `grep -r` above such a file, `git log -p` in a repository that has or had one, `git remote
--v` if an address holds a password.
+-v` if an address holds a password. Where the sandbox keeps a command from reading the file, it doesn't ask.
 """
 NOTES = {"[[approvals.rules]]": RULES_NOTE}
 KNOWN_INTRO = """\

@@ -295,7 +295,7 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     mode: Annotated[
         ApprovalMode,
-        doc("Ask about every change, allow changes inside the workspace, or ask nobody and deny."),
+        doc("Ask about every change, allow what the sandbox contains, or ask nobody and deny."),
     ] = "ask"
     expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0 means until someone answers.")] = (
         86_400
