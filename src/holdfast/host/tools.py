@@ -14,6 +14,7 @@ from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import open_sandbox
 from holdfast.tools.files.secret_files import SecretFiles
@@ -79,7 +80,10 @@ def open_confiner(
     """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
     wanted = settings.sandbox
     sandbox = open_sandbox(
-        wanted.mode, settings.data_dir / "sandbox", search=environment.get("PATH", os.defpath)
+        wanted.mode,
+        settings.data_dir / "sandbox",
+        search=environment.get("PATH", os.defpath),
+        git_config=git_identity(environment),
     )
     if sandbox.why:
         _log.info("sandbox: %s", sandbox.why)
