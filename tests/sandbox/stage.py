@@ -105,9 +105,12 @@ class Stage:
         )
 
 
-def backend_named(name: str, folder: Path, *, uid: int) -> Backend:
+def backend_named(name: str, folder: Path, *, uid: int, git_config: str = "") -> Backend:
     """The backend, prepared for this user."""
-    opened = open_bubblewrap(folder, search=PATH) if name == "bubblewrap" else open_landlock(folder)
+    if name == "bubblewrap":
+        opened = open_bubblewrap(folder, search=PATH, git_config=git_config)
+    else:
+        opened = open_landlock(folder, git_config=git_config)
     assert opened is not None, f"these tests need {name}"
     _hand_over(folder, uid)
     return opened

@@ -1,6 +1,7 @@
 """The shell tool in the sandbox: what held for commands outside holds for those inside."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 from holdfast.interfaces.tool import ToolResult
 from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.git_identity import git_identity
+from holdfast.sandbox.launch import Backend
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.self_test import Held
@@ -29,9 +32,18 @@ CALL_IT = "cat < /dev/tcp/127.0.0.1/7007"
 async def confiner(request: pytest.FixtureRequest, tmp_path: Path) -> Confiner:
     """Confines by one backend, whose self-test is another test's business."""
     name = str(request.param)
-    backend = await asyncio.to_thread(backend_named, name, tmp_path / "sandbox", uid=0)
+
+    def opened() -> Backend:
+        return backend_named(name, tmp_path / "sandbox", uid=os.getuid(), git_config=_identity(tmp_path))
+
+    backend = await asyncio.to_thread(opened)
     options = SandboxOptions(home=tmp_path / "home", environment={"PATH": PATH})
     return Confiner(Sandbox(backend, Held()), await asyncio.to_thread(Profiles, options))
+
+
+def _identity(folder: Path) -> str:
+    (folder / ".gitconfig").write_text('[user]\n\tname = Ann "A" O\'Neill\n\temail = ann@example.com\n')
+    return git_identity({"PATH": PATH, "HOME": str(folder)})
 
 
 @pytest.fixture
@@ -96,6 +108,15 @@ async def test_a_cancelled_command_leaves_nothing(
     with pytest.raises(asyncio.CancelledError):
         await running
     assert await call.left() == []
+
+
+async def test_a_commit_is_by_the_user_and_a_repository_can_say_otherwise(
+    confiner: Confiner, background: Background, call: Call
+) -> None:
+    script = "git init -q . 2>/dev/null && git commit -q --allow-empty -m x && git log --format='%an <%ae>'"
+    assert (await _run(confiner, background, call, script)).text == "Ann A O'Neill <ann@example.com>"
+    other = "git -c user.name=Bob commit -q --allow-empty -m y && git log -1 --format=%an"
+    assert (await _run(confiner, background, call, other)).text == "Bob"
 
 
 async def test_a_background_process_is_adopted_by_the_next_server_and_ended(

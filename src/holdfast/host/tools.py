@@ -15,6 +15,7 @@ from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
 from holdfast.policy.lifts import Containment
 from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
@@ -95,7 +96,10 @@ def open_confiner(
     """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
     wanted = settings.sandbox
     sandbox = open_sandbox(
-        wanted.mode, settings.data_dir / "sandbox", search=environment.get("PATH", os.defpath)
+        wanted.mode,
+        settings.data_dir / "sandbox",
+        search=environment.get("PATH", os.defpath),
+        git_config=git_identity(environment),
     )
     if sandbox.why:
         _log.info("sandbox: %s", sandbox.why)

@@ -114,13 +114,16 @@ class Bubblewrap:
                 yield mount(path, _KEPT, "--ro-bind", unreadable, path)
 
 
-def open_bubblewrap(folder: Path, *, search: str) -> Bubblewrap | None:
-    """Prepare the folder, and find `bwrap` on this search path; None if it isn't there. Blocks."""
+def open_bubblewrap(folder: Path, *, search: str, git_config: str = "") -> Bubblewrap | None:
+    """Prepare the folder, and find `bwrap` on this search path; None if it isn't there. Blocks.
+
+    `git_config` is added to the settings that git has from the system.
+    """
     program = shutil.which("bwrap", path=search)
     if program is None:
         return None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_etc(folder / "etc")
+    write_etc(folder / "etc", git_config=git_config)
     unreadable = folder / "unreadable"
     unreadable.touch(mode=0o000)
     unreadable.chmod(0o000)

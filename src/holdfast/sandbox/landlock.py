@@ -91,13 +91,17 @@ class Landlock:
             yield path, everything
 
 
-def open_landlock(folder: Path) -> Landlock | None:
-    """Prepare the folder; None if this kernel can't confine enough. Blocks."""
+def open_landlock(folder: Path, *, git_config: str = "") -> Landlock | None:
+    """Prepare the folder; None if this kernel can't confine enough. Blocks.
+
+    `git_config` is the git configuration of the home folder that commands see.
+    """
     if sys.platform != "linux" or not is_known_machine() or (abi := _abi()) < ABI_MIN:
         return None
     for name in ("home", "tmp"):
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "home" / ".gitconfig").write_text(git_config, encoding="utf-8")
     return Landlock(folder, abi, etc_paths())
 
 

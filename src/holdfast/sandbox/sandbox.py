@@ -72,16 +72,21 @@ class Sandbox:
             yield launch
 
 
-def open_sandbox(mode: SandboxMode, folder: Path, *, search: str) -> Sandbox:
+def open_sandbox(mode: SandboxMode, folder: Path, *, search: str, git_config: str = "") -> Sandbox:
     """The best sandbox that holds on this machine; raises SandboxRefused if one is required. Blocks.
 
-    `folder` is the sandbox's own, and `search` the path on which bubblewrap is looked for.
+    `folder` is the sandbox's own, `search` the path on which bubblewrap is looked for, and `git_config` what
+    git is told about the user, whose own settings are out of reach.
     """
     if mode == "off":
         return Sandbox(why="The sandbox is off in the configuration.")
     reasons: list[str] = []
     weaker: Sandbox | None = None
-    for opened in _backends(folder, search, reasons):
+    openers: dict[str, Callable[[], Backend | None]] = {
+        "bubblewrap is not installed.": lambda: open_bubblewrap(folder, search=search, git_config=git_config),
+        "Landlock is not available.": lambda: open_landlock(folder, git_config=git_config),
+    }
+    for opened in _opened(openers, reasons):
         try:
             held = self_test(opened, folder)
         except (OSError, SelfTestFailed) as error:
@@ -101,11 +106,7 @@ def open_sandbox(mode: SandboxMode, folder: Path, *, search: str) -> Sandbox:
     return Sandbox(weaker.confines, weaker.held, why) if weaker else Sandbox(why=why)
 
 
-def _backends(folder: Path, search: str, reasons: list[str]) -> Iterator[Backend]:
-    openers: dict[str, Callable[[], Backend | None]] = {
-        "bubblewrap is not installed.": lambda: open_bubblewrap(folder, search=search),
-        "Landlock is not available.": lambda: open_landlock(folder),
-    }
+def _opened(openers: Mapping[str, Callable[[], Backend | None]], reasons: list[str]) -> Iterator[Backend]:
     for reason, opener in openers.items():
         opened = opener()
         if opened is None:

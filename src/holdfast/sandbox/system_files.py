@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu")
-_FORMAT = 2  # what write_etc makes; another number makes it anew
+_FORMAT = 3  # what write_etc makes; another number makes it anew
 _COPY_BYTES_MAX = 4 * 1024 * 1024
 _COPIES_MAX = 4_000
 _CREDENTIALS = re.compile(rb"_auth|_password|token|://[^/\s]*@", re.IGNORECASE)
@@ -95,13 +95,13 @@ def _is_plain(name: str) -> bool:
         return False
 
 
-def write_etc(folder: Path) -> None:
+def write_etc(folder: Path, *, git_config: str = "") -> None:
     """Make the /etc of the sandbox: what programs need, without passwords, keys and the names of users.
 
     If the one that is there was made from the same files, it stays. Blocks.
     """
     names = (*_ETC, *_matching(), *filter(_is_plain, _ETC_IF_PLAIN))
-    stamp, made_from = folder.with_name("etc.stamp"), _stamp(names)
+    stamp, made_from = folder.with_name("etc.stamp"), f"{_stamp(names)}\n{git_config}"
     with suppress(OSError):
         if stamp.read_text() == made_from:
             return
@@ -111,6 +111,8 @@ def write_etc(folder: Path) -> None:
     copied = [0]
     for name in names:
         _copy(Path("/etc", name), folder / name, copied)
+    with (folder / "gitconfig").open("a", encoding="utf-8") as file:
+        file.write(f"\n{git_config}")
     (folder / "resolv.conf").write_text("")  # what a network brings is mounted here
     (folder / "passwd").write_text(_passwd())
     (folder / "group").write_text(_group())
