@@ -130,6 +130,11 @@ async def test_an_unapproved_change_to_a_protected_path_goes_to_quarantine_and_i
         approved = await world.run("echo fine > .git/hooks/pre-commit", needs={"write": [".git/hooks"]})
         assert approved.ok, approved.text
         assert await asyncio.to_thread(hook.read_text) == "fine\n"
+        guide = await world.run("echo fine > CLAUDE.md", needs={"write": ["CLAUDE.md"]})
+        assert guide.ok, guide.text
+        assert "moved" not in guide.text
+        new = await world.run("echo x > .git/hooks/post-commit", needs={"write": [".git/hooks/post-commit"]})
+        assert new.ok, new.text
         started = await world.run("mkdir .claude && echo evil > .claude/x; exec sleep 60", background=True)
         [job] = world.background.jobs("session-1")
         assert started.ending == "detached"

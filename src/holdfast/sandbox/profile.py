@@ -35,6 +35,7 @@ class Profile:
     caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder
     protected: tuple[str, ...] = ()  # read-only though the tree around them is writable
     masked: tuple[str, ...] = ()  # there, but unreadable
+    approved: tuple[str, ...] = ()  # protected paths that it may change, also ones that don't exist yet
     network: NetworkAccess = "off"
     hosts: tuple[str, ...] = ()  # with "hosts": which
     limits: ProcessLimits = field(default_factory=ProcessLimits)

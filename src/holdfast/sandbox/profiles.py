@@ -67,6 +67,7 @@ class Profiles:
             caches=self._caches,
             protected=tuple(sorted(_outermost(protected - {*unprotected} - masked))),
             masked=tuple(sorted(_outermost(masked))),
+            approved=tuple(map(os.path.realpath, (*options.write, *lift.write))),
             network=network,
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             limits=options.limits,

@@ -170,7 +170,10 @@ class Background:
             job.leave()
         for job in self._jobs.values():
             await settle(job.ended, within_s=self._linger_s)
-        await asyncio.gather(*self._closing)
+        if self._closing:
+            _, late = await asyncio.wait(self._closing, timeout=self._linger_s)
+            for task in late:
+                task.cancel()
         self._jobs.clear()
 
     @property

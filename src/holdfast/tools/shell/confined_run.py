@@ -41,7 +41,7 @@ class ConfinedRun:
         if (protected := self._protected) is not None:
             self._watch = await offload(
                 lambda: protected.begin(
-                    profile.workspace, approved=profile.write, read_only=profile.protected
+                    profile.workspace, approved=profile.approved, read_only=profile.protected
                 ),
                 undo=lambda watch: _drop(protected, watch),
             )

@@ -1,5 +1,6 @@
 """What a command asks to have lifted of the sandbox, and what the model is told when it met its limits."""
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from holdfast.policy.autorun_files import is_protected
 from holdfast.policy.host_rules import BadHost, host_rules, plain_name
+from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.workspace import Workspace
@@ -65,9 +68,18 @@ def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None) -> L
     return Lift(
         hosts=hosts if single else (),
         network=every or (bool(hosts) and not single),
-        write=tuple(sorted({place.resolved(path) for path in needs.write})),
+        write=tuple(sorted({_writable(place.resolved(path), workspace) for path in needs.write})),
         read=tuple(sorted({place.resolved(path) for path in needs.read})),
     )
+
+
+def _writable(path: str, workspace: Path) -> str:
+    """The path, or the folder that must be writable for it to be made."""
+    root, place = os.path.realpath(workspace), path
+    while not os.path.lexists(place):
+        place = os.path.dirname(place)  # noqa: PTH120 - a text, not a path
+    inside = is_within(place, root) and not is_protected(os.path.relpath(place, root))
+    return path if inside else place
 
 
 def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
