@@ -1,1 +1,1 @@
-"""The sandbox: what gets out of it, what it is shown to hold, and how commands run in it."""
+"""The sandbox, attacked and used: what gets out, what is watched, and what is asked."""
