@@ -244,6 +244,7 @@ class Setting:
     asks_expire_s: float = 86_400.0
     secrets: Redactor = NO_SECRETS
     title_model: str | None = None
+    workspace: Path = Path("/nowhere")
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -285,6 +286,7 @@ async def served(
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
             title_model=setting.title_model,
+            workspace=setting.workspace,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)

@@ -17,7 +17,7 @@ from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
 from holdfast.policy.tool_names import BUILT_IN
-from holdfast.tools.registry import built_in_tools
+from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
 
@@ -76,6 +76,16 @@ def test_variables_are_read_as_what_their_key_wants() -> None:
     assert it.settings.agent.run_budget() == Budget(cost_usd=1.5, turns=100)
     assert it.settings.data_dir == Path("/home/u/data")
     assert it.settings.server.on_restart == "resume"
+
+
+def test_a_key_takes_one_of_its_words_or_a_list() -> None:
+    listed = loaded(TARGET + '[sandbox]\nnetwork = ["a.example"]\nwrite = ["~/x"]\n').settings.sandbox
+    assert (listed.network, listed.write) == (("a.example",), ("/home/u/x",))
+    assert loaded(TARGET + '[sandbox]\nnetwork = "on"\n').settings.sandbox.network == "on"
+    by_variable = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "a.example, b.example"})
+    assert by_variable.settings.sandbox.network == ("a.example", "b.example")
+    off = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "off"})
+    assert off.settings.sandbox.network == "off"
 
 
 def test_the_whole_example_is_understood() -> None:

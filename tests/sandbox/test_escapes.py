@@ -1,6 +1,8 @@
 """Nothing in the corpus gets out of the sandbox, with each backend and as two users."""
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +14,11 @@ USERS = [uid for uid in sorted({os.getuid(), NOBODY}) if can_be(uid)]
 
 
 @pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for a backend, which another user can reach too."""
-    folder = tmp_path_factory.mktemp("backend")
-    for above in (folder, *folder.parents[:2]):
-        above.chmod(0o755)
-    return folder
+def folder() -> Iterator[Path]:
+    """A folder for a backend, which another user can reach too: pytest's own belong to one user alone."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-backend-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
 
 
 @pytest.mark.parametrize("uid", USERS)
