@@ -682,6 +682,7 @@ export interface Capabilities {
   readonly runtime: Readonly<Record<string, unknown>>;
   readonly features: Readonly<Record<string, unknown>>;
   readonly endpoints: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly sandbox?: SandboxShown;
 }
 
 /** How to authenticate, and what the caller's key may do. */
@@ -689,6 +690,14 @@ export interface AuthShown {
   readonly type: "bearer";
   readonly required: boolean;
   readonly scopes: readonly ("admin" | "approve" | "chat")[];
+}
+
+/** What the commands of agents run in; `says` is one line for people. */
+export interface SandboxShown {
+  readonly backend: "bubblewrap" | "landlock" | "none";
+  readonly holds: boolean;
+  readonly network: "hosts" | "off" | "on";
+  readonly says: string;
 }
 
 /** The server's health in detail. */
@@ -706,6 +715,7 @@ export interface DetailedHealth {
   readonly open_files: OpenFilesShown;
   readonly warning?: string;
   readonly disk?: DiskShown;
+  readonly sandbox?: SandboxShown;
 }
 
 /** Whether the store accepts writes, and how long one takes to reach the disk. */

@@ -12,6 +12,7 @@ from holdfast.config.settings import (
     McpServerSettings,
     RetrySettings,
     RuleSettings,
+    SandboxSettings,
     ServerSettings,
     Settings,
     TargetSettings,
@@ -21,6 +22,7 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
+from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
@@ -48,10 +50,24 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
+        case SandboxSettings():
+            yield from _sandbox(settings)
         case Settings():
             yield from _together(settings)
         case _:
             return
+
+
+def _sandbox(sandbox: SandboxSettings) -> Iterator[ConfigIssue]:
+    if not isinstance(sandbox.network, str):
+        try:
+            host_rules(sandbox.network)
+        except BadHost as error:
+            yield ConfigIssue(("network",), str(error))
+    for name, paths in (("write", sandbox.write), ("read", sandbox.read)):
+        for path in paths:
+            if not path.startswith("/"):
+                yield ConfigIssue((name,), f"{path!r} must be an absolute path")
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:

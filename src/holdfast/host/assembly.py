@@ -12,6 +12,7 @@ from typing import Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
+from holdfast.api.server import SandboxShown
 from holdfast.config.consistency import rules_of
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
@@ -26,6 +27,8 @@ from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.transport.open_files import OpenFiles
@@ -48,7 +51,7 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        yield application(runtime, _options(settings, parts.targets, keys=keys, page=page), limits)
+        yield application(runtime, _options(settings, parts, keys=keys, page=page), limits)
 
 
 @asynccontextmanager
@@ -76,7 +79,19 @@ async def open_parts(
             clock=clock,
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
+            sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
         )
+
+
+def _sandbox_shown(settings: Settings, sandbox: Sandbox) -> SandboxShown:
+    wanted = settings.sandbox
+    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    return SandboxShown(
+        backend=sandbox.backend,
+        holds=is_held(sandbox),
+        network=network,
+        says=sandbox_line(sandbox, mode=wanted.mode, approvals=settings.approvals.mode, network=network),
+    )
 
 
 def _make_spool_dir(settings: Settings) -> None:
@@ -116,7 +131,12 @@ def _judge(
         always=always,
         read=tools.read_command,
         secret_finder=tools.secret_finder,
+        containment=_sandbox_is_off if settings.sandbox.mode == "off" else tools.containment,
     )
+
+
+def _sandbox_is_off(_workspace: Path) -> None:
+    """Nothing is contained, as the configuration says."""
 
 
 def _agent(
@@ -134,6 +154,7 @@ def _agent(
         tools_that_change=tools.from_mcp,
         workspace=settings.workspace,
         workspaces=tools.workspaces,
+        protected=tools.protected,
         instructions=settings.agent.instructions,
         secrets=secrets,
         spool=Spool(settings.spool_dir),
@@ -155,7 +176,7 @@ def _title_model(settings: Settings) -> str | None:
 
 def _options(
     settings: Settings,
-    targets: tuple[Target, ...],
+    parts: Parts,
     *,
     keys: tuple[ApiKey, ...] | None,
     page: Mapping[str, bytes],
@@ -165,8 +186,9 @@ def _options(
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
-        model=targets[0].model,
+        model=parts.targets[0].model,
         data_dir=settings.data_dir,
+        sandbox=parts.sandbox,
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )
