@@ -107,7 +107,7 @@ class Attempt:
         self._deadlines = deadlines = self._effective(asked, tokens)
         if self.is_recorded:
             self._emit_started(deadlines)
-        receiver = asked.receiver(self._sink, before_first=hooks.before_first)
+        receiver = asked.receiver(self._sink, self._target, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
         watchdog.on_connected = self._record_start

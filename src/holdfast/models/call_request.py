@@ -61,8 +61,10 @@ class CallRequest(Protocol):
         """The POST of one attempt, and the parser of its answer."""
         ...
 
-    def receiver(self, sink: EventSink, *, before_first: Callable[[], None]) -> AnswerReceiver:
-        """What takes the answer of one attempt; it calls `before_first` before any visible output."""
+    def receiver(
+        self, sink: EventSink, target: Target, *, before_first: Callable[[], None]
+    ) -> AnswerReceiver:
+        """What takes an attempt's answer; it calls `before_first` before any visible output."""
         ...
 
 
@@ -139,7 +141,7 @@ class ConversationRequest(CallRequest):
         return built, adapter.parser_of(request, target)
 
     @override
-    def receiver(self, sink: EventSink, *, before_first: Callable[[], None]) -> AnswerWriter:
+    def receiver(self, sink: EventSink, target: Target, *, before_first: Callable[[], None]) -> AnswerWriter:
         return AnswerWriter(
             sink,
             tool_ids=self._tool_ids,

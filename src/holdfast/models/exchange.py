@@ -47,6 +47,7 @@ class AnswerReceiver(Protocol):
     """
 
     said: bool  # something of it is visible
+    produced: bool  # there was text or a whole tool call
     is_full: bool  # it takes no more, and the answer ends here
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
@@ -71,11 +72,6 @@ class AnswerReceiver(Protocol):
 
     def answer(self, call_id: str, finish: Finished) -> Answer | None:
         """The complete answer; None if it says nothing and must be asked for again."""
-        ...
-
-    @property
-    def produced(self) -> bool:
-        """Whether there was text or a tool call."""
         ...
 
 
@@ -231,9 +227,9 @@ class ModelExchange:
                 self.used = event
             elif isinstance(event, Finished):
                 self._finish = event
-            elif isinstance(event, ErrorReported):
-                self._error = event
             else:
+                if isinstance(event, ErrorReported):
+                    self._error = event
                 self._receiver.write(event)
 
 

@@ -1,0 +1,67 @@
+"""Which events of a provider only say that an answer has begun, and which are part of it.
+
+A relay passes on events that Holdfast doesn't know, such as those of tools that a provider runs. They are the
+model's progress as much as text is.
+"""
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from holdfast.model_events import ItemClosed, Lifecycle, ModelEvent, TextPiece, TokensUsed
+from holdfast.models.sse import FrameRun, SseFrame
+from holdfast.models.wire import StreamParser
+
+# The openings and keep-alives of the three wires; any other name is an event that says more.
+OPENINGS = frozenset(
+    {
+        "",
+        "chunk",
+        "keepalive",
+        "message_start",
+        "ping",
+        "response.created",
+        "response.in_progress",
+        "response.keepalive",
+        "response.queued",
+    }
+)
+# Of what we have no model of, but which is progress: as if an item had been closed.
+SOMETHING = ItemClosed(-1, "reasoning")
+
+
+def is_lifecycle(event: ModelEvent) -> bool:
+    """Whether the event only says that the answer has begun."""
+    return isinstance(event, TokensUsed) or (isinstance(event, Lifecycle) and event.name in OPENINGS)
+
+
+class RelayParser(StreamParser):
+    """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self._parser = parser
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._parser.finished
+
+    @override
+    def text_of(self, run: FrameRun) -> TextPiece | None:
+        return self._parser.text_of(run)
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return [_one(event) for event in self._parser.parse(frame)]
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return self._parser.end()
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return self._parser.answer(body)
+
+
+def _one(event: ModelEvent) -> ModelEvent:
+    return SOMETHING if isinstance(event, Lifecycle) and event.name not in OPENINGS else event
