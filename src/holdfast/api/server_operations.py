@@ -235,16 +235,6 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET",
-        "/v1/responses",
-        "relay.upgrade",
-        tag="Relay",
-        summary="Tells clients that want a WebSocket to send POST requests instead.",
-        responses={},
-        errors={426: "upgrade_not_supported"},
-        scopes=("chat", "relay"),
-    ),
-    Operation(
-        "GET",
         "/v1/responses/{response_id}",
         "responses.show",
         tag="OpenAI-compatible",

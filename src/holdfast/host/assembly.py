@@ -28,6 +28,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
+from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 
@@ -166,6 +167,13 @@ def _options(
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
         model=targets[0].model,
+        relay=RelayOptions(
+            models=settings.relay.models,
+            wait_s=settings.relay.wait_s,
+            keep=settings.relay.keep,
+            headers=settings.relay.headers,
+            body_bytes_max=settings.relay.body_bytes_max,
+        ),
         data_dir=settings.data_dir,
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,

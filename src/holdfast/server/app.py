@@ -120,7 +120,6 @@ def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects
     return {
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
-        "relay.upgrade": relay.upgrade,
         "openai.models": models.list,
         "openai.model": models.show,
         "responses.create": relay.responses,

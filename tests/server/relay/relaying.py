@@ -47,9 +47,7 @@ def body_for(wire: Wire, *, model: str = "main", stream: bool = False, **fields:
 
 
 @asynccontextmanager
-async def relaying(
-    *targets: Target, setting: Setting | None = None, **relay: Any
-) -> AsyncGenerator[Served]:
+async def relaying(*targets: Target, setting: Setting | None = None, **relay: Any) -> AsyncGenerator[Served]:
     """A server that relays to these targets."""
     setting = setting or Setting()
     options = replace(setting.options, relay=RelayOptions(**relay))
@@ -62,18 +60,14 @@ def keyed(*keys: Any) -> Setting:
     return Setting(options=ServerOptions(keys=keys))
 
 
-def openai_client(server: Served, **options: Any) -> openai.AsyncOpenAI:
+def openai_client(server: Served) -> openai.AsyncOpenAI:
     """The official package, which doesn't try again by itself."""
-    return openai.AsyncOpenAI(
-        **{"base_url": f"{server.url}/v1", "api_key": "any-key-at-all", "max_retries": 0} | options
-    )
+    return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any-key-at-all", max_retries=0)
 
 
-def anthropic_client(server: Served, **options: Any) -> anthropic.AsyncAnthropic:
+def anthropic_client(server: Served) -> anthropic.AsyncAnthropic:
     """The official package, which doesn't try again by itself."""
-    return anthropic.AsyncAnthropic(
-        **{"base_url": server.url, "api_key": "any-key-at-all", "max_retries": 0} | options
-    )
+    return anthropic.AsyncAnthropic(base_url=server.url, api_key="any-key-at-all", max_retries=0)
 
 
 async def text_by_package(server: Served, wire: Wire, *, model: str = "main", stream: bool) -> str:

@@ -23,7 +23,6 @@ from holdfast.chaos import (
     server_error,
 )
 from holdfast.targets import Wire
-from serving import Served
 from server.relay.relaying import (
     KEY,
     PATHS,
@@ -37,6 +36,7 @@ from server.relay.relaying import (
     target_on,
     text_by_package,
 )
+from serving import Served
 
 each_wire = pytest.mark.parametrize("wire", WIRES)
 
@@ -155,42 +155,50 @@ async def test_an_error_of_the_client_passes_as_the_provider_said_it(wire: Wire,
 
 @each_wire
 async def test_a_final_failure_has_the_providers_real_status(wire: Wire) -> None:
-    async with ChaosServer([overloaded()], after_last="repeat") as chaos:
-        async with relaying(target_on(chaos, wire)) as server:
-            answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
-            async with server.http.post(chaos.url + PATHS[wire], json=body_for(wire)) as direct:
-                said = (await direct.read()).replace(b"chaos_4", b"chaos_3")  # the number of the request
-                assert (answer.status, answer.body) == (direct.status, said)
+    async with (
+        ChaosServer([overloaded()], after_last="repeat") as chaos,
+        relaying(target_on(chaos, wire)) as server,
+    ):
+        answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
+        async with server.http.post(chaos.url + PATHS[wire], json=body_for(wire)) as direct:
+            said = (await direct.read()).replace(b"chaos_4", b"chaos_3")  # the number of the request
+            assert (answer.status, answer.body) == (direct.status, said)
 
 
 @each_wire
 async def test_a_provider_that_says_nothing_is_a_gateway_timeout_in_the_clients_shape(wire: Wire) -> None:
-    async with ChaosServer([Hang()], after_last="repeat") as chaos:
-        async with relaying(target_on(chaos, wire, patience=SHORT)) as server:
-            answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
-            assert answer.status == 504
-            assert "no first byte" in answer.json["error"]["message"]
-            assert (answer.json.get("type") == "error") == (wire == "anthropic")
+    async with (
+        ChaosServer([Hang()], after_last="repeat") as chaos,
+        relaying(target_on(chaos, wire, patience=SHORT)) as server,
+    ):
+        answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
+        assert answer.status == 504
+        assert "no first byte" in answer.json["error"]["message"]
+        assert (answer.json.get("type") == "error") == (wire == "anthropic")
 
 
 @each_wire
 async def test_a_wait_that_is_too_long_is_left_to_the_client(wire: Wire) -> None:
-    async with ChaosServer([rate_limited_s(120)]) as chaos:
-        async with relaying(target_on(chaos, wire), wait_s=30) as server:
-            answer = await server.call("POST", PATHS[wire], body=body_for(wire))
-            assert answer.status == 429
-            assert answer.headers["Retry-After"] == "120"
-            again = await server.call("POST", PATHS[wire], body=body_for(wire))
-            assert again.status == 429
-            assert 0 < int(again.headers["Retry-After"]) <= 120
-            assert len(chaos.seen.requests) == 1  # the gate is known, so nobody is asked
+    async with (
+        ChaosServer([rate_limited_s(120)]) as chaos,
+        relaying(target_on(chaos, wire), wait_s=30) as server,
+    ):
+        answer = await server.call("POST", PATHS[wire], body=body_for(wire))
+        assert answer.status == 429
+        assert answer.headers["Retry-After"] == "120"
+        again = await server.call("POST", PATHS[wire], body=body_for(wire))
+        assert again.status == 429
+        assert 0 < int(again.headers["Retry-After"]) <= 120
+        assert len(chaos.seen.requests) == 1  # the gate is known, so nobody is asked
 
 
 @each_wire
 async def test_a_short_wait_is_waited_here(wire: Wire) -> None:
-    async with ChaosServer([rate_limited_s(0)], [Say("after it")]) as chaos:
-        async with relaying(target_on(chaos, wire)) as server:
-            assert await text_by_package(server, wire, stream=True) == "after it"
+    async with (
+        ChaosServer([rate_limited_s(0)], [Say("after it")]) as chaos,
+        relaying(target_on(chaos, wire)) as server,
+    ):
+        assert await text_by_package(server, wire, stream=True) == "after it"
 
 
 @each_wire
@@ -201,12 +209,14 @@ async def test_the_upstream_key_never_reaches_the_client(wire: Wire) -> None:
 
     said = json.dumps({"error": {"message": f"bad key {KEY}"}})
     scripts = ([Status(401, body=said)], [Say(f"my key is {KEY}.", chunk_chars=0)])
-    async with ChaosServer(*scripts) as chaos:
-        async with relaying(target_on(chaos, wire), setting=Setting(secrets=Redactor([KEY]))) as server:
-            for _ in scripts:
-                answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
-                assert KEY.encode() not in answer.body
-                assert b"[redacted]" in answer.body
+    async with (
+        ChaosServer(*scripts) as chaos,
+        relaying(target_on(chaos, wire), setting=Setting(secrets=Redactor([KEY]))) as server,
+    ):
+        for _ in scripts:
+            answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
+            assert KEY.encode() not in answer.body
+            assert b"[redacted]" in answer.body
 
 
 @each_wire
@@ -237,15 +247,17 @@ async def test_events_that_nobody_here_knows_are_content() -> None:
         'event: response.custom_tool_call_input.delta\ndata: {"type":"response.custom_tool_call_input.delta",'
         '"output_index":0,"item_id":"c","delta":"*** Begin"}\n\n'
     )
-    async with ChaosServer([Headers(), Raw(custom), Hang()]) as chaos:
-        async with relaying(target_on(chaos, "responses")) as server:
-            body = body_for("responses", stream=True)
-            async with server.http.post(server.url + PATHS["responses"], json=body) as answer:
-                seen = b""
-                while custom.encode() not in seen:
-                    piece = await answer.content.readany()
-                    assert piece, "the stream ended without it"
-                    seen += piece
+    async with (
+        ChaosServer([Headers(), Raw(custom), Hang()]) as chaos,
+        relaying(target_on(chaos, "responses")) as server,
+    ):
+        body = body_for("responses", stream=True)
+        async with server.http.post(server.url + PATHS["responses"], json=body) as answer:
+            seen = b""
+            while custom.encode() not in seen:
+                piece = await answer.content.readany()
+                assert piece, "the stream ended without it"
+                seen += piece
 
 
 async def test_tools_and_thinking_of_the_anthropic_package_pass() -> None:
@@ -265,10 +277,13 @@ async def test_tools_and_thinking_of_the_anthropic_package_pass() -> None:
 async def test_tool_calls_of_the_openai_package_pass() -> None:
     tool: Any = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     messages: Any = USER
-    async with ChaosServer([CallTool("f", {"x": 1}, id="call_9")]) as chaos:
-        async with relaying(target_on(chaos, "chat")) as server, openai_client(server) as client:
-            whole = await client.chat.completions.create(model="main", messages=messages, tools=[tool])
-            calls: Any = whole.choices[0].message.tool_calls
-            assert [(call.id, call.function.arguments) for call in calls] == [("call_9", '{"x":1}')]
-            body: Any = chaos.seen.requests[0].body
-            assert body["tools"] == [tool]
+    async with (
+        ChaosServer([CallTool("f", {"x": 1}, id="call_9")]) as chaos,
+        relaying(target_on(chaos, "chat")) as server,
+        openai_client(server) as client,
+    ):
+        whole = await client.chat.completions.create(model="main", messages=messages, tools=[tool])
+        calls: Any = whole.choices[0].message.tool_calls
+        assert [(call.id, call.function.arguments) for call in calls] == [("call_9", '{"x":1}')]
+        body: Any = chaos.seen.requests[0].body
+        assert body["tools"] == [tool]

@@ -1,6 +1,7 @@
 """Request bodies that clients compress: decoded within the size limit."""
 
 import asyncio
+import sys
 import zlib
 
 from starlette.requests import Request
@@ -51,8 +52,10 @@ def _inflated(body: bytes, bytes_max: int) -> bytes:
 
 
 def _unzstd(body: bytes, bytes_max: int) -> bytes:
-    from backports import zstd
-
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
     unpack = zstd.ZstdDecompressor()
     try:
         whole = unpack.decompress(body, bytes_max + 1)

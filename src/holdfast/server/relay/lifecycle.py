@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from holdfast.model_events import ItemClosed, Lifecycle, ModelEvent, TextPiece, TokensUsed
+from holdfast.model_events import ItemClosed, ItemOpened, Lifecycle, ModelEvent, TextPiece, TokensUsed
 from holdfast.models.sse import FrameRun, SseFrame
 from holdfast.models.wire import StreamParser
 
@@ -26,8 +26,17 @@ OPENINGS = frozenset(
         "response.queued",
     }
 )
-# Of what we have no model of, but which is progress: as if an item had been closed.
-SOMETHING = ItemClosed(-1, "reasoning")
+# What only opens something; a model may think in silence after it.
+STARTS = frozenset(
+    {
+        "content_block_start",
+        "response.content_part.added",
+        "response.output_item.added",
+        "response.reasoning_summary_part.added",
+    }
+)
+# What stands for an event that Holdfast doesn't know: something was opened, or made.
+OPENED, MADE = ItemOpened(-1, "tool"), ItemClosed(-1, "reasoning")
 
 
 def is_lifecycle(event: ModelEvent) -> bool:
@@ -64,4 +73,6 @@ class RelayParser(StreamParser):
 
 
 def _one(event: ModelEvent) -> ModelEvent:
-    return SOMETHING if isinstance(event, Lifecycle) and event.name not in OPENINGS else event
+    if not isinstance(event, Lifecycle) or event.name in OPENINGS:
+        return event
+    return OPENED if event.name in STARTS else MADE

@@ -12,7 +12,7 @@ from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.models import ModelNames
-from holdfast.server.problems import Problem
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
@@ -53,16 +53,6 @@ class RelayRoutes:
         targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
         return await self._relay(request, "anthropic", body, targets)
 
-    async def upgrade(self, request: Request) -> Any:
-        """GET /v1/responses: a client that wants a WebSocket is told to use HTTP."""
-        del request
-        raise Problem(
-            426,
-            "This server doesn't speak WebSocket. Send POST /v1/responses over HTTP instead",
-            code="upgrade_not_supported",
-            headers={"Upgrade": "HTTP/1.1"},
-        )
-
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
         name = model_in(body)
@@ -98,6 +88,8 @@ class RelayRoutes:
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
+        if targets[0].wire != wire:
+            raise bad_request(f"{raw.model} speaks another protocol", param="model", code="other_wire")
         deps, options = self._deps, self._options
         output = RelayOutput(SURFACES[wire], deps.agent.secrets)
         along = SentAlong(
@@ -121,4 +113,4 @@ class RelayRoutes:
 
 def _usable(raw: RawRequest, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     """The targets that can answer: what is bound to one endpoint and account stays there."""
-    return targets[:1] if raw.bound_by else targets
+    return targets[:1] if raw.bound_by else tuple(one for one in targets if one.wire == raw.wire)
