@@ -227,10 +227,9 @@ class ModelExchange:
                 self.used = event
             elif isinstance(event, Finished):
                 self._finish = event
-            else:
-                if isinstance(event, ErrorReported):
-                    self._error = event
-                self._receiver.write(event)
+            elif isinstance(event, ErrorReported):
+                self._error = event
+            self._receiver.write(event)
 
 
 async def _read_start(reply: ModelResponse) -> bytes:

@@ -84,7 +84,8 @@ async def text_by_package(server: Served, wire: Wire, *, model: str = "main", st
 async def _anthropic_text(client: anthropic.AsyncAnthropic, *, model: str, stream: bool) -> str:
     asked: Any = {"model": model, "max_tokens": 100, "messages": USER}
     if not stream:
-        return "".join(block.text for block in (await client.messages.create(**asked)).content)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType, reportUnknownArgumentType]
+        whole: Any = await client.messages.create(**asked)
+        return "".join(block.text for block in whole.content if block.type == "text")
     async with client.messages.stream(**asked) as events:
         return await events.get_final_text()
 

@@ -11,9 +11,10 @@ from holdfast.targets import Wire
 CHARS_PER_TOKEN = 4
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
+_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 # What only the endpoint and account that made it can read.
 _BOUND = re.compile(
-    rb'"(?:previous_response_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*["{]'
+    rb'"(?:previous_response_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*(?:"[^"]|\{)'
     rb'|"type"\s*:\s*"(?:redacted_thinking|item_reference|compaction)"'
 )
 _OWN_TOOLS: dict[Wire, frozenset[str]] = {
@@ -46,6 +47,7 @@ class RawRequest(msgspec.Struct, frozen=True):
     wire: Wire
     is_streamed: bool
     asks_to_reason: bool
+    includes_usage: bool  # a chat stream is to end with its usage
     bound_by: str  # why only one endpoint and account can answer it; empty if any can
 
     @property
@@ -90,6 +92,7 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         wire=wire,
         is_streamed=top.stream is True,
         asks_to_reason=_REASONING.search(body) is not None,
+        includes_usage=_USAGE.search(body) is not None,
         bound_by=_bound_by(body, top, wire),
     )
 

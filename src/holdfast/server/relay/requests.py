@@ -4,21 +4,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast.decisions import retry
-from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.decisions.relayed import decide_relayed
-from holdfast.interfaces.model import Answer, EventSink
-from holdfast.model_events import ErrorReported, Finished, ModelEvent
+from holdfast.interfaces.model import EventSink
+from holdfast.messages import ModelRequest
 from holdfast.models.adapters import ADAPTERS
 from holdfast.models.anthropic_request import API_VERSION
 from holdfast.models.call_request import AskForLess, CallRequest
-from holdfast.models.exchange import GOOD, AnswerReceiver
 from holdfast.models.wire import StreamParser, WireRequest, bearer
+from holdfast.server.contents import Attached
+from holdfast.server.relay.attempts import PassThrough, RelayReceiver
 from holdfast.server.relay.lifecycle import RelayParser
-from holdfast.server.relay.output import RelayOutput, head_back, own_stream_head, split_lifecycle
+from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
+from holdfast.server.relay.translation.receiver import TranslatingReceiver, encoder_for
 from holdfast.targets import Target
 from holdfast.values import Failure
 
@@ -32,20 +34,39 @@ class SentAlong:
     via: str
 
 
-class RelayedRequest(CallRequest):
-    """A client's bytes for a target that speaks the same wire; only the model's value is changed."""
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The request in our form, with its files, for targets that speak another wire."""
 
-    def __init__(self, raw: RawRequest, output: RelayOutput, *, along: SentAlong, wait_ms_max: int) -> None:
+    request: ModelRequest
+    attached: Attached
+    include_usage: bool
+
+
+class RelayedRequest(CallRequest):
+    """A client's request: its bytes for a target on the same wire, and a translation for any other."""
+
+    def __init__(
+        self,
+        raw: RawRequest,
+        output: RelayOutput,
+        *,
+        along: SentAlong,
+        wait_ms_max: int,
+        translation: Translation | None = None,
+    ) -> None:
         self.model = ""
         self.input_tokens = raw.input_tokens
         self.asks_to_reason = raw.asks_to_reason
-        self.is_streamed = raw.is_streamed
+        self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
         self.wait_ms_max = wait_ms_max
-        self.newest: PassThrough | None = None  # what takes the answer of the latest attempt
+        self.client_streams = raw.is_streamed
+        self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
         self._raw = raw
         self._output = output
         self._along = along
         self._wait_ms_max = wait_ms_max
+        self._translation = translation
 
     @override
     def over_window_tokens(self, target: Target) -> int:
@@ -66,21 +87,33 @@ class RelayedRequest(CallRequest):
 
     @override
     async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
-        assert target.wire == self._raw.wire, "bytes are passed on to their own wire"
-        body = self._raw.with_model(target.model)
-        request = wire_request(target, self._output.surface.path, body=body, along=self._along)
-        return request, RelayParser(ADAPTERS[target.wire].parser())
+        adapter = ADAPTERS[target.wire]
+        if target.wire == self._raw.wire:
+            body = self._raw.with_model(target.model)
+            request = wire_request(target, self._output.surface.path, body=body, along=self._along)
+            return request, RelayParser(adapter.parser())
+        assert self._translation is not None, "targets on other wires get a translation"
+        asked = self._translation.request
+        built = adapter.build(asked, target, blobs=self._translation.attached)
+        headers = built.headers | {"via": self._along.via}
+        return replace(built, headers=headers), adapter.parser_of(asked, target)
 
     @override
-    def receiver(
-        self, sink: EventSink, target: Target, *, before_first: Callable[[], None]
-    ) -> AnswerReceiver:
-        self.newest = PassThrough(
-            self._output,
-            is_streamed=self.is_streamed,
-            before_first=before_first,
-            make_parser=ADAPTERS[self._raw.wire].parser,
-        )
+    def receiver(self, sink: EventSink, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
+        wire = self._raw.wire
+        if target.wire == wire:
+            self.newest = PassThrough(
+                self._output,
+                is_streamed=self.client_streams,
+                before_first=before_first,
+                make_parser=ADAPTERS[wire].parser,
+            )
+        else:
+            include_usage = self._translation is not None and self._translation.include_usage
+            encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
+            self.newest = TranslatingReceiver(
+                self._output, encoder, is_streamed=self.client_streams, before_first=before_first
+            )
         return self.newest
 
     def commit(self) -> None:
@@ -88,105 +121,6 @@ class RelayedRequest(CallRequest):
         if self._output.head is None and (self.newest is None or not self.newest.show_opening()):
             head = own_stream_head()
             self._output.begin(head.status, head.headers)
-
-
-class PassThrough(AnswerReceiver):
-    """Passes the bytes of one attempt's answer on, from its first content; until then it holds them."""
-
-    def __init__(
-        self,
-        output: RelayOutput,
-        *,
-        is_streamed: bool,
-        before_first: Callable[[], None],
-        make_parser: Callable[[], StreamParser],
-    ) -> None:
-        self.said = False
-        self.is_full = False
-        self.produced = True  # an answer that says nothing is passed on like any other
-        self.status = 0
-        self.headers: Mapping[str, str] = {}
-        self._reported_error = False
-        self._output = output
-        self._pass_on = output.pass_on
-        self._is_streamed = is_streamed
-        self._before_first = before_first
-        self._make_parser = make_parser
-        self._progressed = False
-        self._held: list[bytes] = []
-
-    @property
-    def has_provider_error(self) -> bool:
-        """Whether the provider itself said what went wrong, by a status or in its stream."""
-        return self._reported_error or (bool(self.status) and self.status not in GOOD)
-
-    @override
-    def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.status, self.headers = status, headers
-
-    @override
-    def raw(self, piece: bytes) -> None:
-        if self.said:
-            self._pass_on(piece)
-            return
-        self._held.append(piece)
-        if self._progressed and self._is_streamed:
-            self._begin()
-
-    @override
-    def write_text(self, index: int, text: str) -> None:
-        self._progressed = True
-
-    @override
-    def write(self, event: ModelEvent) -> None:
-        if sign_of(event) is Sign.PROGRESS:
-            self._progressed = True
-        elif isinstance(event, ErrorReported):
-            self._reported_error = True
-
-    @override
-    def cut(self) -> None:
-        """Nothing to do: no answer is too long to be passed on."""
-
-    @override
-    def answer(self, call_id: str, finish: Finished) -> Answer:
-        if not self.said:
-            self._begin()
-        return Answer(call_id, finish.reason)
-
-    def show_opening(self) -> bool:
-        """Pass on the opening events, if the provider has sent any; the rest stays held."""
-        if self.said or self.status not in GOOD or not self._is_streamed:
-            return False
-        opening, rest = split_lifecycle(b"".join(self._held), self._make_parser())
-        if not opening:
-            return False
-        self._show_head()
-        self._held = [rest] if rest else []
-        self._output.has_lifecycle = True
-        self._pass_on(opening)
-        return True
-
-    def show_failure(self) -> None:
-        """Pass on what the provider said about its failure, as it said it."""
-        if not self.said:
-            self._begin()
-
-    def _begin(self) -> None:
-        self.said = True
-        self._before_first()
-        self._show_head()
-        held = b"".join(self._held)
-        self._held = []
-        if self._output.has_lifecycle:
-            held = split_lifecycle(held, self._make_parser())[1]
-        self._output.has_content = True
-        self._pass_on(held)
-
-    def _show_head(self) -> None:
-        is_stream = self._is_streamed and self.status in GOOD
-        head = head_back(self.status, self.headers, is_stream=is_stream)
-        self._output.begin(head.status, head.headers)
 
 
 def wire_request(target: Target, path: str, *, body: bytes, along: SentAlong) -> WireRequest:

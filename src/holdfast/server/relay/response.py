@@ -17,6 +17,7 @@ from holdfast.values import FailureKind
 
 _log = logging.getLogger(__name__)
 CLIENT_LEFT = "the client left"
+ERRORS = range(400, 600)
 # What the client is told if the provider itself said nothing.
 _STATUSES: dict[FailureKind, int] = {
     "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
@@ -151,7 +152,7 @@ class RelayResponse:
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
 
     def _set_timers(self) -> None:
-        if self._asked.is_streamed:
+        if self._asked.client_streams:
             later = asyncio.get_running_loop().call_later
             self._timers = [
                 later(self._times.hold_s, self._asked.commit),
@@ -173,7 +174,8 @@ def problem_of_call(ended: NoAnswer) -> Problem:
 
     Packages that would ask again by themselves are told not to: all attempts have been made.
     """
-    status = _STATUSES.get(ended.failure.kind, HTTPStatus.BAD_GATEWAY)
+    said = ended.failure.status
+    status = said if said in ERRORS else _STATUSES.get(ended.failure.kind, HTTPStatus.BAD_GATEWAY)
     headers = {"X-Should-Retry": "false"}
     if ended.wait_ms is not None:
         headers = {"Retry-After": str(-(-ended.wait_ms // 1000))}

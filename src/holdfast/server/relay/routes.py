@@ -12,15 +12,17 @@ from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.models import ModelNames
-from holdfast.server.problems import Problem, bad_request
+from holdfast.server.problems import Problem
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
 from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
-from holdfast.server.relay.requests import RelayedRequest, SentAlong
+from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
 from holdfast.server.relay.sink import RelaySink, RelayUsage
 from holdfast.server.relay.surfaces import SURFACES
+from holdfast.server.relay.translation.conversations import not_translatable
+from holdfast.server.relay.translation.requests import translated
 from holdfast.server.transport.bodies import LARGE_BYTES
 from holdfast.targets import Target, Wire
 
@@ -88,8 +90,7 @@ class RelayRoutes:
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
-        if targets[0].wire != wire:
-            raise bad_request(f"{raw.model} speaks another protocol", param="model", code="other_wire")
+        usable, translation = await _translated(raw, targets)
         deps, options = self._deps, self._options
         output = RelayOutput(SURFACES[wire], deps.agent.secrets)
         along = SentAlong(
@@ -97,10 +98,16 @@ class RelayRoutes:
             request.url.query,
             ", ".join([*request.headers.getlist("via"), self._via]),
         )
-        asked = RelayedRequest(raw, output, along=along, wait_ms_max=int(1000 * options.wait_s))
+        asked = RelayedRequest(
+            raw,
+            output,
+            along=along,
+            wait_ms_max=int(1000 * options.wait_s),
+            translation=translation,
+        )
         used = RelayUsage(request.scope[KEY_NAME], raw.model)
         sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, used=used)
-        caller = ModelCalls(calls, _usable(raw, targets))
+        caller = ModelCalls(calls, usable)
         return RelayResponse(
             asked,
             output,
@@ -111,6 +118,25 @@ class RelayRoutes:
         )
 
 
-def _usable(raw: RawRequest, targets: tuple[Target, ...]) -> tuple[Target, ...]:
-    """The targets that can answer: what is bound to one endpoint and account stays there."""
-    return targets[:1] if raw.bound_by else tuple(one for one in targets if one.wire == raw.wire)
+async def _translated(
+    raw: RawRequest, targets: tuple[Target, ...]
+) -> tuple[tuple[Target, ...], Translation | None]:
+    """The targets that can answer, and the translation for those on other wires.
+
+    What is bound to one endpoint and account stays there. A request that can't be translated still has the
+    targets on its own wire.
+    """
+    if raw.bound_by:
+        if targets[0].wire != raw.wire:
+            raise not_translatable(raw.bound_by)
+        return targets[:1], None
+    if all(target.wire == raw.wire for target in targets):
+        return targets, None
+    attached = dict[str, bytes]()
+    try:
+        request = await asyncio.to_thread(translated, raw.body, raw.wire, attached)
+    except Problem:
+        if targets[0].wire != raw.wire:
+            raise
+        return tuple(target for target in targets if target.wire == raw.wire), None
+    return targets, Translation(request, attached, raw.includes_usage)
