@@ -210,6 +210,9 @@ class ScriptedModel:
             return [CallTool("shell_command", {"command": shell})]
         if "shell" in names:
             return [CallTool("shell", {"command": ["bash", "-lc", shell]})]
+        if "apply_patch" in names:
+            patch = f"*** Begin Patch\n*** Add File: hello.txt\n+{TEXT}\n*** End Patch"
+            return [CallTool("apply_patch", {"patchText": patch})]
         if "write" in names:
             return [CallTool("write", {"filePath": path, "content": TEXT})]
         return [Say(f"hello.txt\n```\n{TEXT}\n```\n")]
@@ -217,7 +220,7 @@ class ScriptedModel:
 
 def tool_names(text: str) -> set[str]:
     """The tools that a request offers, wherever it puts them."""
-    known = ("Write", "exec_command", "shell_command", "shell", "write")
+    known = ("Write", "exec_command", "shell_command", "shell", "write", "apply_patch")
     return {name for name in known if f'"name": "{name}"' in text}
 
 

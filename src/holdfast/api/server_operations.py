@@ -186,6 +186,21 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("relay",),
     ),
     Operation(
+        "POST",
+        "/v1/messages/count_tokens",
+        "relay.count_tokens",
+        tag="Relay",
+        summary=(
+            "The number of input tokens, as the provider counts them. If the target speaks another wire, it "
+            "is Holdfast's estimate, and the response has the header `X-Holdfast-Estimate`."
+        ),
+        request=dict[str, Any],
+        responses={200: dict[str, Any]},
+        errors=RELAY_ERRORS,
+        needs_request=True,
+        scopes=("relay",),
+    ),
+    Operation(
         "GET",
         "/v1/models",
         "openai.models",

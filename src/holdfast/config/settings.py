@@ -269,10 +269,6 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     wait_s: Annotated[
         Seconds, doc("The longest wait that a provider may ask for; the client is told of a longer one.")
     ] = 60.0
-    keep: Annotated[
-        Literal["usage", "all", "none"],
-        doc("What is stored of each call: what it used, also its request and answer, or nothing."),
-    ] = "usage"
     headers: Annotated[
         tuple[str, ...], doc("Further headers of clients that go to the provider; never credentials.", "name")
     ] = ()

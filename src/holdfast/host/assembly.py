@@ -170,7 +170,6 @@ def _options(
         relay=RelayOptions(
             models=settings.relay.models,
             wait_s=settings.relay.wait_s,
-            keep=settings.relay.keep,
             headers=settings.relay.headers,
             body_bytes_max=settings.relay.body_bytes_max,
         ),

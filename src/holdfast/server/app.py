@@ -120,6 +120,7 @@ def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects
     return {
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
+        "relay.count_tokens": relay.count_tokens,
         "openai.models": models.list,
         "openai.model": models.show,
         "responses.create": relay.responses,

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 
 from typing_extensions import override
 
-from holdfast.model_events import ItemClosed, ItemOpened, Lifecycle, ModelEvent, TextPiece, TokensUsed
-from holdfast.models.sse import FrameRun, SseFrame
+from holdfast.model_events import (
+    Finished,
+    ItemClosed,
+    ItemOpened,
+    Lifecycle,
+    ModelEvent,
+    TextPiece,
+    TokensUsed,
+)
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.models.wire import StreamParser
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
@@ -70,6 +78,30 @@ class RelayParser(StreamParser):
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         return self._parser.answer(body)
+
+
+class NumberParser(StreamParser):
+    """Parses a response that is no answer of a model, such as a number of tokens: any document is whole."""
+
+    def __init__(self) -> None:
+        self.finished = False
+
+    @override
+    def text_of(self, run: FrameRun) -> None:
+        return None
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        raise MalformedFrame("a stream where a document is expected")
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return ()
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        self.finished = True
+        return [Finished("stop")]
 
 
 def _one(event: ModelEvent) -> ModelEvent:

@@ -1,14 +1,11 @@
-"""The options of the relay: what is relayed where, for how long, and what is kept of it."""
+"""The options of the relay: what is relayed where, and for how long."""
 
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from holdfast.models.attempt import CallDeps
 from holdfast.targets import Target
-
-Keep: TypeAlias = Literal["usage", "all", "none"]
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
 
@@ -29,5 +26,4 @@ class RelayOptions:
     hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
     keep_alive_s: float = 15.0
     body_bytes_max: int = BODY_BYTES_MAX
-    keep: Keep = "usage"
     server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed

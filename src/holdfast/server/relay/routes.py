@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 from starlette.requests import Request
 
 from holdfast.interfaces.ids import new_run_id
+from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.messages import estimated_tokens
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
@@ -19,11 +21,11 @@ from holdfast.server.relay.output import RelayOutput
 from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
-from holdfast.server.relay.sink import RelaySink, RelayUsage
-from holdfast.server.relay.surfaces import SURFACES
+from holdfast.server.relay.sink import RelaySink
+from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated
-from holdfast.server.transport.bodies import LARGE_BYTES
+from holdfast.server.transport.bodies import LARGE_BYTES, json_answer
 from holdfast.targets import Target, Wire
 
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
@@ -53,7 +55,20 @@ class RelayRoutes:
         check_scope(request.scope, "relay")
         body = await self._body(request)
         targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
-        return await self._relay(request, "anthropic", body, targets)
+        return await self._relay(request, SURFACES["anthropic"], body, targets)
+
+    async def count_tokens(self, request: Request) -> Any:
+        """POST /v1/messages/count_tokens: the provider's count, or on another wire our estimate."""
+        check_scope(request.scope, "relay")
+        body = await self._body(request)
+        targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
+        if targets and targets[0].wire == "anthropic":
+            return await self._relay(request, COUNTING, body, targets[:1])
+        raw = raw_request(body, "anthropic")
+        if not targets:
+            raise self._names.not_found(raw.model)
+        asked = await asyncio.to_thread(translated, raw.body, raw.wire, {})
+        return json_answer({"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"})
 
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
@@ -61,7 +76,7 @@ class RelayRoutes:
         targets = self._names.relayed_for(name, request.headers)
         if targets:
             check_scope(request.scope, "relay")
-            return await self._relay(request, wire, body, targets)
+            return await self._relay(request, SURFACES[wire], body, targets)
         check_scope(request.scope, "chat")
         limits = self._deps.limits
         if len(body) > limits.body_bytes_max:
@@ -84,15 +99,17 @@ class RelayRoutes:
                 code="relay_loop",
             )
 
-    async def _relay(self, request: Request, wire: Wire, body: bytes, targets: tuple[Target, ...]) -> Any:
-        large = len(body) >= LARGE_BYTES
+    async def _relay(
+        self, request: Request, surface: Surface, body: bytes, targets: tuple[Target, ...]
+    ) -> Any:
+        large, wire = len(body) >= LARGE_BYTES, surface.wire
         raw = await asyncio.to_thread(raw_request, body, wire) if large else raw_request(body, wire)
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
         usable, translation = await _translated(raw, targets)
         deps, options = self._deps, self._options
-        output = RelayOutput(SURFACES[wire], deps.agent.secrets)
+        output = RelayOutput(surface, deps.agent.secrets)
         along = SentAlong(
             headers_up(request.headers.items(), options.headers),
             request.url.query,
@@ -105,17 +122,27 @@ class RelayRoutes:
             wait_ms_max=int(1000 * options.wait_s),
             translation=translation,
         )
-        used = RelayUsage(request.scope[KEY_NAME], raw.model)
-        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, used=used)
+        key: str = request.scope[KEY_NAME]
+        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, key=key)
         caller = ModelCalls(calls, usable)
         return RelayResponse(
             asked,
             output,
-            call=lambda: caller.make(asked, sink, turn=1),
+            call=lambda: _made(caller, asked, sink),
             times=RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s),
             streams=deps.streams,
             streams_max=deps.limits.subscribers_max,
         )
+
+
+async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
+    """Make the call, and count it however it ends."""
+    ended: Answer | NoAnswer | None = None
+    try:
+        ended = await caller.make(asked, sink, turn=1)
+        return ended
+    finally:
+        sink.close("cancelled" if ended is None else "failed" if isinstance(ended, NoAnswer) else "completed")
 
 
 async def _translated(

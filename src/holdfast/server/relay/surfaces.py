@@ -37,6 +37,7 @@ class Surface:
     wire: Wire
     path: str
     keep_alive: bytes
+    is_answer: bool = True  # the model answers, and isn't only asked for a number
 
     def error_body(self, problem: Problem) -> bytes:
         """An error as the body of a response."""
@@ -55,6 +56,7 @@ SURFACES: dict[Wire, Surface] = {
     "responses": Surface("responses", "/responses", COMMENT),
     "anthropic": Surface("anthropic", "/messages", PING),
 }
+COUNTING = Surface("anthropic", "/messages/count_tokens", PING, is_answer=False)
 
 
 def error_body(problem: Problem, *, wire: Wire) -> bytes:

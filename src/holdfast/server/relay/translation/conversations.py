@@ -34,7 +34,7 @@ def table_in(fields: Fields, name: str) -> Fields:
 
 
 @dataclass(slots=True)
-class Conversation:
+class ClientConversation:
     """Messages, and the instructions that were among them."""
 
     messages: list[Message] = field(default_factory=list[Message])
@@ -62,9 +62,9 @@ class Conversation:
         self.messages.append(ToolMessage(call_id, name, text, ok=ok, parts=parts))
 
 
-def from_chat(fields: Fields, attached: Attached) -> Conversation:
+def from_chat(fields: Fields, attached: Attached) -> ClientConversation:
     """The messages of Chat Completions."""
-    said = Conversation()
+    said = ClientConversation()
     for at, message in enumerate(_objects(fields, "messages")):
         where = f"messages[{at}]"
         role, content = message.get("role"), message.get("content")
@@ -90,9 +90,9 @@ def from_chat(fields: Fields, attached: Attached) -> Conversation:
     return said
 
 
-def from_responses(fields: Fields, attached: Attached) -> Conversation:
+def from_responses(fields: Fields, attached: Attached) -> ClientConversation:
     """The input items of Responses."""
-    said = Conversation()
+    said = ClientConversation()
     if instructions := fields.get("instructions"):
         said.instructions.append(str(instructions))
     given = fields.get("input")
@@ -118,7 +118,7 @@ def from_responses(fields: Fields, attached: Attached) -> Conversation:
     return said
 
 
-def _add_message(said: Conversation, item: Fields, where: str, attached: Attached) -> None:
+def _add_message(said: ClientConversation, item: Fields, where: str, attached: Attached) -> None:
     content = _content(item.get("content"), where)
     text, parts = content_of(content, param=f"{where}.content", attached=attached)
     match item.get("role"):
@@ -132,9 +132,9 @@ def _add_message(said: Conversation, item: Fields, where: str, attached: Attache
             raise not_translatable(f"{where}.role")
 
 
-def from_anthropic(fields: Fields, attached: Attached) -> Conversation:
+def from_anthropic(fields: Fields, attached: Attached) -> ClientConversation:
     """The messages of Anthropic."""
-    said = Conversation()
+    said = ClientConversation()
     system = fields.get("system")
     if isinstance(system, str):
         said.instructions.append(system)
@@ -149,12 +149,14 @@ def from_anthropic(fields: Fields, attached: Attached) -> Conversation:
             said.answer(*_answer_blocks(said, blocks, where))
         elif message.get("role") == "user":
             _add_user_blocks(said, blocks, where, attached)
+        elif message.get("role") == "system":
+            said.instructions.append(_user_parts(blocks, where, attached)[0])
         else:
             raise not_translatable(f"{where}.role")
     return said
 
 
-def _answer_blocks(said: Conversation, blocks: list[Fields], where: str) -> list[Said]:
+def _answer_blocks(said: ClientConversation, blocks: list[Fields], where: str) -> list[Said]:
     items: list[Said] = []
     for at, block in enumerate(blocks):
         match block.get("type"):
@@ -170,7 +172,7 @@ def _answer_blocks(said: Conversation, blocks: list[Fields], where: str) -> list
     return items
 
 
-def _add_user_blocks(said: Conversation, blocks: list[Fields], where: str, attached: Attached) -> None:
+def _add_user_blocks(said: ClientConversation, blocks: list[Fields], where: str, attached: Attached) -> None:
     """Results of tools first: they answer the message before."""
     rest: list[Fields] = []
     for at, block in enumerate(blocks):

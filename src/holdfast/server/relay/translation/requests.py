@@ -9,7 +9,7 @@ from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
 from holdfast.server.contents import Attached
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.relay.translation.conversations import (
-    Conversation,
+    ClientConversation,
     Fields,
     from_anthropic,
     from_chat,
@@ -20,7 +20,7 @@ from holdfast.server.relay.translation.conversations import (
 from holdfast.targets import Wire
 from holdfast.values import OutputFormat
 
-Read: TypeAlias = Callable[[Fields, Attached], Conversation]
+Read: TypeAlias = Callable[[Fields, Attached], ClientConversation]
 
 # What changes nothing in an answer, or only how the provider caches, bills or stores it.
 DROPPED: Mapping[Wire, frozenset[str]] = {
