@@ -1,7 +1,7 @@
 """The relay beside a bare forwarder: requests per second, CPU per request and token, time to the first token.
 
-python bench/relay.py [REQUESTS] [AT_ONCE]. All servers are processes of their own on loopback: a quick model, a
-forwarder that does nothing but hand bytes on with the same HTTP client and server, and `holdfast serve`.
+python bench/relay.py [REQUESTS] [AT_ONCE]. All servers are processes of their own on loopback: a quick model,
+a forwarder that only hands bytes on with the same HTTP client and server, and `holdfast serve`.
 """
 
 import asyncio
@@ -48,7 +48,11 @@ class Measured:
 async def program(*command: str) -> AsyncGenerator[tuple[int, str]]:
     """A process and the first line that it prints with digits in it."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+        sys.executable,
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     assert process.stdout is not None
     try:

@@ -81,10 +81,10 @@ async def text_by_package(server: Served, wire: Wire, *, model: str = "main", st
         return await _responses_text(client, model=model, stream=stream)
 
 
-async def _anthropic_text(client: anthropic.AsyncAnthropic, *, model: str, stream: bool) -> str:
+async def _anthropic_text(client: Any, *, model: str, stream: bool) -> str:
     asked: Any = {"model": model, "max_tokens": 100, "messages": USER}
     if not stream:
-        whole: Any = await client.messages.create(**asked)
+        whole = await client.messages.create(**asked)
         return "".join(block.text for block in whole.content if block.type == "text")
     async with client.messages.stream(**asked) as events:
         return await events.get_final_text()

@@ -1,5 +1,6 @@
 """A request passes to its own wire as it is: bytes up, bytes back, and retries that nobody sees."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -22,6 +23,7 @@ from holdfast.chaos import (
     rate_limited_s,
     server_error,
 )
+from holdfast.redaction import Redactor
 from holdfast.targets import Wire
 from server.relay.relaying import (
     KEY,
@@ -36,7 +38,7 @@ from server.relay.relaying import (
     target_on,
     text_by_package,
 )
-from serving import Served
+from serving import Served, Setting
 
 each_wire = pytest.mark.parametrize("wire", WIRES)
 
@@ -113,7 +115,6 @@ FAULTS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_failure_before_the_first_content_is_not_seen_by_the_client(wire: Wire, fault: str) -> None:
     """P3, P9: two failed attempts, and the package has its answer."""
-    target = None
     async with ChaosServer(FAULTS[fault], FAULTS[fault], [Say("at last")]) as chaos:
         target = target_on(chaos, wire, patience=SHORT)
         async with relaying(target) as server:
@@ -204,9 +205,6 @@ async def test_a_short_wait_is_waited_here(wire: Wire) -> None:
 @each_wire
 async def test_the_upstream_key_never_reaches_the_client(wire: Wire) -> None:
     """P11: not in an error, and not in a stream that is cut in the middle of the key."""
-    from holdfast.redaction import Redactor
-    from serving import Setting
-
     said = json.dumps({"error": {"message": f"bad key {KEY}"}})
     scripts = ([Status(401, body=said)], [Say(f"my key is {KEY}.", chunk_chars=0)])
     async with (
@@ -230,8 +228,6 @@ async def test_a_client_that_leaves_closes_the_upstream_connection(wire: Wire) -
 
 @each_wire
 async def test_a_client_that_leaves_before_the_first_byte_closes_it_too(wire: Wire) -> None:
-    import asyncio
-
     async with ChaosServer([Hang()]) as chaos, relaying(target_on(chaos, wire)) as server:
         asking = asyncio.ensure_future(server.call("POST", PATHS[wire], body=body_for(wire)))
         await chaos.seen.until_request(1)

@@ -44,26 +44,32 @@ async def test_text_comes_in_the_clients_protocol(client: Wire, target: Wire, *,
         assert chaos.seen.requests[0].path == PATHS[target]
 
 
+def untyped(client: Any) -> Any:
+    """A package's client whose answers are looked at without their types."""
+    return client
+
+
 async def called_by_chat(server: Any, *, stream: bool) -> list[tuple[str, str, Any]]:
-    async with openai_client(server) as client:
-        messages: Any = USER
+    async with openai_client(server) as opened:
+        client, messages = untyped(opened), USER
         asked: Any = {"model": "main", "messages": messages, "tools": TOOLS["chat"]}
         if stream:
             async with client.chat.completions.stream(**asked) as events:
                 whole = await events.get_final_completion()
         else:
             whole = await client.chat.completions.create(**asked)
-        calls: Any = whole.choices[0].message.tool_calls
+        calls = whole.choices[0].message.tool_calls
         assert whole.choices[0].finish_reason == "tool_calls"
         return [(call.id, call.function.name, json.loads(call.function.arguments)) for call in calls]
 
 
 async def called_by_responses(server: Any, *, stream: bool) -> list[tuple[str, str, Any]]:
-    async with openai_client(server) as client:
+    async with openai_client(server) as opened:
+        client = untyped(opened)
         asked: Any = {"model": "main", "input": "hi", "tools": TOOLS["responses"]}
         if stream:
             async with client.responses.stream(**asked) as events:
-                whole: Any = await events.get_final_response()
+                whole = await events.get_final_response()
         else:
             whole = await client.responses.create(**asked)
         calls = [item for item in whole.output if item.type == "function_call"]
@@ -71,11 +77,12 @@ async def called_by_responses(server: Any, *, stream: bool) -> list[tuple[str, s
 
 
 async def called_by_anthropic(server: Any, *, stream: bool) -> list[tuple[str, str, Any]]:
-    async with anthropic_client(server) as client:
+    async with anthropic_client(server) as opened:
+        client = untyped(opened)
         asked: Any = {"model": "main", "max_tokens": 99, "messages": USER, "tools": TOOLS["anthropic"]}
         if stream:
             async with client.messages.stream(**asked) as events:
-                whole: Any = await events.get_final_message()
+                whole = await events.get_final_message()
         else:
             whole = await client.messages.create(**asked)
         assert whole.stop_reason == "tool_use"
