@@ -92,6 +92,7 @@ class PassThrough(RelayReceiver):
     def answer(self, call_id: str, finish: Finished) -> Answer:
         if not self.said:
             self._begin()
+        self._output.complete()
         return Answer(call_id, finish.reason)
 
     @override

@@ -44,7 +44,7 @@ class RelayOutput:
         self.has_content = False  # the client has a part of the answer, so it can't be replaced
         self.has_lifecycle = False  # the client has the opening events of some attempt
         self.is_over = False
-        self.passed_bytes = 0
+        self.is_whole = False  # the client has the whole answer
         self._filter = ByteFilter(secrets)
         self._sent = SentFrames()
         self._waiting: list[bytes] = []
@@ -79,6 +79,11 @@ class RelayOutput:
         if self.head is not None and self._is_between_frames and not self.is_over:
             self._put(self.surface.keep_alive)
 
+    def complete(self) -> None:
+        """End the response with a whole answer."""
+        self.is_whole = True
+        self.finish()
+
     def finish(self) -> None:
         """End the response."""
         self._put(self._filter.flush())
@@ -111,7 +116,6 @@ class RelayOutput:
         if piece and not self.is_over:
             self._waiting.append(piece)
             self._waiting_bytes += len(piece)
-            self.passed_bytes += len(piece)
             self._is_between_frames = piece.endswith((b"\n\n", b"\r\n\r\n"))
             if self.surface.wire == "responses":
                 self._sent.take(piece)

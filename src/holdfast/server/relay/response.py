@@ -92,13 +92,14 @@ class RelayResponse:
             for timer in self._timers:
                 timer.cancel()
             watching.cancel()
-            calling.cancel(CLIENT_LEFT)
+            if not self._output.is_whole:
+                calling.cancel(CLIENT_LEFT)
             await asyncio.wait({watching, calling})
 
     async def _until_left(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        if self._calling is not None:
+        if self._calling is not None and not self._output.is_whole:
             self._calling.cancel(CLIENT_LEFT)
         self._output.finish()
 

@@ -100,6 +100,7 @@ class TranslatingReceiver(RelayReceiver):
             self._before_first()
             self._output.begin(JSON_HEAD.status, JSON_HEAD.headers)
             self._output.pass_on(self._encoder.whole(finish, self._used))
+        self._output.complete()
         return Answer(call_id, finish.reason)
 
     @override
