@@ -73,7 +73,7 @@ async def test_a_replacements_opening_is_not_sent_twice(wire: Wire) -> None:
     first = [Begin(), Wait(gate), Drop()]
     async with ChaosServer(first, [Say("hello")]) as chaos:
         async with (
-            relaying(target_on(chaos, wire), hold_s=0.05, keep_alive_s=9) as server,
+            relaying(target_on(chaos, wire), hold_s=0.0, keep_alive_s=9) as server,
             asking(server, wire) as answer,
         ):
             seen = await until(answer.content, OPENING[wire])
@@ -90,7 +90,7 @@ async def test_an_item_that_was_only_opened_is_still_replaced(wire: Wire) -> Non
     first = [Begin(), OpenItem("thinking"), Wait(gate), Drop()]
     async with ChaosServer(first, [Say("hello")]) as chaos:
         async with (
-            relaying(target_on(chaos, wire), hold_s=0.05, keep_alive_s=9) as server,
+            relaying(target_on(chaos, wire), hold_s=0.0, keep_alive_s=9) as server,
             asking(server, wire) as answer,
         ):
             seen = await until(answer.content, OPENING[wire])

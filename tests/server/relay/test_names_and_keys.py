@@ -1,5 +1,6 @@
 """Which names relay, which keys may, what passes in the headers, and how loops are noticed."""
 
+import asyncio
 import gzip
 import io
 import json
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from holdfast.chaos import ChaosServer, Drop, Say, Status, overloaded
+from holdfast.chaos import ChaosServer, Drop, Hang, Say, Status, overloaded
 from holdfast.server.options import ApiKey
-from holdfast.targets import Wire
+from holdfast.targets import Patience, RetryLimits, Wire
 from server.relay.relaying import (
     KEY,
     PATHS,
@@ -261,3 +262,33 @@ async def test_what_belongs_to_one_account_never_leaves_it(wire: Wire, state: di
             answer = await server.call("POST", PATHS[wire], body=body_for(wire, model="both") | state)
         assert answer.status == 502
         assert good.seen.requests == []
+
+
+@each_wire
+async def test_an_alias_may_hedge_and_the_faster_target_answers(wire: Wire) -> None:
+    limits = RetryLimits(hedge=True)
+    async with ChaosServer([Hang()]) as slow, ChaosServer([Say("from b")]) as quick:
+        patience = Patience(first_event_s=1.0)
+        targets = (
+            target_on(slow, wire, name="a", retry=limits, patience=patience),
+            target_on(quick, wire, name="b"),
+        )
+        async with relaying(*targets, models={"both": ["a", "b"]}) as server:
+            assert await text_by_package(server, wire, model="both", stream=True) == "from b"
+        assert slow.seen.requests[0].connection.closed_s is not None
+
+
+async def test_a_client_that_does_not_read_holds_its_provider_back() -> None:
+    """P10: what it hasn't read doesn't pile up here."""
+    script = [Say("x" * 40_000_000, chunk_chars=400_000)]
+    async with ChaosServer(script) as chaos, relaying(target_on(chaos, "chat")) as server:
+        body = body_for("chat", stream=True)
+        async with server.http.post(server.url + PATHS["chat"], json=body, read_bufsize=1024) as answer:
+            assert answer.status == 200
+            sent = chaos.seen.requests[0].connection
+            before = -1
+            while sent.sent_bytes != before:  # until nobody takes any more
+                before = sent.sent_bytes
+                await asyncio.sleep(0.2)
+            assert before < 30_000_000
+            assert not chaos.seen.requests[0].finished

@@ -72,6 +72,8 @@ class PassThrough(RelayReceiver):
         self._held.append(piece)
         if self._progressed and self._is_streamed:
             self._begin()
+        elif self._output.head is not None and not self._output.has_lifecycle:
+            self.show_opening()  # the client has its status, so there is no reason to wait
 
     @override
     def write_text(self, index: int, text: str) -> None:
