@@ -44,7 +44,6 @@ from holdfast.runner.inbox import Message
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, run_not_found
-from holdfast.server.problems import Problem
 from holdfast.server.relay.redacting import ByteFilter
 from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Drop, Say, Think, Usage, overloaded
-from holdfast.chaos.server import ServerOptions as ChaosOptions
+from holdfast.chaos.server import ChaosOptions
 from holdfast.targets import Wire
 from server.relay.relaying import (
     PATHS,
