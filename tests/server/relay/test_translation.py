@@ -8,7 +8,7 @@ import anthropic
 import openai
 import pytest
 
-from holdfast.chaos import CallTool, ChaosServer, Drop, Say, Think, Usage, overloaded
+from holdfast.chaos import CallTool, ChaosServer, Drop, ReportedUsage, Say, Think, overloaded
 from holdfast.chaos.server import ChaosOptions
 from holdfast.targets import Wire
 from server.relay.relaying import (
@@ -173,7 +173,7 @@ async def test_a_conversation_reaches_the_model_whole(client: Wire, target: Wire
 
 @each_pair
 async def test_usage_is_counted_in_the_clients_terms(client: Wire, target: Wire) -> None:
-    options = ChaosOptions(usage=Usage(input_tokens=50, output_tokens=7, cached_tokens=20))
+    options = ChaosOptions(usage=ReportedUsage(input_tokens=50, output_tokens=7, cached_tokens=20))
     async with (
         ChaosServer([Say("ok")], options=options) as chaos,
         relaying(target_on(chaos, target)) as server,
