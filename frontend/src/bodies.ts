@@ -469,7 +469,7 @@ export interface SignedIn {
   readonly signed_in: true;
   readonly name: string;
   readonly page: string;
-  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+  readonly scopes: readonly ("admin" | "approve" | "chat" | "relay")[];
 }
 
 /** The cookie no longer works. */
@@ -500,7 +500,7 @@ export interface KeyShown {
   readonly name: string;
   readonly source: "added" | "configured" | "made";
   readonly created_at: number | null;
-  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+  readonly scopes: readonly ("chat" | "approve" | "admin" | "relay")[];
 }
 
 /** A new key; its secret is shown here and never again. */
@@ -508,7 +508,7 @@ export interface KeyMade {
   readonly name: string;
   readonly source: "added" | "configured" | "made";
   readonly created_at: number | null;
-  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+  readonly scopes: readonly ("chat" | "approve" | "admin" | "relay")[];
   readonly key: string;
 }
 
@@ -600,6 +600,22 @@ export interface ModelShown {
   readonly owned_by: string;
 }
 
+/** All models as Anthropic's clients read them. */
+export interface AnthropicModelList {
+  readonly data: readonly AnthropicModel[];
+  readonly has_more: boolean;
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+}
+
+/** A model as Anthropic's clients read it. */
+export interface AnthropicModel {
+  readonly type: "model";
+  readonly id: string;
+  readonly display_name: string;
+  readonly created_at: string;
+}
+
 /** A response, as the OpenAI API describes it. */
 export interface ResponseShown {
   readonly id: string;
@@ -689,7 +705,7 @@ export interface Capabilities {
 export interface AuthShown {
   readonly type: "bearer";
   readonly required: boolean;
-  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+  readonly scopes: readonly ("admin" | "approve" | "chat" | "relay")[];
 }
 
 /** What the commands of agents run in; `says` is one line for people. */

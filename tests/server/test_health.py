@@ -37,7 +37,7 @@ async def test_capabilities_name_only_routes_that_are_there() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         _, capabilities = await server.get("/v1/capabilities")
         assert capabilities["object"] == "hermes.api_server.capabilities"
-        scopes = ["chat", "approve", "admin"]
+        scopes = ["chat", "approve", "admin", "relay"]
         assert capabilities["auth"] == {"type": "bearer", "required": False, "scopes": scopes}
         features = capabilities["features"]
         assert (

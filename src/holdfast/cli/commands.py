@@ -11,7 +11,7 @@ STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
-SCOPES = ("chat", "approve", "admin")
+SCOPES = ("chat", "approve", "admin", "relay")
 CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 wrong usage."
 
 
@@ -77,7 +77,8 @@ KeyScope = Annotated[
     typer.Option(
         "--scope",
         metavar="SCOPE",
-        help="chat (runs and sessions), approve (approvals and rules) or admin (keys, deleting sessions). "
+        help="chat (runs and sessions), approve (approvals and rules), admin (keys, deleting sessions) or "
+        "relay (model calls of other programs). "
         "Repeat the option for several. Without it, the key can do everything.",
     ),
 ]

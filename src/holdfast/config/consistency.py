@@ -178,10 +178,38 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
     )
 
 
+def _relay(settings: Settings) -> Iterator[ConfigIssue]:
+    names = [target.name for target in settings.targets]
+    for model, wanted in settings.relay.models.items():
+        path: KeyPath = ("relay", "models", model)
+        if not wanted:
+            yield ConfigIssue(path, "must name a target")
+        for name in wanted:
+            if name not in names:
+                yield ConfigIssue(
+                    path, f"names no target: {name!r}; the targets are {', '.join(names) or 'none'}"
+                )
+    for index, target in enumerate(settings.targets):
+        if _is_this_server(target.base_url, settings.server):
+            yield ConfigIssue(
+                ("targets", index, "base_url"),
+                "is the address of this server, which would call itself; give the provider's address",
+            )
+
+
+def _is_this_server(base_url: str, server: ServerSettings) -> bool:
+    url = urlsplit(base_url)
+    port = url.port or (443 if url.scheme == "https" else 80)
+    own = {server.host, *server.hosts}
+    host = url.hostname or ""
+    return server.port == port and (host in own or is_loopback(host))
+
+
 def _together(settings: Settings) -> Iterator[ConfigIssue]:
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)
+    yield from _relay(settings)
     title = settings.agent.title_target
     known = {name for target in settings.targets for name in (target.name, target.model)}
     if title not in {"", "off", *known}:

@@ -134,6 +134,8 @@ def _type(kind: inspect.Type) -> str:
         return " or ".join(f"`{value}`" for value in kind.values)
     if isinstance(kind, inspect.VarTupleType):
         return f"list of {_type(plain(kind.item_type)[0])}s"
+    if isinstance(kind, inspect.DictType) and isinstance(plain(kind.value_type)[0], inspect.VarTupleType):
+        return "table of texts or lists"
     return _WORDS[type(kind)]
 
 

@@ -256,6 +256,26 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
+class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[relay]: model calls of other programs, which Holdfast passes on to its targets."""
+
+    models: Annotated[
+        dict[str, tuple[str, ...]],
+        doc(
+            "Model names, or patterns with *, and the target that answers each, or a list of them. Further "
+            "ones in a list are fallbacks. The names and models of targets are always relayed.",
+            "name",
+        ),
+    ] = {}
+    wait_s: Annotated[
+        Seconds, doc("The longest wait that a provider may ask for; the client is told of a longer one.")
+    ] = 60.0
+    headers: Annotated[
+        tuple[str, ...], doc("Further headers of clients that go to the provider; never credentials.", "name")
+    ] = ()
+    body_bytes_max: Annotated[AtLeast1, doc("The largest relayed request body, in bytes.")] = 32_000_000
+
+
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[approvals.rules]]: which actions run without asking, always ask, or never run. Set one of these."""
 
@@ -356,6 +376,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: LogSettings = LogSettings()
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
+    relay: RelaySettings = RelaySettings()
     approvals: ApprovalSettings = ApprovalSettings()
     sandbox: SandboxSettings = SandboxSettings()
     mcp_servers: tuple[McpServerSettings, ...] = ()

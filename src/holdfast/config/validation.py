@@ -134,8 +134,16 @@ class Checker:
         for name in table:
             if why := name_error(meaning, name):
                 self._error((*path, name), why)
+        takes_list = isinstance(plain(kind.value_type)[0], inspect.VarTupleType)
         return {
-            name: self._value(value, kind.value_type, (*path, name), meaning) for name, value in table.items()
+            # A list of one may be written without its brackets.
+            name: self._value(
+                [value] if takes_list and isinstance(value, str) else value,
+                kind.value_type,
+                (*path, name),
+                meaning,
+            )
+            for name, value in table.items()
         }
 
     def _text(self, text: str, kind: inspect.Type, path: KeyPath, *, meaning: TextFormat) -> str:

@@ -31,6 +31,7 @@ from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
+from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 
@@ -187,6 +188,12 @@ def _options(
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
         model=parts.targets[0].model,
+        relay=RelayOptions(
+            models=settings.relay.models,
+            wait_s=settings.relay.wait_s,
+            headers=settings.relay.headers,
+            body_bytes_max=settings.relay.body_bytes_max,
+        ),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         open_files=OpenFiles(connections_to_allow(settings)),

@@ -54,7 +54,12 @@ class Runtime:
 
     agent: AgentDeps
     targets: tuple[Target, ...]
-    shared: TargetStates
+    calls: CallDeps
+
+    @property
+    def shared(self) -> TargetStates:
+        """What all calls share about the targets."""
+        return self.calls.shared
 
     def describe_targets(self) -> Sequence[TargetShown]:
         """The targets with their health, without their keys."""
@@ -93,7 +98,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
         )
         model = ModelCalls(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
-        yield Runtime(agent, parts.targets, shared)
+        yield Runtime(agent, parts.targets, calls)
 
 
 @dataclass(frozen=True, slots=True)
