@@ -87,7 +87,7 @@ class _BadRequests:
         schema = self._resolved(schema.get("anyOf", [schema])[0])
         wrong = [
             (name, kinds)
-            for name, one in schema["properties"].items()
+            for name, one in schema.get("properties", {}).items()  # a relayed body may hold anything
             if (kinds := self._others(one)) and name not in {"input", "message"}
         ]
         if not wrong:
