@@ -17,6 +17,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import Blobs, JournalError
@@ -115,6 +116,7 @@ class ToolCalls:
         self._log = log
         self._deps = deps
         self._people = HumanAsks(view, log, deps)
+        self._snapshots = TurnSnapshots(view, log, deps)
         self.tools = deps.tools_now()  # the tools last offered to the model
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
@@ -134,8 +136,11 @@ class ToolCalls:
             may_continue = await finish(group)
             await self._view.settled(self._log)
             if not may_continue:
-                return False
-        return True
+                break
+        else:
+            may_continue = True
+        await self._snapshots.after_turn()
+        return may_continue
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
@@ -290,6 +295,8 @@ class ToolCalls:
         if call.started is not None:
             key = call.started.effect_key
         await self._deps.drain.checkpoint(run.run_id)
+        if not tool.traits.read_only:
+            await self._snapshots.before_change()
         self._log.emit(
             e.ToolStarted(
                 at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key

@@ -17,6 +17,7 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
+from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Budget, OnExpiry
 
 OnAsk: TypeAlias = Callable[[str, AskAsked], None]  # the session, and what a run of it waits for
@@ -52,6 +53,7 @@ class AgentDeps:
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
+    snapshots: Snapshots | None = None  # None: what runs change can't be undone
 
     def tools_now(self) -> Registry:
         """All tools that a run can use now."""

@@ -110,6 +110,14 @@ class Run:
     resumptions: int = 0
     resumptions_without_progress: int = 0
     recovered: bool = False
+    snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
+    undone_by: str = ""  # the undo that took its changes back
+
+    @property
+    def open_snapshot(self) -> e.SnapshotTaken | None:
+        """The snapshot before the newest turn that changes files, if there is none after that turn yet."""
+        newest = self.snapshots[-1] if self.snapshots else None
+        return newest if newest is not None and newest.when == "before" and newest.snapshot else None
 
     @property
     def status(self) -> Status:
@@ -289,6 +297,10 @@ def _tool_ended(run: Run, event: e.ToolEnded) -> None:
     run.resumptions_without_progress = 0
 
 
+def _snapshot_taken(run: Run, event: e.SnapshotTaken) -> None:
+    run.snapshots.append(event)
+
+
 def _ask(run: Run, event: e.AskAsked) -> None:
     if event.ask_id in run.asks:
         raise _Contradiction(f"{event.ask_id} was asked before")
@@ -346,6 +358,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.ToolStarted: _tool_started,
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
+        e.SnapshotTaken: _snapshot_taken,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _settle),

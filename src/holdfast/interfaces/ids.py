@@ -45,6 +45,11 @@ def new_question_id() -> str:
     return f"que_{token_hex(12)}"
 
 
+def new_undo_id() -> str:
+    """The id of an undo."""
+    return f"und_{token_hex(12)}"
+
+
 def grant_of_approval(approval_id: str) -> str:
     """The id of the grant that an approval creates, always the same for the same approval."""
     return _GRANT + approval_id.removeprefix(_APPROVAL)
