@@ -12,7 +12,14 @@ from holdfast.events import RunEvent
 from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, ActivityName
 
 # They change nothing of what a run is doing.
-QUIET = {e.AttemptSuperseded, e.TargetSwitched, e.ToolOutput, e.Usage, e.MessageDispatched}
+QUIET = {
+    e.AttemptSuperseded,
+    e.TargetSwitched,
+    e.ToolOutput,
+    e.Usage,
+    e.MessageDispatched,
+    e.SnapshotTaken,
+}
 
 
 def doing_after(events: tuple[e.Event, ...]) -> Activity:

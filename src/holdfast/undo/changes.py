@@ -87,7 +87,7 @@ def turns_of(runs: Iterable[Run], snapshots: Snapshots, *, now: bytes | None) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownChange:
     """A change as people read it."""
 
     diff: str
@@ -96,15 +96,15 @@ class Shown:
     after_bytes: int | None
 
 
-def shown(change: Change, name: str, *, blob: Callable[[bytes], bytes]) -> Shown:
+def shown(change: Change, name: str, *, blob: Callable[[bytes], bytes]) -> ShownChange:
     """The change with its diff; `blob` reads stored contents. Blocks."""
     before = blob(change.before.name) if change.before is not None else None
     after = blob(change.after.name) if change.after is not None else None
     sizes = (None if before is None else len(before), None if after is None else len(after))
     texts = _texts((before or b"", after or b""))
     if texts is None:
-        return Shown("", binary=True, before_bytes=sizes[0], after_bytes=sizes[1])
-    return Shown(
+        return ShownChange("", binary=True, before_bytes=sizes[0], after_bytes=sizes[1])
+    return ShownChange(
         _modes(change) + _diff(name, texts), binary=False, before_bytes=sizes[0], after_bytes=sizes[1]
     )
 

@@ -1,7 +1,7 @@
 """Decides what an undo does with each file: put it back, leave it, or refuse. Blocks."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from stat import S_IFLNK, S_IFMT, S_IFREG
@@ -9,8 +9,9 @@ from typing import Final, Literal, TypeAlias
 
 from holdfast.folds.run import Run
 from holdfast.undo.changes import Change, Turns, composed, turns_of
+from holdfast.undo.object_store import Batch
 from holdfast.undo.packs import object_name
-from holdfast.undo.restore import Plan, Step, contents_of, current_states, state_of
+from holdfast.undo.restore import FileStep, Plan, contents_of, current_states, missing_folders, state_of
 from holdfast.undo.snapshots import Place, Snapshots, shown_path
 from holdfast.undo.trees import Entry, tree_data
 
@@ -106,7 +107,9 @@ def undo_plan(
     if conflicts and on_conflict == "refuse":
         raise _conflict(conflicts)
     steps = [
-        Step(one.change.path, one.now, state_of(one.change.before)) for one in chosen if one.state != "undone"
+        FileStep(one.change.path, one.now, state_of(one.change.before))
+        for one in chosen
+        if one.state != "undone"
     ]
     if on_conflict == "keep_both":
         kept = [
@@ -118,8 +121,9 @@ def undo_plan(
             raise CannotUndo("undo_conflict", f"{shown_path(step.path)} is no file that can be put aside.")
     gone = _parents(step.path for step in steps if step.target == _NO_FILE)
     first = found.turns.roots[0][0] if found.turns.roots else b""
-    folders = tuple(folder for folder in gone if snapshots.lookup(first, folder) is None)
-    return Plan(tuple(steps), folders, _missing(found.workspace, steps))
+    folders = tuple(folder for folder in gone if not _is_folder(snapshots.lookup(first, folder)))
+    above = _parents(step.path for step in steps if step.target != _NO_FILE)
+    return Plan(tuple(steps), folders, missing_folders(found.workspace, above))
 
 
 def redo_plan(real: str, undone: Plan, *, on_conflict: OnConflict) -> Plan:
@@ -133,7 +137,7 @@ def redo_plan(real: str, undone: Plan, *, on_conflict: OnConflict) -> Plan:
     ]
     if conflicts and on_conflict == "refuse":
         raise _conflict(conflicts)
-    steps = tuple(Step(step.path, now[step.path], step.target) for step in plan.steps)
+    steps = tuple(FileStep(step.path, now[step.path], step.target) for step in plan.steps)
     return Plan(tuple(step for step in steps if step.expected != step.target), plan.folders, plan.new_folders)
 
 
@@ -149,20 +153,24 @@ def store_plan(plan: Plan, real: str, snapshots: Snapshots, place: Place) -> tup
         with snapshots.store.batch() as batch:
             batch.add("blob", encoded, name=plan_name)
             for nth, step in enumerate(plan.steps):
+                _store_file(real, step, snapshots, batch)
                 for label, (mode, name) in ((b"now", step.expected), (b"then", step.target)):
-                    if not mode:
-                        continue
-                    if not snapshots.store.has(name):
-                        data = contents_of(real, step.path)
-                        if object_name("blob", data) != name:
-                            raise _conflict([(step.path, "changing right now")])
-                        batch.add("blob", data, name=name)
-                    entries.append((b"%d-%s" % (nth, label), Entry(mode, name)))
+                    entries += [(b"%d-%s" % (nth, label), Entry(mode, name))] if mode else []
             tree = tree_data(entries)
             name = object_name("tree", tree)
             batch.add("tree", tree, name=name)
         snapshots.store.keep(place.session_id, place.run_id, label=place.label, name=name)
     return name, plan_name
+
+
+def _store_file(real: str, step: FileStep, snapshots: Snapshots, batch: Batch) -> None:
+    """Store a file as it is now; raises CannotUndo if it is no longer as planned."""
+    mode, name = step.expected
+    if mode and not snapshots.store.has(name):
+        data = contents_of(real, step.path)
+        if object_name("blob", data) != name:
+            raise _conflict([(step.path, "changing right now")])
+        batch.add("blob", data, name=name)
 
 
 def _chosen(found: FoundChanges, wanted: Sequence[str]) -> list[FileChange]:
@@ -175,14 +183,14 @@ def _chosen(found: FoundChanges, wanted: Sequence[str]) -> list[FileChange]:
     return [one for one in found.files if shown_path(one.change.path) in wanted]
 
 
-def _beside(real: str, kept: Iterable[FileChange]) -> Iterable[Step]:
+def _beside(real: str, kept: Iterable[FileChange]) -> Iterable[FileStep]:
     """Steps that keep people's own versions beside the files."""
     for one in kept:
         number, path = 1, one.change.path + KEPT_BESIDE
         while os.path.lexists(os.fsencode(real) + b"/" + path):
             number += 1
             path = one.change.path + KEPT_BESIDE + b"-%d" % number
-        yield Step(path, _NO_FILE, one.now)
+        yield FileStep(path, _NO_FILE, one.now)
 
 
 def _parents(paths: Iterable[bytes]) -> list[bytes]:
@@ -192,11 +200,8 @@ def _parents(paths: Iterable[bytes]) -> list[bytes]:
     return sorted(found)
 
 
-def _missing(real: str, steps: Iterable[Step]) -> tuple[bytes, ...]:
-    """The folders that will be made for files that come back."""
-    above = _parents(step.path for step in steps if step.target != _NO_FILE)
-    states: Mapping[bytes, tuple[int, bytes]] = current_states(real, above)
-    return tuple(folder for folder in above if states[folder] == _NO_FILE)
+def _is_folder(entry: Entry | None) -> bool:
+    return entry is not None and entry.is_folder
 
 
 def _conflict(conflicts: Sequence[tuple[bytes, str]]) -> CannotUndo:

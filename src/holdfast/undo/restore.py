@@ -29,7 +29,7 @@ _COMPARED_BYTES_MAX: Final = 64 * 1024 * 1024  # nothing larger is ever stored
 Reach = Callable[[str], None]  # told before each step, so that tests can stop there
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class FileStep(msgspec.Struct, frozen=True, array_like=True):
     """One file: how it is now, and how it is to be; (0, b"") is no file."""
 
     path: bytes
@@ -43,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True):
     `folders` are removed if they are empty then; `new_folders` are those that it makes.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[FileStep, ...]
     folders: tuple[bytes, ...] = ()
     new_folders: tuple[bytes, ...] = ()
 
@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, array_like=True):
 
     def inverse(self) -> "Plan":
         """The plan that takes this one back."""
-        steps = tuple(Step(one.path, one.target, one.expected) for one in self.steps)
+        steps = tuple(FileStep(one.path, one.target, one.expected) for one in self.steps)
         return Plan(steps, self.new_folders, self.folders)
 
 
@@ -170,7 +170,7 @@ class Restorer:
         with suppress(*_NOT_THERE), _opened(self._root) as root_fd:
             self._clear(root_fd)
 
-    def _one(self, root_fd: int, nth: int, step: Step) -> str:
+    def _one(self, root_fd: int, nth: int, step: FileStep) -> str:
         """Carry out one step; returns why it was not."""
         try:
             current = current_state(root_fd, step.path)
@@ -233,12 +233,17 @@ class Restorer:
 
 
 def current_state(root_fd: int, path: bytes) -> tuple[int, bytes]:
-    """What is at a path now, without following links; anything but a file or a link is (its type, b"")."""
+    """The file or link that is at a path now, found without following links.
+
+    Where there is none, or only a folder, it is (0, b""); a device or the like is (its type, b"").
+    """
     try:
         with _walked(root_fd, _parent(path)) as fd:
             status = os.stat(_last(path), dir_fd=fd, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
                 return stat.S_IFLNK, object_name("blob", os.readlink(_last(path), dir_fd=fd))
+            if stat.S_ISDIR(status.st_mode):
+                return 0, b""
             if not stat.S_ISREG(status.st_mode):
                 return stat.S_IFMT(status.st_mode), b""
             return _file_state(fd, _last(path))
@@ -260,6 +265,19 @@ def current_states(root: str, paths: Iterable[bytes]) -> dict[bytes, tuple[int, 
             except OSError:
                 found[path] = (-1, b"")
     return found
+
+
+def missing_folders(root: str, paths: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Which of these paths are no folders now."""
+    missing: list[bytes] = []
+    with _opened(root) as root_fd:
+        for path in paths:
+            try:
+                with _walked(root_fd, path):
+                    pass
+            except OSError:
+                missing.append(path)
+    return tuple(missing)
 
 
 def contents_of(root: str, path: bytes) -> bytes:
