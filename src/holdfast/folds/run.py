@@ -120,6 +120,11 @@ class Run:
         return newest if newest is not None and newest.when == "before" and newest.snapshot else None
 
     @property
+    def files_changed(self) -> int:
+        """How many files it has changed, as far as snapshots tell."""
+        return next((one.changed for one in reversed(self.snapshots) if one.when == "after"), 0)
+
+    @property
     def status(self) -> Status:
         """The phase in the words of the API."""
         if self.phase is Phase.RUNNING:

@@ -129,8 +129,7 @@ def _short(text: str) -> str:
 
 
 def _undo_text(undo: Undo) -> str:
-    what = f"{undo.files} files as before" if not undo.redoes else f"{undo.files} files as before the undo"
-    return f", {what}"
+    return f", {undo.files} files as before" + (" the undo" if undo.redoes else "")
 
 
 def _count(event: e.SnapshotTaken) -> str:

@@ -234,7 +234,9 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
         if not undo.keeps_log:
             _bring_back(transcript, undo.redoes)
         return
-    if undo is not None and not undo.keeps_log:
+    if undo is None:
+        transcript.undone = None
+    elif not undo.keeps_log:
         removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
         placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
         transcript.undone = Undone(undo.undo_id, removed, placed)
