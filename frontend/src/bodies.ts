@@ -433,6 +433,7 @@ export interface TranscriptRun {
   readonly doing: Readonly<Record<string, unknown>>;
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
+  readonly files_changed?: number;
 }
 
 /** A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH. */

@@ -92,6 +92,7 @@ NEXT: tuple[e.Event, ...] = (
     msgspec.structs.replace(QUESTION, question_id="q2"),
     e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow"),
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
+    e.SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
     *(USAGE, STOP, RESUMED, ENDED, RECOVERED),
 )
 LEGAL: dict[Phase, set[str]] = {

@@ -150,6 +150,7 @@ class Purges:
                 # Before the log: after a crash in between, the purge is tried again.
                 await self._deps.agent.snapshots.forget(session_id)
                 self._collect_at_s = 0.0
+                self.look_again()
             await store.purge(session_id, last_seq=last_seq, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:
