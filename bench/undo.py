@@ -63,7 +63,10 @@ async def measure(folder: Path, files: int) -> bool:
     fill(workspace, files)
     await asyncio.sleep(SETTLE_S)
     snapshots = Snapshots(folder / "snapshots", limits=ScanLimits(seconds=600))
-    take = lambda nth: timed(lambda: snapshots.take(workspace, Place("s", "run", f"{nth}-before")))  # noqa: E731
+
+    async def take(nth: int) -> float:
+        return await timed(lambda: snapshots.take(workspace, Place("s", "run", f"{nth}-before")))
+
     first, second = await take(0), min([await take(nth) for nth in (1, 2, 3)])
     for number in range(10):
         (workspace / "0" / "0" / f"file{number}.py").write_text("changed\n")

@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pytest
 
-from agent.world import World, process
+from agent.world import CrashingStore, World, either, process
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.runner.inbox import Message, Sent
 from holdfast.runner.restores import Restores
@@ -48,8 +50,13 @@ class Changes:
 
 def model(request: SeenRequest) -> Script:
     """Calls the tool once for each run, then says so."""
-    messages: list[dict[str, Any]] = (request.body or {})["messages"]
-    return [Say("done")] if messages[-1]["role"] == "tool" else [CallTool("change")]
+    return [Say("done")] if roles(request)[-1] == "tool" else [CallTool("change")]
+
+
+def roles(request: SeenRequest) -> list[object]:
+    """Who said what the model is shown."""
+    messages = msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
+    return [message["role"] for message in messages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +213,11 @@ async def test_what_a_person_changes_while_the_model_thinks_is_theirs(tmp_path: 
     gate, asked = Gate(), asyncio.Event()
 
     def twice(request: SeenRequest) -> Script:
-        results = [one for one in (request.body or {})["messages"] if one["role"] == "tool"]
-        if len(results) == 1:
+        results = roles(request).count("tool")
+        if results == 1:
             asked.set()
             return [Wait(gate), CallTool("change")]
-        return [Say("done")] if len(results) == 2 else [CallTool("change")]
+        return [Say("done")] if results == 2 else [CallTool("change")]
 
     async with scene(tmp_path, choose=twice) as one:
         ws = one.workspace
@@ -388,3 +395,43 @@ async def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> 
         await one.undos.undo("s", run_id, UndoWanted(files=("\\xff\\xfe",)))
         await one.undos.undo("s", run_id, UndoWanted())
         assert state(one.workspace) == before
+
+
+async def test_a_crash_at_any_append_of_a_run_leaves_changes_that_can_be_undone(tmp_path: Path) -> None:
+    """P6, P13: a snapshot is named on the log before the change, so nothing is changed without one."""
+    workspace = tmp_path / "workspace"
+    await asyncio.to_thread(workspace.mkdir)
+    await asyncio.to_thread(write("file", "before"), workspace)
+    before = await asyncio.to_thread(state, workspace)
+    async with ChaosServer(choose=model) as chaos:
+        for nth in count(1):
+            crash, disk, sent = CrashPoint(nth), MemoryDisk(), asyncio.Event()
+            snapshots = Snapshots(tmp_path / f"snapshots-{nth}")
+            tool = Changes([write("file", "after"), write("file", "after")])
+            with suppress(Crashed, JournalError, BaseExceptionGroup):
+                store = CrashingStore(disk, crash, after=False)
+                async with process(
+                    chaos, tool, store=store, workspace=workspace, snapshots=snapshots
+                ) as world:
+                    await world.inbox.send("s", Message(text="go"))
+                    sent.set()
+                    ended = asyncio.create_task(world.until("s", e.RunEnded))
+                    dead = asyncio.create_task(crashed(crash))
+                    await either(ended, dead)
+            if not sent.is_set():
+                continue
+            kept = MemoryStore(disk)
+            async with process(chaos, tool, store=kept, workspace=workspace, snapshots=snapshots) as world:
+                await world.until("s", e.RunEnded)
+                (run_id,) = (await world.supervisor.view("s")).session.runs
+                undos = Undos(Restores(world.store, snapshots, world.clock), world.supervisor)
+                await undos.undo("s", run_id, UndoWanted(on_conflict="overwrite"))
+            assert await asyncio.to_thread(state, workspace) == before, f"append {nth}"
+            if not crash.has_crashed:
+                break
+
+
+async def crashed(crash: CrashPoint) -> None:
+    """Return when the process is dead."""
+    while not crash.has_crashed:  # noqa: ASYNC110  # a crash tells nobody
+        await asyncio.sleep(0.01)
