@@ -14,6 +14,7 @@ import { changesOf } from "./ui.ts";
 type Way = "undo" | "redo";
 type Choices = { files?: readonly string[]; force?: boolean; keep_both?: boolean };
 
+const PANEL = "changes";
 const KINDS: Readonly<Record<string, string>> = {
   created: "new",
   changed: "changed",
@@ -36,7 +37,7 @@ export function ChangesPanel(): JSX.Element {
   const away = useRef<HTMLButtonElement>(null);
   useEffect(() => away.current?.focus(), []);
   return (
-    <aside class="panel" aria-label="Changes of this run" onKeyDown={onKeyDown}>
+    <aside id={PANEL} class="panel" tabIndex={-1} aria-label="Changes of this run" onKeyDown={onKeyDown}>
       <header class="panel-head">
         <h2>Changes of this run</h2>
         <span class="spread" />
@@ -58,6 +59,8 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
     load();
   }, [load]);
   const act = async (way: Way, choices: Choices = {}): Promise<void> => {
+    // the button is about to go or to be disabled, and would take the focus with it
+    document.getElementById(PANEL)?.focus();
     setBusy(true);
     setRefused(null);
     const result = await call("POST", runPath(runId, `/${way}`), { body: choices });
