@@ -269,6 +269,22 @@ async def test_a_stop_ends_a_snapshot_at_once_and_nothing_of_it_is_kept(tmp_path
     assert isinstance(await snapshots.take(ws, HERE), Snapshot)
 
 
+async def test_a_workspace_that_is_too_large_is_counted_before_it_is_read_and_not_again_at_once(
+    tmp_path: Path,
+) -> None:
+    ws = tmp_path / "ws"
+    await asyncio.to_thread(ws.mkdir)
+    await asyncio.to_thread((ws / "a").write_text, "a")
+    await asyncio.to_thread(os.mkfifo, ws / "b")
+    await asyncio.to_thread((ws / "c").write_text, "c")
+    snapshots = Snapshots(tmp_path / "data", limits=ScanLimits(files=1))
+    refused = NoSnapshot("the workspace has more than 1 files")
+    assert await snapshots.take(ws, HERE) == refused
+    await asyncio.to_thread((ws / "c").unlink)
+    assert await snapshots.take(ws, HERE) == refused
+    assert isinstance(await Snapshots(tmp_path / "data").take(ws, HERE), Snapshot)
+
+
 async def test_a_workspace_that_is_gone_has_no_snapshot_and_says_so(tmp_path: Path) -> None:
     taken = await Snapshots(tmp_path / "data").take(tmp_path / "none", HERE)
     assert taken == NoSnapshot("the files could not be stored: No such file or directory")

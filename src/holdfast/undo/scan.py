@@ -32,6 +32,10 @@ class ScanStopped(Exception):
     """The scan was ended early; the text says why."""
 
 
+class TooMuch(ScanStopped):
+    """The workspace is beyond a limit, and will be the next time too."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
     """How much of a workspace is stored, and how long that may take."""
@@ -84,6 +88,7 @@ class _Scan:
     limits: ScanLimits
     stopping: Callable[[], bool]
     kept_out: frozenset[tuple[int, int]]  # device and inode of Holdfast's own folders
+    only_counts: bool  # reads no file
     result: Scanned = field(default_factory=Scanned)
     started_s: float = field(default_factory=time.monotonic)
     started_ns: int = field(default_factory=time.time_ns)
@@ -133,7 +138,7 @@ class _Scan:
             target = os.fsencode(os.readlink(name, dir_fd=fd))
             blob = object_name("blob", target)
             self.put("blob", target, blob)
-            self.result.files += 1
+            self._count(status)
             return Entry(stat.S_IFLNK, blob)
         if depth >= DEPTH_MAX:
             self._not_covered(inside, "too deep", None)
@@ -146,6 +151,9 @@ class _Scan:
         return Entry(FOLDER_MODE, tree)
 
     def _file(self, fd: int, name: str, inside: str, status: os.stat_result) -> Entry | None:
+        if self.only_counts:
+            self._count(status)
+            return None
         stamp = _stamp(status)
         known = self.known.get(inside)
         if known is not None and known[0] == stamp:
@@ -161,13 +169,16 @@ class _Scan:
             self.result.read += 1
             if max(status.st_mtime_ns, status.st_ctime_ns) + _SETTLED_NS < time.time_ns():
                 self.result.known[inside] = (stamp, blob)
+        self._count(status)
+        return Entry(stat.S_IFREG | stat.S_IMODE(status.st_mode) & 0o777, blob)
+
+    def _count(self, status: os.stat_result) -> None:
         self.result.files += 1
         self.result.bytes += status.st_size
         if self.result.files > self.limits.files:
-            raise ScanStopped(f"the workspace has more than {self.limits.files:,} files")
+            raise TooMuch(f"the workspace has more than {self.limits.files:,} files")
         if self.result.bytes > self.limits.total_bytes:
-            raise ScanStopped(f"the workspace is larger than {self.limits.total_bytes / 1e6:,.0f} MB")
-        return Entry(stat.S_IFREG | stat.S_IMODE(status.st_mode) & 0o777, blob)
+            raise TooMuch(f"the workspace is larger than {self.limits.total_bytes / 1e6:,.0f} MB")
 
     def _contents(self, fd: int, name: str) -> tuple[bytes | None, os.stat_result]:
         """A file's contents and its state before they were read; None if it is too large."""
@@ -227,7 +238,7 @@ class _Scan:
         if self.stopping():
             raise ScanStopped("it was stopped")
         if time.monotonic() - self.started_s > self.limits.seconds:
-            raise ScanStopped(f"reading the workspace takes longer than {self.limits.seconds:g} s")
+            raise TooMuch(f"reading the workspace takes longer than {self.limits.seconds:g} s")
 
 
 def scan(
@@ -239,8 +250,17 @@ def scan(
     stopping: Callable[[], bool] = lambda: False,
     kept_out: tuple[str, ...] = (),
 ) -> Scanned:
-    """Read a workspace and hand every object to `put`; raises ScanStopped or OSError."""
-    one = _Scan(put, known, limits, stopping, frozenset(_identities(kept_out)))
+    """Read a workspace and hand every object to `put`; raises ScanStopped or OSError.
+
+    A workspace of which nothing is known is counted first, so that one that is too large is not read in vain.
+    """
+    own = frozenset(_identities(kept_out))
+    if not known:
+        _walk(root, _Scan(_drop, known, limits, stopping, own, only_counts=True))
+    return _walk(root, _Scan(put, known, limits, stopping, own, only_counts=False))
+
+
+def _walk(root: str, one: _Scan) -> Scanned:
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         exclude = _excluded(fd)
@@ -249,6 +269,10 @@ def scan(
     finally:
         os.close(fd)
     return one.result
+
+
+def _drop(_kind: Kind, _data: bytes, _name: bytes) -> None:
+    """Store nothing."""
 
 
 def _excluded(fd: int) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from holdfast.policy.path_facts import is_within
 from holdfast.tools.offload import offload
 from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name
-from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, scan
+from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, TooMuch, scan
 from holdfast.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ _REGULAR: Final = 0o100644
 _CACHES_IN_MEMORY: Final = 8
 _GRACE_S: Final = 2.0  # what a stuck disk gets beyond the limit of a scan
 _LINGER_S: Final = 1.0
+_REFUSED_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,7 @@ class Snapshots:
         self._known: OrderedDict[str, _Cache] = OrderedDict()
         self._known_lock = threading.Lock()
         self._locks: dict[str, asyncio.Lock] = {}
+        self._refused: dict[str, tuple[float, NoSnapshot]] = {}  # by workspace, and until when
 
     async def real_path(self, workspace: Path) -> str:
         """The workspace's path without links."""
@@ -139,19 +142,29 @@ class Snapshots:
     ) -> Snapshot | NoSnapshot:
         """The same for a caller that holds the workspace."""
         limits = self.limits if seconds is None else replace(self.limits, seconds=seconds)
+        if (refused := self._refused.get(real)) is not None and time.monotonic() < refused[0]:
+            return refused[1]
         give_up = threading.Event()
         work = partial(self._take, real, place, limits=limits, give_up=give_up)
         try:
             async with asyncio.timeout(limits.seconds + _GRACE_S):
                 return await offload(work, linger_s=_LINGER_S, give_up=give_up)
         except TimeoutError:
-            return NoSnapshot(f"reading the workspace takes longer than {limits.seconds:g} s")
+            return self._refuse(real, f"reading the workspace takes longer than {limits.seconds:g} s")
+        except TooMuch as stopped:
+            return self._refuse(real, str(stopped))
         except ScanStopped as stopped:
             return NoSnapshot(str(stopped))
         except OSError as error:
             return NoSnapshot(f"the files could not be stored: {error.strerror or error}")
         except (DamagedPack, MissingObject) as error:
             return NoSnapshot(f"the stored snapshots are damaged: {error}")
+
+    def _refuse(self, real: str, why: str) -> NoSnapshot:
+        """Don't make each turn of the next minutes wait for the same limit."""
+        refused = NoSnapshot(why)
+        self._refused[real] = (time.monotonic() + _REFUSED_S, refused)
+        return refused
 
     def _take(self, real: str, place: Place, *, limits: ScanLimits, give_up: threading.Event) -> Snapshot:
         with self.store.using():
