@@ -223,8 +223,8 @@ def test_many_packs_become_one(stored: Stored) -> None:
     for number in range(41):
         (stored.workspace / "file").write_text(f"{number}")
         stored.store.keep("s", "run_1", label=f"{number}", name=stored.scan().root)
-    assert stored.store.collect() == 0
     assert len(list((stored.store.root / "objects" / "pack").glob("*.pack"))) == 1
+    assert stored.store.collect() == 0
     git(stored.store.root, "fsck", "--full")
 
 

@@ -17,7 +17,8 @@ from secrets import token_hex
 from holdfast.undo.packs import DamagedPack, Kind, Pack, PackWriter, sync_folder
 from holdfast.undo.trees import parse_tree
 
-PACKS_MAX = 40  # more than these are joined into one
+PACKS_MAX = 40  # if there are more, the small ones are joined
+SMALL_BYTES = 8_000_000
 _CONFIG = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 _REFS = "refs/sessions"
 _GENERATION = "generation"
@@ -49,8 +50,11 @@ class ObjectStore:
                 self._make()
                 for left in self._pack_folder.glob("tmp_*"):
                     left.unlink()
-                found = sorted(self._pack_folder.glob("pack-*.idx"))
-                self._packs = [Pack(path.with_suffix(".pack")) for path in found]
+                found = sorted(self._pack_folder.glob("pack-*.pack"))
+                for path in found:
+                    if not path.with_suffix(".idx").exists():
+                        path.unlink()
+                self._packs = [Pack(path) for path in found if path.exists()]
             return self._packs
 
     def _make(self) -> None:
@@ -85,10 +89,8 @@ class ObjectStore:
                 self._users -= 1
 
     def close(self) -> None:
-        """Close the files; a later call opens them again."""
+        """Forget the packs; a later call looks for them again."""
         with self._lock:
-            for pack in self._packs or ():
-                pack.close()
             self._packs = None
 
     @contextmanager
@@ -97,16 +99,40 @@ class ObjectStore:
         self._open()
         writer = PackWriter.begin(self._pack_folder, f"{os.getpid()}_{next(self._labels)}")
         try:
-            batch = Batch(self, writer)
-            yield batch
+            yield Batch(self, writer)
             if len(writer):
-                batch.path = path = writer.finish()
-                with self._lock:
-                    packs = self._open()
-                    if all(pack.path != path for pack in packs):
-                        packs.append(Pack(path))
+                self._add(writer.finish())
         finally:
             writer.abandon()
+
+    def _add(self, path: Path) -> None:
+        with self._lock:
+            packs = self._open()
+            if all(pack.path != path for pack in packs):
+                packs.append(Pack(path))
+            small = (
+                [pack for pack in packs if pack.file_bytes <= SMALL_BYTES] if len(packs) > PACKS_MAX else []
+            )
+            if len(small) > 1:
+                self._replace(small, {name for pack in small for name in pack.names()})
+
+    def _replace(self, old: list[Pack], names: set[bytes]) -> None:
+        """Put these objects of some packs into a new one, and remove the old ones."""
+        writer = PackWriter.begin(self._pack_folder, f"{os.getpid()}_{next(self._labels)}")
+        try:
+            for pack in old:
+                for name in pack.names():
+                    if name in names and (found := pack.read(name)) is not None:
+                        writer.add(*found)
+            path = writer.finish() if len(writer) else None
+        finally:
+            writer.abandon()
+        gone = [pack for pack in old if pack.path != path]  # one of them may have had just these
+        for pack in gone:
+            pack.remove()
+        sync_folder(self._pack_folder)
+        kept = [pack for pack in self._open() if pack not in gone and pack.path != path]
+        self._packs = [*kept, *([Pack(path)] if path is not None else [])]
 
     def has(self, name: bytes) -> bool:
         """Whether the object is stored."""
@@ -167,33 +193,18 @@ class ObjectStore:
         return self._root / _REFS / sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
     def collect(self) -> int | None:
-        """Remove the objects that no ref leads to; returns how many went, or None if the store is in use.
-
-        Also joins many packs into one.
-        """
+        """Remove the objects that no ref leads to; returns how many went, or None if the store is in use."""
         with self._lock:
             if self._users:
                 return None
-            packs = self._open()
             live = self._live()
-            total = sum(len(pack) for pack in packs)
-            if total == len(live) and len(packs) <= PACKS_MAX:
+            gone = [pack for pack in self._open() if any(name not in live for name in pack.names())]
+            if not gone:
                 return 0
             _write(self._root / _GENERATION, token_hex(8).encode())
-            old = list(packs)
-            with self.batch() as batch:
-                for name, kind in live.items():
-                    batch.add_again(kind, self.read(name, kind))
-            self._packs = [pack for pack in packs if pack.path == batch.path]
-            for pack in old:
-                if pack.path == batch.path:  # one of them had all that lives
-                    continue
-                pack.close()
-                # Without its index, a pack is invisible.
-                pack.path.with_suffix(".idx").unlink()
-                pack.path.unlink()
-            sync_folder(self._pack_folder)
-            return total - len(live)
+            before = sum(len(pack) for pack in self._open())
+            self._replace(gone, set(live))
+            return before - sum(len(pack) for pack in self._open())
 
     def _live(self) -> dict[bytes, Kind]:
         """Every object that a ref leads to and that is stored."""
@@ -219,21 +230,11 @@ class Batch:
     def __init__(self, store: ObjectStore, writer: PackWriter) -> None:
         self._store = store
         self._writer = writer
-        self.path: Path | None = None  # of the pack, once they are stored
 
     def add(self, kind: Kind, data: bytes, *, name: bytes) -> None:
         """Add an object under its name, unless it is stored already."""
         if name not in self._writer and not self._store.has(name):
             self._writer.add(kind, data)
-
-    def add_again(self, kind: Kind, data: bytes) -> None:
-        """Add an object even if it is stored already."""
-        self._writer.add(kind, data)
-
-    @property
-    def bytes_written(self) -> int:
-        """How much is on its way to the disk."""
-        return self._writer.bytes_written
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -37,7 +37,7 @@ def object_name(kind: Kind, data: bytes) -> bytes:
 
 
 class Pack:
-    """One pack file and its index, open for reading."""
+    """One pack file and its index; the file is opened for each read, because there may be many."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,11 +45,16 @@ class Pack:
         if self._index[: len(_IDX_MAGIC)] != _IDX_MAGIC:
             raise DamagedPack(f"{path} has no index that can be read")
         self._fanout = struct.unpack_from(">256I", self._index, len(_IDX_MAGIC))
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
-    def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
+    @property
+    def file_bytes(self) -> int:
+        """The size of the file."""
+        return self.path.stat().st_size
+
+    def remove(self) -> None:
+        """Remove both files; the index first, because a pack without one is invisible."""
+        self.path.with_suffix(".idx").unlink()
+        self.path.unlink()
 
     def __len__(self) -> int:
         return self._fanout[255]
@@ -89,8 +94,14 @@ class Pack:
         position = self._find(name)
         if position is None:
             return None
-        offset = self._offset(position)
-        head = os.pread(self._fd, 16, offset)
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self._read(fd, self._offset(position), name)
+        finally:
+            os.close(fd)
+
+    def _read(self, fd: int, offset: int, name: bytes) -> tuple[Kind, bytes]:
+        head = os.pread(fd, 16, offset)
         try:
             number, size, at = (head[0] >> 4) & 7, head[0] & 15, 1
             shift = 4
@@ -98,26 +109,27 @@ class Pack:
                 size |= (head[at] & 0x7F) << shift
                 shift, at = shift + 7, at + 1
             kind = _KINDS[number]
-            data = self._inflated(offset + at, size)
+            data = _inflated(fd, offset + at, size)
         except (IndexError, KeyError, zlib.error) as error:
             raise DamagedPack(f"{self.path} is damaged at byte {offset:,}") from error
         if object_name(kind, data) != name:
             raise DamagedPack(f"{self.path} is damaged at byte {offset:,}")
         return kind, data
 
-    def _inflated(self, offset: int, size: int) -> bytes:
-        stream = zlib.decompressobj()
-        pieces: list[bytes] = []
-        left = size + 1  # one more, to notice an object that is longer than it says
-        while not stream.eof and left > 0:
-            raw = os.pread(self._fd, _READ_BYTES, offset)
-            if not raw:
-                break
-            offset += len(raw)
-            piece = stream.decompress(raw, left)
-            pieces.append(piece)
-            left -= len(piece)
-        return b"".join(pieces)
+
+def _inflated(fd: int, offset: int, size: int) -> bytes:
+    stream = zlib.decompressobj()
+    pieces: list[bytes] = []
+    left = size + 1  # one more, to notice an object that is longer than it says
+    while not stream.eof and left > 0:
+        raw = os.pread(fd, _READ_BYTES, offset)
+        if not raw:
+            break
+        offset += len(raw)
+        piece = stream.decompress(raw, left)
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -115,7 +116,7 @@ class Snapshots:
         self._kept_out = kept_out
         self._known: OrderedDict[str, _Cache] = OrderedDict()
         self._known_lock = threading.Lock()
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._refused: dict[str, tuple[float, NoSnapshot]] = {}  # by workspace, and until when
 
     async def real_path(self, workspace: Path) -> str:
@@ -126,7 +127,9 @@ class Snapshots:
     async def workspace(self, workspace: Path) -> AsyncGenerator[str]:
         """The workspace's real path, held so that nobody else stores or restores its files meanwhile."""
         real = await self.real_path(workspace)
-        lock = self._locks.setdefault(real, asyncio.Lock())
+        lock = self._locks.get(real)
+        if lock is None:
+            lock = self._locks[real] = asyncio.Lock()
         async with lock:
             yield real
 
@@ -162,7 +165,8 @@ class Snapshots:
 
     def _refuse(self, real: str, why: str) -> NoSnapshot:
         """Don't make each turn of the next minutes wait for the same limit."""
-        refused = NoSnapshot(why)
+        refused, now_s = NoSnapshot(why), time.monotonic()
+        self._refused = {place: one for place, one in self._refused.items() if now_s < one[0]}
         self._refused[real] = (time.monotonic() + _REFUSED_S, refused)
         return refused
 
