@@ -110,6 +110,16 @@ function writeIndex(names: Readonly<Record<string, string>>, chunks: readonly st
   writeFileSync(join(OUT, "index.html"), text.replace(/<!--.*?-->/gs, "").replace(/\n\s*/g, "\n"));
 }
 
+/** The document in which diagrams are drawn: its script is one plain file, since modules need an origin. */
+async function writeFrame(): Promise<void> {
+  const script = await bundle(["src/diagram/frame.ts"], { format: "iife", entryNames: "diagram-[hash]" });
+  const text = readFileSync(join(HERE, "src/diagram/frame.html"), "utf8");
+  writeFileSync(
+    join(OUT, "diagram.html"),
+    text.replace('"/frame.js"', `"${addressOf(script, "src/diagram/frame.ts")}"`),
+  );
+}
+
 /** Compressed; where zlib cuts its blocks depends on its memory, and more of it is not always better. */
 function smallest(text: Buffer): Buffer {
   const tried = [5, 6, 7, 8, 9].map((memLevel) => gzipSync(text, { level: 9, memLevel }));
@@ -138,6 +148,7 @@ const [first, sheet, { main, chunks }] = await Promise.all([
   bundle(["src/first.ts"]),
   bundle(["src/styles/page.css"], { entryNames: "main-[hash]" }),
   bundleMain(),
+  writeFrame(),
 ]);
 writeIndex(
   {

@@ -3,6 +3,7 @@
 `python scripts/docs.py` writes them; with --check it only says which are not as the code says.
 """
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -44,18 +45,30 @@ running server.
 - **What a key may do.** Each route names the scope that it needs: `chat`, `approve` or `admin`. A key
   without it gets 403 `missing_scope`.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
-  name the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
+  list the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
   `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,
   503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`; with
-  a body also 408 `body_too_slow`, 413 `body_too_large`.
+  a body also 408 `body_too_slow`, 413 `body_too_large` (`server.limits.body_bytes_max`, 10 MB by default;
+  26 MB for `POST /api/blobs`).
+- **Secrets** aren't stored. A key of the server, of a target or of an MCP server, and the key that you send
+  in `Authorization`, become `[redacted]` in messages, titles, files and errors. A session id or the name of
+  a key that contains one is refused with 400 `secret_in_name`.
 - **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
   the first answer, with `Idempotency-Replayed: true`, also after a restart. The same key with another
   body is a 409.
 - **Cursors.** The id of a frame is the seq of its event in the session's log. `Last-Event-ID` or
-  `?after=` resumes behind it. For a session that may be purged and made again, send `ID@EPOCH` (the
-  epoch is in `session.created` and in the header `X-Holdfast-Epoch`): a cursor of an earlier log then
-  begins at the start of the new one. After the last event of a run the stream ends; whoever comes back
-  then gets 204.
+  `?after=` resumes after it. For a session that may be purged and made again, send `ID@EPOCH` (the
+  epoch is in `session.created` and in the header `X-Holdfast-Epoch`). A cursor that the log doesn't have
+  begins at the start, in a stream and in JSON alike: one beyond the end of the log, of another epoch or of
+  another run, or something that isn't a number. You may get events twice that way, but you never miss
+  one. After the last event of a run the stream ends; if you come back then, you get 204.
+- **Frames without an id** are not events: they are never stored, and don't move your cursor. A comment
+  (`: keepalive`) keeps the connection open. A `live` frame says in words what a run is doing now, for
+  example `waiting for gpt-5 · 12 s`. It's sent when a run has had no event for 3 seconds and each time
+  the words change: `{"type": "live", "run_id": …, "text": …}`, or with `event` instead of `type` in the
+  hermes view. The next event replaces it. The streams of a session and `GET /api/events` also send
+  `{"type": "session.changed", "session": …}` and `{"type": "session.gone", "session_id": …}` when the list
+  of sessions changes, and `{"type": "sessions.stale"}` if you missed too many changes: load the list again.
 - Times are seconds of Unix time. [Events](events.md) lists what `view=native` and a session's `/events`
   send.
 """
@@ -64,6 +77,10 @@ A session is a log of these events; everything else is computed from it. On the 
 object with `seq` (its place in the log, from 1 without a gap), `type`, `at_ms` (milliseconds of Unix
 time) and the fields below. Fields that hold their default are left out. Events are never changed: a later
 version of one gets a type of its own, and old ones are brought up to date when they are read.
+
+`seq` is also your cursor. A cursor that the log doesn't have (beyond its end, or of another epoch) begins at
+the start. Event streams also send frames that are not events, such as `live`; they have no `seq` and no id.
+[HTTP](http.md) describes both.
 
 One exception: `server.keep_deltas_days` after a run has ended, deltas in a row are joined into the first of
 them, and the seqs of the others are gaps. The `text.done` or `reasoning.done` behind them always holds the
@@ -188,11 +205,17 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator
     for status, answer in sorted(operation["responses"].items()):
         if int(status) < FIRST_ERROR:
             media = ", ".join(answer.get("content", {}))
-            yields = "; ".join(_schema(one["schema"]) for one in answer.get("content", {}).values())
+            kinds = [_content(media, one["schema"]) for media, one in answer.get("content", {}).items()]
+            yields = "; ".join(dict.fromkeys(kinds))
             rows.append(f"| answers {status} | {media}{': ' if yields else ''}{yields} |")
         elif codes := _own_codes(status, answer["description"]):
             rows.append(f"| error {status} | {codes} |")
     yield from ("| | |", "| --- | --- |", *rows, "")
+
+
+def _content(media: str, schema: Any) -> str:
+    is_text = media.startswith("text/") or media == "application/json"
+    return _schema(schema) if is_text else "the bytes"
 
 
 _ANYWHERE = {"401", "403", "408", "413", "421", "500"}
@@ -219,7 +242,8 @@ def _schema(given: Any) -> str:
     if options := schema.get("anyOf"):
         return " or ".join(dict.fromkeys(_schema(one) for one in options))
     if "enum" in schema or "const" in schema:
-        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+        values = schema.get("enum", [schema.get("const")])
+        return " or ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in values)
     kind = schema.get("type", "")
     if kind == "array":
         return f"list of {_schema(schema.get('items', {}))}"

@@ -1,7 +1,7 @@
 """Writes what the page shares with the server; --check only compares.
 
 frontend/src/events.ts has the types of events, from holdfast.events; frontend/src/bodies.ts those of HTTP
-responses, from holdfast.api; frontend/src/doing_words.ts the tables of the live line, from
+responses, from holdfast.api; frontend/src/activity_words.ts the tables of the live line, from
 holdfast.folds.activity.
 """
 
@@ -199,7 +199,7 @@ def table(name: str, about: str, rows: Iterable[tuple[str, str]]) -> str:
     return f"/** {about} */\nexport const {name} = {{\n{lines}}} as const;"
 
 
-def doing_words() -> str:
+def activity_words() -> str:
     """The tables of the live line."""
     types = {event: word for word, event in TYPES.items()}
     after = [(types[event], name) for event, name in activity.AFTER.items()]
@@ -219,7 +219,7 @@ def main() -> int:
     for name, wanted in (
         ("events.ts", source(TYPES)),
         ("bodies.ts", bodies()),
-        ("doing_words.ts", doing_words()),
+        ("activity_words.ts", activity_words()),
     ):
         path = PAGE / name
         if "--check" not in sys.argv[1:]:

@@ -246,6 +246,7 @@ class Setting:
     secrets: Redactor = NO_SECRETS
     title_model: str | None = None
     snapshots: Snapshots | None = None
+    workspace: Path = Path("/nowhere")
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -288,6 +289,7 @@ async def served(
             secrets=setting.secrets,
             title_model=setting.title_model,
             snapshots=setting.snapshots,
+            workspace=setting.workspace,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)

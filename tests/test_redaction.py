@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.redaction import MARK, Redactor, StreamFilter
+from holdfast.redaction import MARK, Redactor, StreamFilter, is_like_key, without_keys
 from holdfast.values import Failure
 
 KEYS = ("sk-abcabcd", "abcabcabx", "key-sk-abcabcd-long", "abcabcabxyd")
@@ -98,3 +98,32 @@ def test_a_secret_with_a_quote_is_found_in_arguments_that_are_kept_as_text() -> 
     cleaned = Redactor(['a"bcdefg']).redact(asked)
     assert isinstance(cleaned, e.ToolAsked)
     assert cleaned.bad_args == '{"key": "[redacted]'
+
+
+def test_what_is_formed_like_a_key_is_removed_from_texts_that_only_people_read() -> None:
+    """P11: nobody told us the key, but its form gives it away; names with dashes stay."""
+    keys = (
+        "sk-proj-a1B2c3D4e5F6g7H8i9",
+        "hf-TDzVN6sZCUWC8Pd7TKf9Ajxz",
+        "AIzaSyA1234567890abcdefg",
+        "ghp_" + "a1" * 18,
+    )
+    for key in keys:
+        assert without_keys(f"Run not found: {key}.") == "Run not found: [redacted]."
+        assert is_like_key(key)
+    for name in (
+        "sk-my-long-branch-name-without-number",
+        "task-sk-a1B2c3D4e5F6g7H8i9",
+        "sk-short1",
+        "run_9f8e7d6c5b4a3210ffff",
+    ):
+        assert without_keys(name) == name
+
+
+def test_a_redactor_with_further_secrets_leaves_the_first_as_it_was() -> None:
+    """P11."""
+    known = Redactor(["first-secret"])
+    assert known.also(["first-secret", "", "short"]) is known
+    both = known.also(["second-secret"])
+    assert both.redact_text("first-secret second-secret") == "[redacted] [redacted]"
+    assert known.redact_text("first-secret second-secret") == "[redacted] second-secret"

@@ -6,7 +6,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,18 +15,21 @@ FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 30
 ROOT_MODULES_MAX = 12
 # Public names of packages that people import on their own, where a prefix would only be noise.
-SHARED_CLASS_NAMES = {"Gate", "Lifecycle", "Patience", "Record", "ServerOptions", "Usage"}
+SHARED_CLASS_NAMES = {"Gate", "Lifecycle"}
 FORBIDDEN_NAME_PARTS = {"utils", "helpers", "common", "misc", "manager", "handler"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|NotImplementedError)\b")
 
 
 @dataclass(frozen=True)
 class Module:
-    """A Python file of the repository, read and parsed once."""
+    """A Python file of the repository, read once, and parsed once if a rule is about its code."""
 
     name: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text)
 
     def nodes(self) -> Iterator[ast.AST]:
         return ast.walk(self.tree)
@@ -46,8 +49,7 @@ def _modules(*patterns: str) -> tuple[Module, ...]:
 
 @cache
 def _module(name: str) -> Module:
-    text = (ROOT / name).read_text("utf-8")
-    return Module(name, text, ast.parse(text))
+    return Module(name, (ROOT / name).read_text("utf-8"))
 
 
 def _sources() -> tuple[Module, ...]:

@@ -30,6 +30,7 @@ export interface RunShown {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -52,6 +53,7 @@ export interface RunShown {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly waiting_for?: "answer" | "approval";
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
@@ -117,6 +119,7 @@ export interface RunListed {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -129,6 +132,7 @@ export interface RunListed {
   readonly outcome?: OutcomeKind;
   readonly queue_position?: number;
   readonly queue_reason?: string;
+  readonly waiting_for?: "answer" | "approval";
 }
 
 /** The stop is on disk; the run ends once nothing of it is running. */
@@ -137,7 +141,7 @@ export interface Stopping {
   readonly status: "stopping";
 }
 
-/** A run as its log shows it. */
+/** A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for. */
 export interface RunState {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -146,6 +150,7 @@ export interface RunState {
     | "queued"
     | "running"
     | "waiting_for_approval"
+    | "waiting_for_client"
     | "stopping"
     | "completed"
     | "failed"
@@ -168,6 +173,7 @@ export interface RunState {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly waiting_for?: "answer" | "approval";
 }
 
 /** How many approvals the answer settled. */
@@ -569,6 +575,7 @@ export interface ChatCompletion {
   readonly model: string;
   readonly choices: readonly ChatChoice[];
   readonly usage: ChatUsage;
+  readonly holdfast?: PersonNeeded;
 }
 
 /** The one choice of a chat completion. */
@@ -576,14 +583,28 @@ export interface ChatChoice {
   readonly index: number;
   readonly message: ChatMessage;
   readonly logprobs: null;
-  readonly finish_reason: "content_filter" | "length" | "stop";
+  readonly finish_reason: "content_filter" | "length" | "stop" | "tool_calls";
 }
 
 /** The answer of a chat completion. */
 export interface ChatMessage {
   readonly role: "assistant";
-  readonly content: string;
+  readonly content: string | null;
   readonly refusal: string | null;
+  readonly tool_calls?: readonly ToolCallShown[];
+}
+
+/** A call of a tool that the client brought and runs itself. */
+export interface ToolCallShown {
+  readonly id: string;
+  readonly type: "function";
+  readonly function: ChatFunction;
+}
+
+/** The function that a tool call names, with its arguments as JSON text. */
+export interface ChatFunction {
+  readonly name: string;
+  readonly arguments: string;
 }
 
 /** What a chat completion used. */
@@ -604,6 +625,14 @@ export interface PromptTokensDetails {
 /** How many of the output tokens were reasoning. */
 export interface OutputTokensDetails {
   readonly reasoning_tokens: number;
+}
+
+/** The run waits for a person; this client can't answer, so its response ends here and the run goes on. */
+export interface PersonNeeded {
+  readonly waiting_for: "approval" | "question";
+  readonly id: string;
+  readonly run_id: string;
+  readonly text: string;
 }
 
 /** The models, as the OpenAI API lists them. */
@@ -647,6 +676,7 @@ export interface ResponseShown {
   readonly truncation: string;
   readonly usage: ResponseUsage | null;
   readonly completed_at?: number | null;
+  readonly holdfast?: PersonNeeded;
 }
 
 /** What a response used. */

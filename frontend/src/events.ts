@@ -93,6 +93,10 @@ export type OutcomeKind =
   | "refused"
   | "truncated";
 
+export type RunPurpose =
+  | "answer"
+  | "compaction";
+
 export type ToolEnding =
   | "denied"
   | "detached"
@@ -302,6 +306,12 @@ export interface RunSettings {
   readonly on_disconnect?: "" | "cancel" | "detach";
   readonly metadata?: Readonly<Record<string, string>>;
   readonly output?: OutputFormat | null;
+  readonly sampling?: Readonly<Record<string, unknown>>;
+  readonly client_tools?: readonly ClientTool[];
+  readonly tool_choice?: string;
+  readonly no_questions?: boolean;
+  readonly client?: string;
+  readonly purpose?: RunPurpose;
 }
 
 /** What a run may use up; 0 is no limit. */
@@ -320,11 +330,27 @@ export interface OutputFormat {
   readonly strict?: boolean;
 }
 
+/** A tool that the client brings and runs itself; `schema` is JSON Schema of an object. */
+export interface ClientTool {
+  readonly name: string;
+  readonly description?: string;
+  readonly schema?: Readonly<Record<string, unknown>>;
+}
+
 /** One message of a history that a client sent along, as it came. */
 export interface HistoryMessage {
   readonly role: string;
   readonly content: string;
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly tool_calls?: readonly HistoryToolCall[];
+  readonly tool_call_id?: string;
+}
+
+/** A tool call in a history that a client sent along; `arguments` is the text as it came. */
+export interface HistoryToolCall {
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly arguments?: string;
 }
 
 /** The run has its slot. */
@@ -395,6 +421,7 @@ export interface AttemptSuperseded {
   readonly at_ms: number;
   readonly run_id: string;
   readonly attempt_id: string;
+  readonly problem?: string;
 }
 
 /** More of the answer. */
@@ -569,7 +596,7 @@ export interface ApprovalWithdrawn {
   readonly cause: string;
 }
 
-/** The model asks a person. */
+/** The model, or one of its tools, asks a person. */
 export interface QuestionAsked {
   readonly type: "question.asked";
   readonly at_ms: number;
@@ -581,7 +608,7 @@ export interface QuestionAsked {
   readonly expires_at_ms?: number;
 }
 
-/** A person answered. */
+/** A person answered; a `reason` says why there is no answer. */
 export interface QuestionAnswered {
   readonly type: "question.answered";
   readonly at_ms: number;
@@ -589,6 +616,7 @@ export interface QuestionAnswered {
   readonly question_id: string;
   readonly answer: string;
   readonly by?: string;
+  readonly reason?: string;
 }
 
 /** Nobody answered in time. */
@@ -605,6 +633,52 @@ export interface QuestionWithdrawn {
   readonly at_ms: number;
   readonly run_id: string;
   readonly question_id: string;
+  readonly cause: string;
+}
+
+/** The client must run these tool calls, which are for tools that it brought. */
+export interface ClientToolsAsked {
+  readonly type: "client_tools.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+  readonly tool_call_ids: readonly string[];
+  readonly expires_at_ms?: number;
+}
+
+/** The client returned the results; `tools` and `tool_choice` hold for the calls that follow. */
+export interface ClientToolsAnswered {
+  readonly type: "client_tools.answered";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+  readonly results: readonly ClientToolResult[];
+  readonly tools?: readonly ClientTool[] | null;
+  readonly tool_choice?: string;
+  readonly by?: string;
+}
+
+/** What a client's own tool returned for one call. */
+export interface ClientToolResult {
+  readonly tool_call_id: string;
+  readonly text: string;
+  readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+}
+
+/** The client returned no results in time. */
+export interface ClientToolsExpired {
+  readonly type: "client_tools.expired";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
+}
+
+/** The results are no longer wanted. */
+export interface ClientToolsWithdrawn {
+  readonly type: "client_tools.withdrawn";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly client_tools_id: string;
   readonly cause: string;
 }
 
@@ -663,13 +737,34 @@ export interface Usage {
   readonly cost_usd?: number | null;
 }
 
-/** The model is shown `summary` in place of everything up to `upto_seq`. */
+/** The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates. */
 export interface ContextCompacted {
   readonly type: "context.compacted";
   readonly at_ms: number;
   readonly run_id: string;
   readonly upto_seq: number;
   readonly summary: string;
+  readonly tokens_before?: number;
+  readonly tokens_after?: number;
+}
+
+/** Attached files that the model can't read directly are in the workspace, or could not be put there. */
+export interface AttachmentsSaved {
+  readonly type: "attachments.saved";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly files: readonly SavedFile[];
+}
+
+/** An attached file in the workspace; without a `path` it isn't there, and `why` says why. */
+export interface SavedFile {
+  readonly blob: string;
+  readonly name: string;
+  readonly media_type: string;
+  readonly bytes: number;
+  readonly path?: string;
+  readonly why?: string;
+  readonly head?: string;
 }
 
 /** Someone wants the run to stop. */
@@ -753,12 +848,17 @@ export type AnyEvent =
   | QuestionAnswered
   | QuestionExpired
   | QuestionWithdrawn
+  | ClientToolsAsked
+  | ClientToolsAnswered
+  | ClientToolsExpired
+  | ClientToolsWithdrawn
   | GrantAdded
   | GrantRemoved
   | CallGated
   | TargetSwitched
   | Usage
   | ContextCompacted
+  | AttachmentsSaved
   | StopRequested
   | RunResumed
   | RunEnded

@@ -1,7 +1,7 @@
 /** Where a run's seconds went: a log as a timeline, from the events alone; the same answer as the server's. */
 
 import type { AnyEvent, FailureKind, LogRecord, SessionRewound, SnapshotTaken } from "./events.ts";
-import { atWork, type DoingName, newDoing, take } from "./view/doing.ts";
+import { type ActivityName, atWork, newActivity, take } from "./view/activity.ts";
 
 export type Spent =
   | "queued"
@@ -33,7 +33,7 @@ export const WORDS: Readonly<Record<Spent, string>> = {
 export const STALLS: ReadonlySet<FailureKind> = new Set(["no_first_event", "stalled", "upload_stalled"]);
 
 // What a run is doing in these states has a name of its own here; the rest is tools, people, or between steps.
-const SPENT: Readonly<Partial<Record<DoingName, Spent>>> = {
+const SPENT: Readonly<Partial<Record<ActivityName, Spent>>> = {
   queued: "queued",
   waiting: "waiting",
   answering: "streaming",
@@ -82,12 +82,12 @@ export function totalMs(result: Timeline): number {
 
 /** Says of each event how the time since the one before it was spent. */
 export class Spending {
-  private readonly doing = newDoing("between");
+  private readonly activity = newActivity("between");
 
   /** How the time up to this event was spent. */
   until(event: AnyEvent): Spent {
     const how = this.spent(event);
-    take(this.doing, event);
+    take(this.activity, event);
     return how;
   }
 
@@ -98,8 +98,8 @@ export class Spending {
     if (event.type === "attempt.failed" && STALLS.has(event.failure.kind)) {
       return "stalled";
     }
-    const people = Object.keys(this.doing.asks).length > 0 ? "people" : "between";
-    return SPENT[this.doing.latest] ?? (atWork(this.doing).length > 0 ? "tools" : people);
+    const people = Object.keys(this.activity.asks).length > 0 ? "people" : "between";
+    return SPENT[this.activity.latest] ?? (atWork(this.activity).length > 0 ? "tools" : people);
   }
 }
 
@@ -156,6 +156,8 @@ function describe(event: AnyEvent): string {
       return event.choice;
     case "question.answered":
       return event.answer;
+    case "client_tools.asked":
+      return `${event.tool_call_ids.length} calls for the client`;
     case "target.switched":
       return `${event.from_target} → ${event.to_target}: ${event.why}`;
     case "usage":
@@ -168,6 +170,8 @@ function describe(event: AnyEvent): string {
       return [event.outcome, event.cause ?? ""].filter(Boolean).join(" ");
     case "context.compacted":
       return `up to ${event.upto_seq}`;
+    case "attachments.saved":
+      return event.files.map((file) => file.path || file.name).join(", ");
     default:
       return ("text" in event && event.text) || ("title" in event && event.title) || "";
   }

@@ -5,7 +5,7 @@
  */
 
 import type * as e from "./events.ts";
-import * as doings from "./view/doing.ts";
+import * as activities from "./view/activity.ts";
 import type { Entry, Message, PersonEntry } from "./view/entries.ts";
 import { entryOf } from "./view/entries.ts";
 import * as inboxes from "./view/inbox.ts";
@@ -82,7 +82,7 @@ export function apply(view: View, record: e.LogRecord): View {
     if ("run_id" in record && record.run_id) {
       view.touched.set(record.run_id, record.seq);
       const run = view.runs.get(record.run_id);
-      if (run !== undefined && doings.take(run.doing, record)) {
+      if (run !== undefined && activities.take(run.activity, record)) {
         view.changes.runs = true;
       }
     }
@@ -101,6 +101,10 @@ type Unseen =
   | e.SessionRestored
   | e.CallEnded
   | e.AttemptFailed
+  | e.ClientToolsAsked
+  | e.ClientToolsAnswered
+  | e.ClientToolsExpired
+  | e.ClientToolsWithdrawn
   | e.GrantAdded
   | e.GrantRemoved;
 

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Action } from "../src/events.ts";
+import { askLine } from "../src/talk/ask_words.ts";
 import { type AskEvent, askOf, isAsk, newAsk, settleAsk, withdrawAsk } from "../src/view/asks.ts";
 
 const about = { at_ms: 1, run_id: "r", tool_call_id: "t" };
@@ -54,6 +55,20 @@ for (const kind of ["approval", "question"] as const) {
     assert.deepEqual([ask.state, ask.reason], ["withdrawn", "run_ended"]);
   });
 }
+
+test("a settled approval says for how long it holds and what it covers", () => {
+  for (const [choice, width, words] of [
+    ["once", "exact", "Allowed once"],
+    ["session", "exact", "Allowed in this chat, exactly this"],
+    ["session", "similar", "Allowed in this chat, with similar ones"],
+    ["always", undefined, "Always allowed, exactly this"],
+    ["deny", "exact", "Denied"],
+  ] as const) {
+    const ask = newAsk(ASKED.approval, 7);
+    assert.ok(settleAsk(ask, { ...ANSWERED.approval, choice, ...(width ? { width } : {}) }));
+    assert.equal(askLine(ask), words);
+  }
+});
 
 test("a grant names its approval and is no ask", () => {
   const rule = { tool: "shell" };

@@ -13,6 +13,7 @@ import { queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
 import { readSettings, settings } from "../src/state/settings.ts";
 import { archivedShown, session, sessions, sessionsMore } from "../src/state/signals.ts";
 import { newVersion } from "../src/state/versions.ts";
+import { newActivity } from "../src/view/activity.ts";
 import { newRun } from "../src/view/runs.ts";
 import { type Answer, answers, requests, settled, storage } from "./browser.ts";
 import { logOf } from "./golden.ts";
@@ -173,6 +174,7 @@ test("the newest run stays the newest when older ones are read", () => {
   const run = (run_id: string, seq: number, context_tokens: number) => ({
     ...newRun({ type: "run.queued", run_id, message_id: run_id, at_ms: seq }, seq),
     context_tokens,
+    doing: newActivity("queued"),
     texts: [],
     thoughts: [],
   });

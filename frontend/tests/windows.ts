@@ -32,7 +32,7 @@ function seen(view: View, fromSeq: number): unknown {
     open: open.map((run) => [
       run.run_id,
       statusOf(run),
-      run.doing,
+      run.activity,
       run.gate_until_ms,
       run.usage,
       run.context_tokens,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.embedding.agent import Agent
     from holdfast.embedding.approvals import PendingApproval
     from holdfast.embedding.errors import (
+        AnswerNeeded,
         ApprovalNeeded,
         BudgetExceeded,
         ConfigurationError,
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
         RunRefused,
         RunTruncated,
     )
+    from holdfast.embedding.output_types import one_of
     from holdfast.embedding.prompts import Attachment
+    from holdfast.embedding.questions import PendingQuestion
     from holdfast.embedding.results import Result
     from holdfast.embedding.runs import RunHandle
     from holdfast.embedding.sessions import AgentSession
     from holdfast.host.hidden_process import hide_process
+    from holdfast.interfaces.tool import NobodyAnswered
     from holdfast.policy.verdicts import Deny
     from holdfast.targets import Target
     from holdfast.tools.context import Retry, ToolContext
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentSession",
+    "AnswerNeeded",
     "ApprovalNeeded",
     "Attachment",
     "Budget",
@@ -44,8 +49,10 @@ __all__ = [
     "ConfigurationError",
     "Deny",
     "HoldfastError",
+    "NobodyAnswered",
     "OutputInvalid",
     "PendingApproval",
+    "PendingQuestion",
     "Result",
     "Retry",
     "RunCancelled",
@@ -58,6 +65,7 @@ __all__ = [
     "ToolContext",
     "__version__",
     "hide_process",
+    "one_of",
     "tool",
 ]
 __version__ = "0.1.0.dev0"
@@ -66,6 +74,7 @@ _NAMES_OF_MODULES = {
     "embedding.agent": ("Agent",),
     "embedding.approvals": ("PendingApproval",),
     "embedding.errors": (
+        "AnswerNeeded",
         "ApprovalNeeded",
         "BudgetExceeded",
         "ConfigurationError",
@@ -77,11 +86,14 @@ _NAMES_OF_MODULES = {
         "RunRefused",
         "RunTruncated",
     ),
+    "embedding.output_types": ("one_of",),
     "embedding.prompts": ("Attachment",),
+    "embedding.questions": ("PendingQuestion",),
     "embedding.results": ("Result",),
     "embedding.runs": ("RunHandle",),
     "embedding.sessions": ("AgentSession",),
     "host.hidden_process": ("hide_process",),
+    "interfaces.tool": ("NobodyAnswered",),
     "policy.verdicts": ("Deny",),
     "targets": ("Target",),
     "tools.context": ("Retry", "ToolContext"),

@@ -16,6 +16,8 @@ from holdfast.values import (
     CallFinish,
     CallPurpose,
     Choice,
+    ClientTool,
+    ClientToolResult,
     CloseReason,
     Failure,
     GrantOffer,
@@ -25,6 +27,7 @@ from holdfast.values import (
     OutcomeKind,
     Part,
     RunSettings,
+    SavedFile,
     ToolEnding,
     Undo,
     Width,
@@ -213,9 +216,13 @@ class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
 
 
 class AttemptSuperseded(RunEvent, frozen=True, kw_only=True, tag="attempt.superseded"):
-    """The attempt's text stays in the log, but no longer in the answer or the context."""
+    """The attempt's text stays in the log, but no longer in the answer or the context.
+
+    `problem` says why an answer that was complete can't be used; the model is told.
+    """
 
     attempt_id: str
+    problem: str = ""
 
 
 class TextDelta(RunEvent, frozen=True, kw_only=True, gc=False, tag="text.delta"):
@@ -371,7 +378,7 @@ class ApprovalWithdrawn(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="a
 
 
 class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.asked"):
-    """The model asks a person."""
+    """The model, or one of its tools, asks a person."""
 
     question_id: str
     tool_call_id: str
@@ -381,12 +388,13 @@ class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="quest
 
 
 class QuestionAnswered(Input, _OfQuestion, frozen=True, kw_only=True, tag="question.answered"):
-    """A person answered."""
+    """A person answered; a `reason` says why there is no answer."""
 
     run_id: str
     question_id: str
     answer: str
     by: str = ""
+    reason: str = ""
 
 
 class QuestionExpired(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.expired"):
@@ -399,6 +407,52 @@ class QuestionWithdrawn(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="q
     """The question is no longer open."""
 
     question_id: str
+    cause: str
+
+
+class _OfClientTools:
+    """An event about an ask that the client answers: tool calls that it runs itself."""
+
+    __slots__ = ()
+
+    @property
+    def ask_id(self) -> str:
+        """The ask's id, under the name that is the same for all asks."""
+        return self.client_tools_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
+
+
+class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.asked"):
+    """The client must run these tool calls, which are for tools that it brought."""
+
+    client_tools_id: str
+    tool_call_ids: tuple[str, ...]
+    expires_at_ms: int = 0
+
+
+class ClientToolsAnswered(Input, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.answered"):
+    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow.
+
+    `tools` is None if the client's tools are still the same.
+    """
+
+    run_id: str
+    client_tools_id: str
+    results: tuple[ClientToolResult, ...]
+    tools: tuple[ClientTool, ...] | None = None
+    tool_choice: str = ""
+    by: str = ""
+
+
+class ClientToolsExpired(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.expired"):
+    """The client returned no results in time."""
+
+    client_tools_id: str
+
+
+class ClientToolsWithdrawn(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.withdrawn"):
+    """The results are no longer wanted."""
+
+    client_tools_id: str
     cause: str
 
 
@@ -450,10 +504,18 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
-    """The model is shown `summary` in place of everything up to `upto_seq`."""
+    """The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates."""
 
     upto_seq: int
     summary: str
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class AttachmentsSaved(RunEvent, frozen=True, kw_only=True, tag="attachments.saved"):
+    """Attached files that the model can't read directly are in the workspace, or could not be put there."""
+
+    files: tuple[SavedFile, ...]
 
 
 class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
@@ -495,12 +557,14 @@ AnyEvent: TypeAlias = (
     | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
     | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ApprovalAsked | ApprovalAnswered
     | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
-    | QuestionWithdrawn | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage
-    | ContextCompacted | StopRequested | RunResumed | RunEnded | OutputRecovered
+    | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
+    | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
+    | StopRequested | RunResumed | RunEnded | OutputRecovered
 )
 # fmt: on
 
-AskAsked: TypeAlias = ApprovalAsked | QuestionAsked
+PersonAsked: TypeAlias = ApprovalAsked | QuestionAsked
+AskAsked: TypeAlias = PersonAsked | ClientToolsAsked
 AskSettled: TypeAlias = (
     ApprovalAnswered
     | ApprovalExpired
@@ -508,4 +572,7 @@ AskSettled: TypeAlias = (
     | QuestionAnswered
     | QuestionExpired
     | QuestionWithdrawn
+    | ClientToolsAnswered
+    | ClientToolsExpired
+    | ClientToolsWithdrawn
 )

@@ -88,6 +88,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     reasoning_effort: str = ""
     output: OutputFormat | None = None
+    sampling: dict[str, object] = {}  # as OpenAI names them; each wire sends those that it knows
+    tool_choice: str = ""  # "required", the name of a tool, or empty: the model chooses
     cache_key: str = ""
     spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them
 

@@ -4,18 +4,24 @@ This is the whole list of places where secrets are removed before anything is st
 
 - inputs (messages, titles, answers): `journal.redacting.RedactingStore`, which a server and an embedded agent
   put in front of their store;
+- files that come with a message or are uploaded: `server.contents` and `server.blobs`;
+- errors over HTTP, and names that contain a key: `server.access.request_secrets`, which also knows the key
+  that the caller sent;
 - events of a run: `agent.runlog.RunLog`, before an event is appended or put into the spool;
 - text and reasoning of the model, where a key may be split over two deltas: `StreamFilter` in `RunLog`;
 - output of a running tool, which is cut anywhere, too: `StreamFilter` in `agent.calls`;
 - whole outputs that a tool stores as a blob: `journal.redacting.RedactingBlobs` in `agent.calls`;
 - texts that are stored as notes (drafts) or compared before they are stored (titles):
   `server.sessions.sessions`;
+- lines of the log file: `host.logs`;
+- what is typed in the terminal chat, before it's kept for the arrow keys: `cli.chat.history`;
 - imported histories and findings of the doctor: `cli.hermes.command`, `cli.doctor.targets`.
 
-Files that a person uploads are stored unchanged. What a provider echoes in an error is cleaned where the
-error is read (`decisions.failure_texts`), before it becomes an event.
+What a provider echoes in an error is cleaned where the error is read (`decisions.failure_texts`), before it
+becomes an event.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, cast
 
@@ -26,6 +32,22 @@ from holdfast.events import Event
 
 CHARS_MIN = 6  # anything shorter is likely to occur in ordinary text
 MARK = "[redacted]"
+# The forms of common providers' keys, and our own; a digit tells them from ordinary words with dashes.
+_LIKE_KEY = re.compile(
+    r"(?<![A-Za-z0-9_-])(?:(?:sk|rk|pk|hf|gsk|xai|xox[abp]|gh[opsu]|github_pat)[-_]|AIza)"
+    r"(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{16,}",
+    re.ASCII,
+)
+
+
+def is_like_key(text: str) -> bool:
+    """Whether some part of the text is formed like an API key."""
+    return _LIKE_KEY.search(text) is not None
+
+
+def without_keys(text: str) -> str:
+    """The text without anything that is formed like an API key, for texts that only people read."""
+    return _LIKE_KEY.sub(MARK, text)
 
 
 class Redactor:
@@ -40,6 +62,11 @@ class Redactor:
             dict.fromkeys(form for text in self.texts for form in (text, _json_escaped(text)))
         )
         self._encoded_forms = tuple(_json_escaped(form).encode() for form in self._forms)
+
+    def also(self, secrets: Iterable[str]) -> "Redactor":
+        """One that replaces these secrets too; the same one if they're known or too short."""
+        more = [one for one in secrets if len(one) >= CHARS_MIN and one not in self.texts]
+        return Redactor([*self.texts, *more]) if more else self
 
     def redact_text(self, text: str) -> str:
         """The text without secrets."""

@@ -1,5 +1,7 @@
 """A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -30,6 +32,16 @@ class RetryLimits(msgspec.Struct, frozen=True, kw_only=True):
     backoff_base_s: float = 1.0
     backoff_max_s: float = 20.0
     hedge: bool = False
+
+
+# What each wire calls the sampling options of OpenAI's Chat Completions; it has no others.
+SAMPLING: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "chat": {name: name for name in ("top_p", "stop", "seed", "presence_penalty", "frequency_penalty")},
+        "responses": {"top_p": "top_p"},
+        "anthropic": {"top_p": "top_p", "stop": "stop_sequences"},
+    }
+)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ Number = TypeVar("Number", int, float)
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI = "page", "chat", "run", "openai"
+COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
+OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
@@ -52,6 +54,7 @@ OnRestart: TypeAlias = Literal["resume", "interrupt"]
 OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]
+RunPurpose: TypeAlias = Literal["answer", "compaction"]
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]
@@ -80,7 +83,27 @@ class FilePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     name: str
 
 
+class SavedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An attached file in the workspace; without a `path` it isn't there, and `why` says why."""
+
+    blob: str
+    name: str
+    media_type: str
+    bytes: int
+    path: str = ""  # relative to the workspace
+    why: str = ""
+    head: str = ""  # how a long text begins
+
+
 Part: TypeAlias = TextPart | ImagePart | FilePart
+
+
+class HistoryToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool call in a history that a client sent along; `arguments` is the text as it came."""
+
+    tool_call_id: str
+    name: str
+    arguments: str = ""
 
 
 class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +112,8 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     role: str
     content: str
     parts: tuple[Part, ...] = ()
+    tool_calls: tuple[HistoryToolCall, ...] = ()
+    tool_call_id: str = ""  # of the call that a message of role "tool" is the result of
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,6 +150,22 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     strict: bool = False
 
 
+class ClientTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A tool that the client brings and runs itself; `schema` is JSON Schema of an object."""
+
+    name: str
+    description: str = ""
+    schema: dict[str, object] = {}
+
+
+class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a client's own tool returned for one call."""
+
+    tool_call_id: str
+    text: str
+    parts: tuple[Part, ...] = ()
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller asked for with this run; empty means the server's own setting."""
 
@@ -139,6 +180,12 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     on_disconnect: Literal["", "detach", "cancel"] = ""
     metadata: dict[str, str] = {}
     output: OutputFormat | None = None  # None: free text
+    sampling: dict[str, object] = {}  # top_p, stop and the like, as OpenAI names them
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str = ""  # of the first call: "none", "required", the name of a tool, or empty for any
+    no_questions: bool = False  # the caller can't answer questions of the model
+    client: str = ""  # the API key that brought the client tools, and alone may return their results
+    purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -15,7 +15,6 @@ from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.embedding.opening import TrustedTools
 from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
@@ -236,14 +235,10 @@ class Dies(Effect):
         raise AssertionError(args, call)
 
 
-@pytest.mark.parametrize("program", [False, True], ids=["unattended", "in a program"])
-async def test_an_unknown_effect_is_not_repeated_where_nobody_can_be_asked(
-    tmp_path: Path, *, program: bool
-) -> None:
+async def test_an_unknown_effect_is_not_repeated_where_nobody_can_be_asked(tmp_path: Path) -> None:
     """P6, P8: refused as no_approver at once, although a rule allows the tool."""
     disk, done = MemoryDisk(), list[str]()
-    configured = ConfiguredJudge(mode="unattended", rules=(ApprovalRule("allow", "one"),), home=tmp_path)
-    judge = TrustedTools() if program else configured
+    judge = ConfiguredJudge(mode="unattended", rules=(ApprovalRule("allow", "one"),), home=tmp_path)
     async with ChaosServer([CallTool("one")], [CallTool("one")], [Say("left it")]) as chaos:
         frozen = MemoryStore(disk)
         async with process(chaos, Dies("one", done), store=frozen, judge=judge, workspace=tmp_path) as world:

@@ -18,8 +18,10 @@ from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.inbox import Message, Sent
+from holdfast.values import ClientTool, RunSettings
 
 STEER = "and be quick"
+SETTINGS = RunSettings(client_tools=(ClientTool(name="yours"),))
 
 
 def script(request: SeenRequest) -> Script:
@@ -30,7 +32,9 @@ def script(request: SeenRequest) -> Script:
     if not results:
         return [Say("first I look and act"), CallTool("look"), CallTool("act", {"n": 1})]
     if len(results) == 2:
-        return [CallTool("ask_user", {"text": "which colour?"}), CallTool("act", {"n": 2})]
+        question = CallTool("ask_user", {"text": "which colour?"})
+        return [question, CallTool("yours"), CallTool("act", {"n": 2})]
+    assert [result["content"] for result in results].count("21") == 1, results
     return [Say("all done, quickly" if steered else "all done")]
 
 
@@ -73,7 +77,7 @@ async def live(chaos: ChaosServer, outside: Outside, crash: CrashPoint, *, after
 async def use(world: World, outside: Outside) -> None:
     """Send the message if it was not accepted yet, steer once, and wait for the end."""
     if not await world.store.last_seq("s"):
-        sent = await world.inbox.send("s", Message(text="do it"))
+        sent = await world.inbox.send("s", Message(text="do it", settings=SETTINGS))
         assert isinstance(sent, Sent)
         outside.accepted = True
     log = await world.until("s", e.ToolStarted)
@@ -95,7 +99,7 @@ def acted_at_most_once(outside: Outside, log: Sequence[Record]) -> bool:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it is written", "after it is written"])
 async def test_a_crash_at_any_append_is_only_a_pause(*, after: bool) -> None:
-    """P6: text, two tools, an approval, a question and a steer; crash, restart, complete, once."""
+    """P6: text, two tools, an approval, a question, a client's tool, a steer; crash, restart, complete."""
     nth = 0
     for nth in count(1):
         outside, crash = Outside(), CrashPoint(nth)

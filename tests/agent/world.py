@@ -28,7 +28,7 @@ from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
 from holdfast.tools.registry import Registry
-from holdfast.values import Action, RunSettings
+from holdfast.values import Action, ClientToolResult, RunSettings
 from serving import PATIENT, AsksAbout, parts_of, target_of
 
 OBJECT: dict[str, object] = {"type": "object"}
@@ -91,15 +91,15 @@ class World(Runner):
 
 
 async def people(world: World, session_id: str) -> None:
-    """Answer every approval with once and every question with blue, as they come."""
+    """Answer every approval with once, every question with blue, and every client's call with 21."""
     settled: set[str] = set()
     async for records in world.store.follow(session_id):
         for record in records:
             event = record.event
             if isinstance(event, e.ApprovalAnswered):
                 settled.add(event.approval_id)
-            elif isinstance(event, e.QuestionAnswered):
-                settled.add(event.question_id)
+            elif isinstance(event, e.QuestionAnswered | e.ClientToolsAnswered):
+                settled.add(event.ask_id)
         for record in await world.log(session_id):
             event = record.event
             if isinstance(event, e.ApprovalAsked) and event.approval_id not in settled:
@@ -114,6 +114,16 @@ async def people(world: World, session_id: str) -> None:
                     at_ms=1, run_id=event.run_id, question_id=event.question_id, answer="blue"
                 )
                 await world.inbox.answer_question(session_id, reply)
+            elif isinstance(event, e.ClientToolsAsked) and event.client_tools_id not in settled:
+                settled.add(event.client_tools_id)
+                results = [ClientToolResult(tool_call_id=id_, text="21") for id_ in event.tool_call_ids]
+                returned = e.ClientToolsAnswered(
+                    at_ms=1,
+                    run_id=event.run_id,
+                    client_tools_id=event.client_tools_id,
+                    results=tuple(results),
+                )
+                await world.inbox.answer_client_tools(session_id, returned)
 
 
 @asynccontextmanager

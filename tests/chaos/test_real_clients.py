@@ -6,9 +6,9 @@ import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
 
-from holdfast.chaos import CallTool, ChaosServer, Refuse, Say, Script, ServerOptions, Think, Usage
+from holdfast.chaos import CallTool, ChaosOptions, ChaosServer, Refuse, ReportedUsage, Say, Script, Think
 
-USAGE = Usage(input_tokens=100, output_tokens=20, cached_tokens=40, reasoning_tokens=9)
+USAGE = ReportedUsage(input_tokens=100, output_tokens=20, cached_tokens=40, reasoning_tokens=9)
 TURN: Script = [
     Think("let me see", signature="sig==", encrypted="enc==", chunk_chars=4),
     Say("I look it up.", chunk_chars=3),
@@ -19,7 +19,7 @@ TURN: Script = [
 
 @pytest.fixture
 async def chaos() -> AsyncIterator[ChaosServer]:
-    options = ServerOptions(usage=USAGE)
+    options = ChaosOptions(usage=USAGE)
     async with ChaosServer(TURN, [Say("hello")], [Refuse("no")], options=options) as server:
         yield server
 

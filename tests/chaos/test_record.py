@@ -9,6 +9,7 @@ import pytest
 
 from chaos.raw_client import RawClient, connected
 from holdfast.chaos import (
+    ChaosOptions,
     ChaosServer,
     ClosedBy,
     Finish,
@@ -19,7 +20,6 @@ from holdfast.chaos import (
     ReadSlowly,
     RecordLimits,
     Say,
-    ServerOptions,
     Wait,
     too_large,
 )
@@ -93,7 +93,7 @@ async def test_one_can_wait_for_what_has_not_happened_yet() -> None:
 
 
 async def test_memory_is_bounded() -> None:
-    options = ServerOptions(limits=RecordLimits(requests_max=3, bodies_max=2, body_bytes_max=1_000))
+    options = ChaosOptions(limits=RecordLimits(requests_max=3, bodies_max=2, body_bytes_max=1_000))
     async with (
         ChaosServer([Finish()], after_last="repeat", options=options) as chaos,
         connected(chaos) as client,
@@ -110,7 +110,7 @@ async def test_memory_is_bounded() -> None:
 
 
 async def test_an_upload_that_nobody_reads() -> None:
-    options = ServerOptions(receive_buffer_bytes=4_096)
+    options = ChaosOptions(receive_buffer_bytes=4_096)
     async with ChaosServer([ReadOnly(0), Hang()], options=options) as chaos:
         async with connected(chaos) as client:
             await send_until_blocked(client)

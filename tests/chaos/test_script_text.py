@@ -15,6 +15,7 @@ from holdfast.chaos import (
     SCENARIOS,
     BadScript,
     CallTool,
+    ChaosOptions,
     ChaosServer,
     Drip,
     Finish,
@@ -24,7 +25,6 @@ from holdfast.chaos import (
     Say,
     SayWords,
     ScenarioSource,
-    ServerOptions,
     Status,
     Wait,
     chaos_in_thread,
@@ -32,6 +32,7 @@ from holdfast.chaos import (
     rate_limited_s,
     serve_chaos,
 )
+from holdfast.cli.chaos import serve_until_stopped
 
 
 def test_steps_and_attempts_read_as_they_are_written() -> None:
@@ -171,7 +172,7 @@ async def test_a_server_in_a_thread_of_its_own_is_steered_from_here(
 
 def test_what_fails_in_the_thread_is_raised_here() -> None:
     with chaos_in_thread(ChaosServer()) as chaos:
-        second = chaos_in_thread(ChaosServer(options=ServerOptions(port=chaos.port)))
+        second = chaos_in_thread(ChaosServer(options=ChaosOptions(port=chaos.port)))
         with pytest.raises(OSError, match="in use"):
             second.__enter__()
 
@@ -188,3 +189,9 @@ async def test_a_server_in_another_process_can_be_killed() -> None:
     os.kill(child.pid, signal.SIGKILL)
     assert await child.wait() == -signal.SIGKILL
     writer.transport.abort()
+
+
+def test_a_bad_script_is_wrong_usage_for_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, as the documents say for every command; nothing listens."""
+    assert serve_until_stopped("127.0.0.1", 0, script="say a; hagn") == 2
+    assert "--script: attempt 1, step 2: 'hagn'" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from chaos.raw_client import connected, events
 from holdfast.chaos import (
     Begin,
     CallTool,
+    ChaosOptions,
     ChaosServer,
     CloseItem,
     Comment,
@@ -24,13 +25,12 @@ from holdfast.chaos import (
     Pause,
     Raw,
     Refuse,
+    ReportedUsage,
     Say,
     SayWords,
     Script,
-    ServerOptions,
     SseStyle,
     Think,
-    Usage,
     Wait,
 )
 
@@ -222,12 +222,12 @@ async def test_the_terminal_event_can_be_repeated(wire: str) -> None:
 
 async def test_usage_is_what_the_script_or_the_options_say() -> None:
     found = await streamed(
-        "chat", Say("x"), Finish(usage=Usage(3, 4)), stream_options={"include_usage": True}
+        "chat", Say("x"), Finish(usage=ReportedUsage(3, 4)), stream_options={"include_usage": True}
     )
     assert names(found)[-3:] == ["stop", "usage", "[DONE]"]
     usage = cast("dict[str, dict[str, int]]", found[-2][1])["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]) == (3, 4, 7)
-    options = ServerOptions(usage=Usage(1, 2))
+    options = ChaosOptions(usage=ReportedUsage(1, 2))
     async with ChaosServer([Say("x")], options=options) as chaos, connected(chaos) as client:
         await client.post("anthropic", stream=False)
         body = json.loads(await client.answer())
@@ -288,7 +288,7 @@ async def test_a_malformed_answer_in_one_body() -> None:
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 async def test_line_ends_and_comments_are_a_matter_of_style(line_end: str) -> None:
     style = SseStyle(line_end=line_end, comment_before_each="note", space_after_colon="")  # pyright: ignore[reportArgumentType]
-    options = ServerOptions(sse=style)
+    options = ChaosOptions(sse=style)
     async with ChaosServer([Say("x")], options=options) as chaos, connected(chaos) as client:
         await client.post("anthropic")
         body = (await client.answer()).decode()

@@ -13,14 +13,14 @@ from holdfast.api.scopes import Scope
 from holdfast.chaos import ChaosServer
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import check_server, error_text, ignored_settings
-from holdfast.client import BadAnswer, Client, Patience, Refused, Unreachable
+from holdfast.client import BadAnswer, Client, ClientPatience, Refused, Unreachable
 from holdfast.host.data_dir import find_data_directory
 from holdfast.host.lock import DirectoryLock
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
-ONCE = Patience(call_s=0.0)
+ONCE = ClientPatience(call_s=0.0)
 
 
 @asynccontextmanager

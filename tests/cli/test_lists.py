@@ -1,14 +1,20 @@
 """Lists in a terminal and as data: what a run was about, what waits to be approved, whose key it is."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cli.test_serve import configure
 from cli.tmux import HOLDFAST, terminal
+from holdfast.api.runs import RunListed
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.cli.offline_reader import OfflineReader
+from holdfast.cli.runs import status_words
 from holdfast.client import Client, Refused
 from holdfast.config.settings import Secret, ServerSettings, Settings
 from holdfast.host.server_keys import first_key, keys_of
@@ -69,3 +75,31 @@ async def test_a_key_is_listed_with_where_it_comes_from_by_server_and_store_alik
         with pytest.raises(Refused, match=where):
             await client.revoke_key(names[0][0])
     await store.close()
+
+
+def test_the_status_of_a_run_does_not_mislead() -> None:
+    """P9: hermes clients know fewer words than there are outcomes."""
+    head: dict[str, Any] = {
+        "run_id": "r",
+        "session_id": "s",
+        "created_at": 1.0,
+        "updated_at": 1.0,
+        "model": "m",
+        "preview": "",
+    }
+    asks = RunListed(**head, status="waiting_for_approval", waiting_for="answer")
+    assert status_words(asks) == "waiting_for_answer"
+    assert status_words(replace(asks, waiting_for="approval")) == "waiting_for_approval"
+    refused = RunListed(**head, status="completed", outcome="refused")
+    assert status_words(refused) == "completed (refused)"
+    assert status_words(replace(refused, outcome="completed")) == "completed"
+
+
+def test_what_only_reads_the_store_loads_neither_an_http_client_nor_the_agent() -> None:
+    """Both take as long to import as all the rest of such a command."""
+    code = (
+        "import sys, holdfast.cli.offline_reader; "
+        "print([name for name in ('aiohttp', 'uvicorn', 'holdfast.agent.deps') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from holdfast.client import Address, Patience
+from holdfast.client import Address, ClientPatience
 
-PATIENT_CLIENT = Patience(first_s=0.01, most_s=0.02, call_s=0.2, follow_s=60)
+PATIENT_CLIENT = ClientPatience(first_s=0.01, most_s=0.02, call_s=0.2, follow_s=60)
 
 
 @dataclass

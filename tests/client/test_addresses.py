@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 
 from holdfast.chaos import ChaosServer
-from holdfast.client import Address, Away, Back, BadAnswer, Client, Heard, Patience, Refused, Unreachable
+from holdfast.client import (
+    Address,
+    Away,
+    Back,
+    BadAnswer,
+    Client,
+    ClientPatience,
+    Heard,
+    Refused,
+    Unreachable,
+)
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
 
-IMPATIENT = Patience(first_s=0.01, call_s=0.0, follow_s=0.0)
+IMPATIENT = ClientPatience(first_s=0.01, call_s=0.0, follow_s=0.0)
 SECRET = "sk-secret-of-a-server"  # noqa: S105  # the key of a server that lives for a test
 
 
@@ -40,7 +50,7 @@ async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_noth
     """P12: the address is what one has to look at."""
     async with answering(b"") as url:
         pass
-    for patience in (IMPATIENT, Patience(first_s=0.01, call_s=0.05)):
+    for patience in (IMPATIENT, ClientPatience(first_s=0.01, call_s=0.05)):
         async with Client(url, patience=patience) as client:
             with pytest.raises(Unreachable, match=f"{url} .Connection refused.$"):
                 await client.health()
@@ -49,7 +59,7 @@ async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_noth
 @pytest.mark.parametrize("url", ["127.0.0.1:8642", "localhost", "", "ftp://127.0.0.1"])
 async def test_an_address_that_is_none_is_said_to_be_at_once(url: str) -> None:
     """P3: nobody waits for what cannot come."""
-    async with Client(url, patience=Patience(call_s=3600.0)) as client:
+    async with Client(url, patience=ClientPatience(call_s=3600.0)) as client:
         with pytest.raises(Unreachable, match="must begin with http:// or https://"):
             await client.health()
 
@@ -75,7 +85,7 @@ async def test_a_page_in_the_place_of_a_stream_is_no_stream() -> None:
 async def test_a_proxy_that_opens_streams_and_closes_them_empty_is_given_up() -> None:
     """P3: an open connection is no sign of a server; something has to come, or it has to last."""
     empty = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
-    patience = Patience(first_s=0.01, most_s=60.0, follow_s=0.0)
+    patience = ClientPatience(first_s=0.01, most_s=60.0, follow_s=0.0)
     heard: list[Heard] = []
     async with answering(empty) as url, Client(url, patience=patience) as client:
         with pytest.raises(Unreachable, match=url):
@@ -99,7 +109,7 @@ async def test_a_server_that_moves_to_a_socket_and_back_is_found_each_time(tmp_p
     async def where() -> Address:
         return places[-1]
 
-    async with Client(where=where, patience=Patience(first_s=0.01)) as client:
+    async with Client(where=where, patience=ClientPatience(first_s=0.01)) as client:
         for socket in ("", str(tmp_path / "socket"), ""):
             async with answering(healthy, socket=socket) as url:
                 places.append(Address(url, socket=socket))
@@ -130,7 +140,7 @@ async def test_a_new_name_is_sent_again_when_its_answer_was_lost() -> None:
     shown = {"id": "s", "session_id": "s", "title": "t", **texts, **numbers, **counts, **flags}
     body = json.dumps(shown).encode()
     named = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body)
-    patience = Patience(first_s=0.01)
+    patience = ClientPatience(first_s=0.01)
     async with answering(b"", named) as url, Client(url, patience=patience) as client:
         assert (await client.rename("s", "t")).title == "t"
 

@@ -12,7 +12,7 @@ from client.cutting import Cutting
 from client.moving import PATIENT_CLIENT, Moving
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.client import Address, Away, Back, Client, LiveLine, Patience, Refused, Seen, Unreachable
+from holdfast.client import Address, Away, Back, Client, ClientPatience, LiveLine, Refused, Seen, Unreachable
 from holdfast.client.streams import FrameParser, StreamFrame
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from serving import PATIENT, limited, served, target_of
@@ -76,7 +76,7 @@ async def test_a_request_waits_for_a_server_that_is_about_to_come() -> None:
             raise ConnectionError("no server yet")
         return await moving.where()
 
-    patience = Patience(first_s=0.01, most_s=0.02, call_s=60)
+    patience = ClientPatience(first_s=0.01, most_s=0.02, call_s=60)
     async with ChaosServer([Say("x")]) as chaos, Client(where=where, patience=patience) as client:
         starting = asyncio.create_task(client.start("hi"))
         await asked.wait()
@@ -122,7 +122,7 @@ async def test_the_live_line_is_heard_beside_the_log() -> None:
 async def test_a_stream_whose_server_stays_away_is_given_up() -> None:
     """P3: after its patience, and not before it has tried."""
     moving = Moving()
-    patience = Patience(first_s=0.01, most_s=0.02, follow_s=0.05)
+    patience = ClientPatience(first_s=0.01, most_s=0.02, follow_s=0.05)
     async with Client(where=moving.where, patience=patience) as client:
         following = client.watch("run_x")
         assert isinstance(await anext(following), Away)

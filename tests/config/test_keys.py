@@ -65,7 +65,10 @@ api_keys = ["env:A", "file:keys/b", "file:~/c", "the text itself, not"]
     it = loaded(text, environ={"A": f"{LONG_KEY}-a\n"}, files=files)
     assert it.settings.server.api_keys == tuple(f"{LONG_KEY}{end}" for end in ("-a", "-b", "-c", ""))
     assert it.warnings == (
-        f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which every user of this machine can read",
+        (
+            f"{FILE}, line 3: server.api_keys[2] is in /home/u/c, which every user of this machine can read; "
+            "run `chmod 600` on it"
+        ),
     )
 
 
@@ -138,7 +141,7 @@ def test_real_files_are_read_next_to_the_configuration_and_their_mode_is_looked_
     it = load(ConfigInputs(file=file, environ={"HOME": "/h"}))
     assert it.settings.server.api_keys == (LONG_KEY, LONG_KEY)
     where = f"{file.path}, line 2: server.api_keys[0] is in {tmp_path}/open"
-    assert it.warnings == (f"{where}, which every user of this machine can read",)
+    assert it.warnings == (f"{where}, which every user of this machine can read; run `chmod 600` on it",)
     (tmp_path / "open").write_bytes(b"\xff")
     for text in ("file:open", "file:a\\u0000b", "file:."):
         file = ConfigFile(tmp_path / "holdfast.toml", f'[server]\napi_keys = ["{text}"]\n')
@@ -169,7 +172,7 @@ def test_a_header_with_an_unknown_name_and_a_long_word_is_a_secret() -> None:
 def test_a_key_written_into_a_file_that_everybody_may_read_is_a_warning() -> None:
     file = ConfigFile(FILE, TARGET, open_to_all=True)
     assert load(ConfigInputs(file=file, environ={"HOME": "/h"})).warnings == (
-        f"{FILE}: contains a key, and every user of this machine can read the file",
+        f"{FILE}: contains a key, and every user of this machine can read the file; run `chmod 600 {FILE}`",
     )
     mcp = "[[mcp_servers]]\nname = 'a'\n"
     for text, is_key in (

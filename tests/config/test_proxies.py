@@ -71,7 +71,9 @@ def test_a_file_that_holds_a_password_and_is_open_to_all_is_warned_of() -> None:
     text = f'{keyless}proxy = "http://a:b@p.example:1"\n'
     it = given(text)
     opened = load(type(it)(environ=it.environ, file=ConfigFile(FILE, text, open_to_all=True)))
-    assert opened.warnings == (f"{FILE}: contains a key, and every user of this machine can read the file",)
+    assert opened.warnings == (
+        f"{FILE}: contains a key, and every user of this machine can read the file; run `chmod 600 {FILE}`",
+    )
 
 
 @pytest.mark.parametrize(

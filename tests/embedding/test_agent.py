@@ -1,6 +1,7 @@
 """An agent in a few lines: results, streams, handles, conversations, and errors for every misuse."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -438,3 +439,13 @@ def test_the_public_names_are_what_dir_shows() -> None:
         assert getattr(holdfast, name).__doc__ or name == "__version__"
     with pytest.raises(AttributeError, match="no attribute 'Agnet'"):
         holdfast.Agnet  # noqa: B018  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+
+
+async def test_an_agent_loads_the_runtime_only_when_it_opens() -> None:
+    heavy = "{'aiohttp', 'holdfast.host.runtime', 'holdfast.policy.approvals', 'pydantic'}"
+    program = f"import sys; from holdfast import Agent; Agent('ollama:m'); print({heavy} & set(sys.modules))"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out.decode().strip() == "set()"

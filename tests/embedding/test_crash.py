@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Agent, Target
+from holdfast import Agent, ApprovalNeeded, Target
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Script, SeenRequest, Wait
 from holdfast.events import RunResumed, ToolEnded
+from holdfast.testing import Call as ModelCall
+from holdfast.testing import Say as ModelSay
+from holdfast.testing import ScriptedModel
 
 # What a newcomer writes: no main guard, and a tool that a child process imports from the script.
 PROGRAM = '''
@@ -94,7 +97,7 @@ async def test_a_killed_run_goes_on_where_it_was_and_still_owes_its_output(tmp_p
 
 SCRIPT = '''
 import sys
-from holdfast import Agent, Target
+from holdfast import Agent, ApprovalNeeded, Target
 
 def add(a: int, b: int) -> int:
     """Add two numbers."""
@@ -118,3 +121,32 @@ async def test_a_script_without_a_main_guard_runs_its_agent_once(tmp_path: Path)
         assert len(chaos.seen.requests) == 2
         result = (chaos.seen.request(2).body or {})["messages"]
     assert "'content': '5'" in str(result)
+
+
+async def test_a_program_is_asked_before_an_unknown_effect_is_repeated(tmp_path: Path) -> None:
+    """P6, P8: the error says why and what to do; with an approval, the same call runs."""
+    begun, paid = asyncio.Event(), list[int]()
+
+    async def pay(cents: int) -> str:
+        """Pay somebody."""
+        if not begun.is_set():
+            begun.set()
+            await asyncio.get_running_loop().create_future()
+        paid.append(cents)
+        return "paid"
+
+    model = ScriptedModel([ModelCall("pay", cents=5), ModelCall("pay", cents=5), ModelSay("Done.")])
+    agent = Agent(model, tools=[pay], store=tmp_path / "runs.db")
+    async with agent:
+        run_id = (await agent.start("Pay 5 cents")).id
+        await begun.wait()
+    async with agent:
+        run = await agent.attach(run_id)
+        with pytest.raises(
+            ApprovalNeeded, match=r"unknown whether it took effect\) Answer with run.approve"
+        ) as needed:
+            await run.result()
+        assert not paid
+        await run.approve(needed.value.approval_id)
+        assert (await run.result()).output == "Done."
+        assert paid == [5]

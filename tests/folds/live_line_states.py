@@ -53,6 +53,7 @@ WHICH_TOOL = e.QuestionAsked(at_ms=3500, run_id=RUN, question_id="que_1", tool_c
 THIS = e.QuestionAnswered(at_ms=3600, run_id=RUN, question_id="que_1", answer="this")
 TOO_LATE = e.QuestionExpired(at_ms=3600, run_id=RUN, question_id="que_1")
 NO_MORE = e.QuestionWithdrawn(at_ms=3600, run_id=RUN, question_id="que_1", cause="user_stop")
+YOURS = e.ClientToolsAsked(at_ms=2000, run_id=RUN, client_tools_id="cts_1", tool_call_ids=("t1",))
 STOP = e.StopRequested(at_ms=4000, run_id=RUN)
 RESUMED = e.RunResumed(at_ms=9000, run_id=RUN, after="crash")
 ENDED = e.RunEnded(at_ms=9000, run_id=RUN, outcome="completed")
@@ -105,6 +106,13 @@ ROWS = (
         (*ASKS, FAILED, SUPERSEDED, ATTEMPT),
         "waiting for gpt-x",
         1000,
+    ),
+    Row(
+        "calls for the client",
+        "client",
+        (*ASKS, CALL_ENDED, YOURS),
+        "waiting for the client to run its tools",
+        2000,
     ),
     Row("approval", "approval", (*ASKS, CALL_ENDED, MAY_IT), "waiting for your approval", 2000),
     Row("approved", "next", (*ASKS, CALL_ENDED, MAY_IT, YES), "about to run shell make test", 2500),

@@ -13,6 +13,7 @@ from holdfast.folds.activity import AFTER, CERTAIN, MOVING, WORDS, Activity, Act
 
 # They change nothing of what a run is doing.
 QUIET = {
+    e.AttachmentsSaved,
     e.AttemptSuperseded,
     e.TargetSwitched,
     e.ToolOutput,
@@ -22,21 +23,25 @@ QUIET = {
 }
 
 
-def doing_after(events: tuple[e.Event, ...]) -> Activity:
-    doing = Activity()
+def activity_after(events: tuple[e.Event, ...]) -> Activity:
+    activity = Activity()
     for event in events:
-        doing.take(event)
-    return doing
+        activity.take(event)
+    return activity
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.about)
 def test_each_state_is_told_in_its_words_and_since_it_began(row: Row) -> None:
     """P3: every wait is visible."""
-    doing = doing_after(row.events)
+    activity = activity_after(row.events)
     tools = {event.tool_call_id: event for event in row.events if isinstance(event, e.ToolAsked)}
-    asked = tools.get(doing.tool_call_id)
+    asked = tools.get(activity.tool_call_id)
     tool = f"{asked.name} {next(iter(asked.args.values()))}" if asked else ""
-    assert (doing.name, doing.words(tool=tool), doing.since_ms) == (row.state, row.words, row.since_ms)
+    assert (activity.name, activity.words(tool=tool), activity.since_ms) == (
+        row.state,
+        row.words,
+        row.since_ms,
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.about)

@@ -11,6 +11,7 @@ from holdfast.folds.context import (
     SUMMARY_MARK,
     UNANSWERED,
     context_for,
+    context_with,
     history_instructions,
 )
 from holdfast.folds.transcript import fold
@@ -23,7 +24,7 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.values import HistoryMessage, TextPart
+from holdfast.values import HistoryMessage, RunSettings, TextPart
 from scene import FAILURE, Scene, begun
 from strategies.legal_logs import BOUNDED, QUEUEING, Log, logs
 
@@ -77,6 +78,28 @@ def test_what_was_stopped_while_it_waited_is_shown_to_no_model() -> None:
     scene.ends()
     scene.send("and now?", run_id="r3")
     assert context(scene, "r3") == [UserMessage(SUMMARY_MARK + "They greeted."), UserMessage("and now?")]
+
+
+def test_the_request_for_a_summary_is_shown_to_no_model() -> None:
+    """P6: neither when it was stopped nor when it was done; only the summary is."""
+    scene = begun()
+    scene.text("hello")
+    scene.ends()
+    upto_seq = scene.seq
+    for run_id in ("r2", "r3"):
+        message_id = "m" + run_id[1:]
+        scene.put(e.MessageAccepted, message_id=message_id, text="/compact")
+        settings = RunSettings(purpose="compaction")
+        scene.put(e.RunQueued, run_id=run_id, message_id=message_id, settings=settings)
+        scene.begin(run_id)
+        assert context(scene, run_id) == [UserMessage("hi"), answer("hello")]
+        if run_id == "r3":
+            after = context_with(fold(scene.log), "r3", summary="They greeted.", upto_seq=upto_seq)
+            scene.of_run(e.ContextCompacted, upto_seq=upto_seq, summary="They greeted.")
+            assert context(scene, "r3") == list(after)
+        scene.ends("completed" if run_id == "r3" else "cancelled")
+    scene.send("and now?", run_id="r4")
+    assert context(scene, "r4") == [UserMessage(SUMMARY_MARK + "They greeted."), UserMessage("and now?")]
 
 
 def test_what_was_stopped_while_it_waited_is_shown_once_it_is_tried_again() -> None:

@@ -10,7 +10,7 @@ from holdfast.codec import TYPES, encode, type_of
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import Run, Status
 from holdfast.folds.session import apply, fold
-from holdfast.values import Action, Budget, Failure, RunSettings
+from holdfast.values import Action, Budget, ClientTool, ClientToolResult, Failure, RunSettings
 from strategies.legal_logs import Log
 
 FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
@@ -39,6 +39,17 @@ QUESTION = e.QuestionAsked(at_ms=7, run_id="r1", question_id="q1", tool_call_id=
 QUESTION_ANSWERED = e.QuestionAnswered(at_ms=8, run_id="r1", question_id="q1", answer="this", by="ann")
 QUESTION_EXPIRED = e.QuestionExpired(at_ms=8, run_id="r1", question_id="q1")
 QUESTION_WITHDRAWN = e.QuestionWithdrawn(at_ms=8, run_id="r1", question_id="q1", cause="stop")
+CLIENT_TOOLS = e.ClientToolsAsked(at_ms=7, run_id="r1", client_tools_id="k1", tool_call_ids=("t1",))
+CLIENT_TOOLS_ANSWERED = e.ClientToolsAnswered(
+    at_ms=8,
+    run_id="r1",
+    client_tools_id="k1",
+    results=(ClientToolResult(tool_call_id="t1", text="21"),),
+    tools=(ClientTool(name="other"),),
+    tool_choice="required",
+)
+CLIENT_TOOLS_EXPIRED = e.ClientToolsExpired(at_ms=8, run_id="r1", client_tools_id="k1")
+CLIENT_TOOLS_WITHDRAWN = e.ClientToolsWithdrawn(at_ms=8, run_id="r1", client_tools_id="k1", cause="stop")
 USAGE = e.Usage(at_ms=9, run_id="r1", call_id="c1", input_tokens=10, output_tokens=4, cost_usd=0.25)
 TEXT = e.TextDelta(at_ms=9, run_id="r1", segment=0, text="hel")
 TEXT_DONE = e.TextDone(at_ms=9, run_id="r1", segment=0, text="hello")
@@ -48,7 +59,7 @@ ENDED = e.RunEnded(at_ms=12, run_id="r1", outcome="completed")
 RECOVERED = e.OutputRecovered(at_ms=13, run_id="r1", events=(msgspec.Raw(encode(TEXT)),))
 
 RUNNING = (ACCEPTED, QUEUED, STARTED)
-BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, APPROVAL, QUESTION)
+BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, APPROVAL, QUESTION, CLIENT_TOOLS)
 
 
 def log_of(*events: e.Event) -> Log:
@@ -87,12 +98,17 @@ NEXT: tuple[e.Event, ...] = (
         QUESTION_ANSWERED,
         QUESTION_EXPIRED,
         QUESTION_WITHDRAWN,
+        CLIENT_TOOLS_ANSWERED,
+        CLIENT_TOOLS_EXPIRED,
+        CLIENT_TOOLS_WITHDRAWN,
     ),
     msgspec.structs.replace(APPROVAL, approval_id="p2"),
     msgspec.structs.replace(QUESTION, question_id="q2"),
+    msgspec.structs.replace(CLIENT_TOOLS, client_tools_id="k2"),
     e.TargetSwitched(at_ms=9, run_id="r1", from_target="b", to_target="c", why="b was slow"),
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
     e.SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
+    e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
     *(USAGE, STOP, RESUMED, ENDED, RECOVERED),
 )
 LEGAL: dict[Phase, set[str]] = {
@@ -356,5 +372,22 @@ def test_recovered_output_is_noted_and_changes_nothing_else() -> None:
 
 
 def test_every_status_that_the_api_names_is_reached() -> None:
-    runs = [run_of(*events) for events in (*IN_PHASE.values(), RUNNING)]
+    waits = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CLIENT_TOOLS)
+    runs = [run_of(*events) for events in (*IN_PHASE.values(), RUNNING, waits)]
     assert {run.status for run in runs} == set(get_args(Status))
+
+
+def test_a_run_waits_for_its_client_until_the_results_come() -> None:
+    """P6: what is open is in the log; a person's answer is waited for first."""
+    waits = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CLIENT_TOOLS)
+    assert run_of(*waits).status == "waiting_for_client"
+    assert run_of(*waits, QUESTION).status == "waiting_for_approval"
+    run = run_of(*waits, CLIENT_TOOLS_ANSWERED)
+    assert (run.status, run.tool_choice, [tool.name for tool in run.client_tools]) == (
+        "running",
+        "required",
+        ["other"],
+    )
+    assert [result.text for result in run.asks["k1"].results] == ["21"]
+    assert run_of(*waits, CLIENT_TOOLS_ANSWERED, CALL, CALL_ENDED).tool_choice == ""
+    assert run_of(*waits, CLIENT_TOOLS_EXPIRED).status == "running"

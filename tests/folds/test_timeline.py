@@ -1,7 +1,7 @@
 """Where a run's seconds went, when several things go on at once."""
 
 from holdfast import events as e
-from holdfast.folds.timeline import timeline
+from holdfast.folds.timeline import rendered, timeline
 from holdfast.values import Action
 
 RUN = "run_1"
@@ -55,3 +55,10 @@ def test_what_a_crash_interrupted_runs_no_longer() -> None:
     resumed = e.RunResumed(at_ms=900, run_id=RUN, after="crash")
     call = e.CallStarted(at_ms=950, run_id=RUN, call_id="c", turn=1)
     assert _spent(_started(0, "a"), resumed, call) == {"away": 900, "between": 50}
+
+
+def test_pieces_of_an_answer_are_one_line_that_says_how_many_there_were() -> None:
+    """P9."""
+    deltas = [e.TextDelta(at_ms=nth, run_id="r", segment=1, text="ab") for nth in (1, 2, 3)]
+    line = rendered(timeline(enumerate(deltas, 1)))[0]
+    assert line.endswith("text.delta          (in 3 pieces) ababab")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.folds.entries import TOOL_OUTPUT_CHARS_MAX, Ending, Notice, Text, shown
+from holdfast.folds.run_view import RejectedAnswer
 from holdfast.folds.transcript import LOST, RECOVERED, Transcript, apply, fold, interruption_text, output
 from holdfast.values import Action, HistoryMessage
 from scene import FAILURE, Scene, begun, lines, told
@@ -331,3 +332,17 @@ def test_histories_that_begin_alike_are_held_once() -> None:
     first, second, third = (runs[f"r{nth}"].history or () for nth in range(3))
     assert all(one is other for one, other in zip(first, second, strict=False))
     assert [one is other for one, other in zip(second, third, strict=False)] == [True, True, True, False]
+
+
+def test_an_answer_that_cannot_be_used_is_kept_for_its_correction() -> None:
+    """P6: both of its attempts, and why; people no longer see it."""
+    scene = begun()
+    scene.call()
+    scene.text("{")
+    scene.attempt()
+    scene.text("}")
+    for attempt_id in ("a1", "a2", "a3"):
+        at = scene.of_run(e.AttemptSuperseded, attempt_id=attempt_id, problem="It is not JSON.")
+    transcript = fold(scene.log)
+    assert transcript.runs["r1"].rejected == RejectedAnswer(at, "{}", "It is not JSON.")
+    assert not any(isinstance(entry, Text) for entry in transcript.entries)

@@ -9,13 +9,13 @@ import pytest
 from guard.ways import SOON_S, caught, chat, client, packages, was_cut
 from holdfast import guard
 from holdfast.chaos import (
+    ChaosOptions,
     ChaosServer,
     ClosedBy,
     Hang,
     ReadOnly,
     ReadSlowly,
     Say,
-    ServerOptions,
     closed_port,
     silent_port,
     too_large,
@@ -23,7 +23,7 @@ from holdfast.chaos import (
 
 LARGE_BYTES = 8_000_000
 SWALLOWED_BYTES = 500_000  # the kernel takes it all at once; the peer has not
-SMALL_BUFFER = ServerOptions(receive_buffer_bytes=64 * 1024)
+SMALL_BUFFER = ChaosOptions(receive_buffer_bytes=64 * 1024)
 
 
 class Untraced(httpx2.AsyncBaseTransport):

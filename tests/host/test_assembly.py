@@ -7,8 +7,10 @@ import pytest
 
 from config.given import loaded
 from holdfast.config.settings import AgentSettings, ApprovalSettings, LimitSettings, ServerSettings, Settings
-from holdfast.host.assembly import mcp_secrets_of, open_application, open_parts, secrets_of
+from holdfast.config.target_secrets import secrets_of
+from holdfast.host.assembly import open_application, open_parts
 from holdfast.host.http_server import serving
+from holdfast.host.known_secrets import mcp_secrets_of
 
 
 async def test_where_nobody_is_there_to_ask_model_calls_may_try_for_longer(tmp_path: Path) -> None:

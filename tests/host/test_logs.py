@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.config.settings import Settings
-from holdfast.host.logs import LogFile, terminal_log
+from holdfast.host.logs import LogFile, RedactingFormatter, terminal_log
+from holdfast.redaction import Redactor
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,16 @@ def test_a_full_disk_is_said_once_and_without_a_traceback(
     assert "Traceback" not in said
     with suppress(OSError):  # what was never written cannot be written now either
         file.close()
+
+
+def test_no_line_of_the_log_holds_a_key_not_even_in_a_traceback() -> None:
+    """P11: a known secret, and what is only formed like a key."""
+    form = RedactingFormatter("%(message)s", Redactor(["known-secret"]))
+    try:
+        raise ValueError("cannot use known-secret or sk-proj-a1B2c3D4e5F6g7H8i9")
+    except ValueError as error:
+        raised = (ValueError, error, error.__traceback__)
+    record = logging.LogRecord("holdfast", logging.ERROR, "", 0, "with %s", ("known-secret",), raised)
+    written = form.format(record)
+    assert written.startswith("with [redacted]\n")
+    assert "cannot use [redacted] or [redacted]" in written.splitlines()[-1]

@@ -66,7 +66,7 @@ class LayeredLab(MemoryLab):
     """A store behind the layers that a server puts in front of it."""
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
-        redacting = RedactingStore(await super().open(window_bytes_max=window_bytes_max), NO_SECRETS)
+        redacting = RedactingStore(await super().open(window_bytes_max=window_bytes_max), lambda: NO_SECRETS)
         return MeteredStore(redacting, SystemClock(), Metrics())
 
 

@@ -178,8 +178,24 @@ async def test_runs_are_listed_by_how_they_ended_and_by_whether_they_wait_for_a_
     assert await ids(outcomes=("failed", "budget")) == ["r4", "r1"]
     assert await ids(outcomes=("failed", "budget"), limit=1, before=(AT_MS + 4, "r4")) == ["r1"]
     assert await ids(outcomes=("refused",), session_id="s2") == []
-    assert await ids(asking=True) == await ids(asking=True, session_id="s1") == ["r3"]
-    assert await ids(asking=False) == ["r5", "r4", "r2", "r1"]
+    assert await ids(asking="person") == await ids(asking="person", session_id="s1") == ["r3"]
+    assert await ids(asking="nobody") == ["r5", "r4", "r2", "r1"]
+    assert await ids(asking="client") == []
+
+
+async def test_a_run_that_waits_for_its_client_waits_for_no_person(store: Store) -> None:
+    """P8: its calls are in no list of approvals, and the session needs nobody."""
+    fence = await begin(store, run_id="r1")
+    calls = e.ClientToolsAsked(at_ms=AT_MS, run_id="r1", client_tools_id="c1", tool_call_ids=("t",))
+    await store.append_run("s1", [calls], fence=fence)
+    assert [run.run_id for run in await store.runs(RunQuery(asking="client"))] == ["r1"]
+    assert await store.open_asks() == []
+    listed = await store.listed("s1")
+    assert listed is not None
+    assert listed.open_asks == 0
+    await store.append_run("s1", [asked("a1")], fence=fence)
+    assert [run.run_id for run in await store.runs(RunQuery(asking="person"))] == ["r1"]
+    assert await store.runs(RunQuery(asking="client")) == []
 
 
 async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:

@@ -2,12 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from playwright.async_api import (
     Browser,
     BrowserContext,
@@ -109,9 +110,11 @@ class Visit:
         return Chat(page)
 
     @asynccontextmanager
-    async def chatting(self, *scripts: Script, setting: Setting | None = None) -> AsyncGenerator["Chatting"]:
+    async def chatting(
+        self, *scripts: Script, setting: Setting | None = None, models: Sequence[str] = ("m",)
+    ) -> AsyncGenerator["Chatting"]:
         """A server with the page, which ends once nobody looks at it any more."""
-        async with chatting(*scripts, setting=setting) as server:
+        async with chatting(*scripts, setting=setting, models=models) as server:
             try:
                 yield server
             finally:
@@ -162,14 +165,19 @@ class Chatting:
 
 
 @asynccontextmanager
-async def chatting(*scripts: Script, setting: Setting | None = None) -> AsyncGenerator[Chatting]:
-    """A server with the page, open to everyone on this machine; its model answers by the scripts."""
+async def chatting(
+    *scripts: Script, setting: Setting | None = None, models: Sequence[str] = ("m",)
+) -> AsyncGenerator[Chatting]:
+    """A server with the page, open to everyone on this machine; its models answer by the scripts."""
     setting = setting or Setting()
     page = await asyncio.to_thread(read_page, BUILT)
     setting = replace(setting, options=replace(setting.options, page=page))
     async with ChaosServer(*scripts) as chaos:
-        target = target_of(chaos, patience=PATIENT)
-        async with served(target, setting=setting) as server:
+        targets = [
+            msgspec.structs.replace(target_of(chaos, name=name, patience=PATIENT), model=model)
+            for name, model in zip(("main", "second", "third"), models, strict=False)
+        ]
+        async with served(*targets, setting=setting) as server:
             yield Chatting(server.url, chaos, server)
 
 

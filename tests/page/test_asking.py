@@ -153,11 +153,18 @@ async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: V
         await items.nth(1).get_by_role("button", name="tea").focus()
         await chat.page.keyboard.press("2")
         await expect(items).to_have_count(1)
+        await expect(items).not_to_contain_text('"path": "a"')
         await items.get_by_role("button", name="Review").click()
-        card = chat.page.get_by_role("region", name="Approval needed")
+        card = items.get_by_role("group", name="Approval needed")
         await expect(card).to_be_focused()
+        await expect(card.get_by_role("group", name="Exact action")).to_contain_text('"path": "a"')
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        assert not await faults_of(chat.page)
         await chat.page.keyboard.press("y")
+        await chat.sees("Nothing is waiting for you.")
+        assert tool.done == [{"path": "a"}]
+        await chat.page.keyboard.press("Escape")
+        await chat.rows.filter(has_text="do it").get_by_role("link").click()
         await chat.answered("touched")
         await expect(chat.page.get_by_role("button", name=re.compile("Inbox"))).to_have_count(0)
         await chat.box.blur()
@@ -297,7 +304,7 @@ async def test_a_long_action_is_read_out_however_late_the_page_is_and_not_to_its
         run_id = (await (await coming.value).json())["run_id"]
         await server.served.until(run_id, "approval.request")
         gate.open()
-        said = chat.page.locator(".unseen[role=status]")
+        said = chat.page.get_by_role("log", name="Announcements")
         await expect(said).to_contain_text("Approval needed: word word")
         assert len(await said.inner_text()) <= 2000
 

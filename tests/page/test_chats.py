@@ -1,5 +1,6 @@
 """A chat besides its talk: archive, fork, export, files, what the list says and what a browser keeps."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait
 from holdfast.journal.memory import MemoryStore
+from holdfast.tools.files.contents import FilesSeen
+from holdfast.tools.files.read_file import ReadFile
 from page.browsing import Visit
 from page.long_log import put_long_session
 from serving import Setting, said_to
@@ -106,6 +109,64 @@ async def test_files_are_pasted_and_dropped(visit: Visit) -> None:
         told = str(server.chaos.seen.requests[0].body)
         assert "words of pasted.txt" in told
         assert "words of dropped.txt" in told
+
+
+async def test_a_file_that_no_model_reads_and_a_long_paste_are_files_for_the_agent(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """The person is told where they are."""
+    setting = Setting(tools=(ReadFile(FilesSeen()),), workspace=tmp_path)
+    async with visit.chatting([Say("seen")], setting=setting) as server:
+        chat = await visit(server.url)
+        archive = {"name": "data.zip", "mimeType": "application/zip", "buffer": b"PK\0\xff"}
+        await chat.page.get_by_label("Files to attach").set_input_files([archive])  # pyright: ignore[reportArgumentType]
+        await chat.box.fill("read ")
+        await chat.box.press("End")
+        await chat.page.evaluate(
+            """() => {
+              const data = new DataTransfer();
+              const text = 'a line of a log\\n'.repeat(3000);
+              data.setData('text/plain', text.replaceAll('\\n', '\\r\\n'));
+              const box = document.getElementById('composer');
+              box.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true}));
+              document.execCommand('insertText', false, text);
+            }"""
+        )
+        await chat.sees("You pasted 48 kB of text.")
+        await chat.button("Attach it as a file").click()
+        await expect(chat.box).to_have_value("read ")
+        await expect(chat.page.get_by_role("list", name="Attachments")).to_contain_text("pasted.txt")
+        await expect(chat.button("Send")).to_be_enabled()
+        await chat.button("Send").click()
+        await chat.answered("seen")
+        told = str(server.chaos.seen.requests[0].body)
+        for name in ("data", "pasted"):
+            (path,) = await asyncio.to_thread(lambda: [*tmp_path.glob(f"attachments/{name}-*")])  # noqa: B023
+            assert f"attachments/{path.name}" in told
+            await expect(chat.talk).to_contain_text(f"in the workspace: attachments/{path.name}")
+
+
+async def test_the_composer_names_the_models_and_sends_the_chosen_one_with_its_effort(visit: Visit) -> None:
+    """Two targets of one model are told apart; the choice is kept in the browser."""
+    models = ("gpt-6", "claude-opus", "gpt-6")
+    async with visit.chatting([Say("one")], [Say("two")], models=models) as server:
+        chat = await visit(server.url)
+        model, effort = (chat.page.get_by_role("combobox", name=name) for name in ("Model", "Effort"))
+        await expect(model.get_by_role("option")).to_have_text(
+            ["gpt-6 · main", "claude-opus", "gpt-6 · third"]
+        )
+        await chat.say("first")
+        await chat.answered("one")
+        await model.select_option("claude-opus")
+        await effort.select_option("High effort")
+        await chat.page.reload()
+        await chat.say("second")
+        await chat.answered("two")
+        asked = [request.body or {} for request in server.chaos.seen.requests]
+        assert [(one["model"], one.get("reasoning_effort")) for one in asked] == [
+            ("gpt-6", None),
+            ("claude-opus", "high"),
+        ]
 
 
 async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> None:

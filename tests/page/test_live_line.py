@@ -45,7 +45,8 @@ class HoldsBefore(MemoryStore):
         self._left = -1
 
     def hold(self, kind: type[e.Event], *, nth: int = 1) -> None:
-        """From now on."""
+        """From now on, at a new gate."""
+        self.gate = Gate()
         self._kind, self._left = kind, nth
 
     async def append_run(self, session_id: str, events: Sequence[e.Event], **rest: Any) -> Any:
@@ -96,55 +97,60 @@ def live(chat: Chat) -> Locator:
     return chat.page.locator(".live")
 
 
-async def says(chat: Chat, words: str | re.Pattern[str]) -> None:
-    await expect(live(chat).locator(".live-state")).to_have_text(words)
+async def says(chat: Chat, words: str | re.Pattern[str], *, when: str | None = None) -> None:
+    await expect(live(chat).locator(".live-state"), when).to_have_text(words)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A run that stands still: its model's scripts, and the event that does not come."""
+    """A run that stands still: the event that does not come, and what its model does before it answers."""
 
     words: str
-    scripts: tuple[Script, ...]
     before: type[e.Event]
     nth: int = 1
+    first: Script = ()
+    thought: str = ""
     calls: bool = True  # a call is under way, of which the server knows more than the log
+
+    def scripts(self, answer: str) -> list[Script]:
+        """What the model does for one run."""
+        last: Script = [Think(self.thought), Say(answer)] if self.thought else [Say(answer)]
+        return [self.first, last] if self.first else [last]
 
 
 TOUCH = CallTool("touch", {"path": "a.py"})
 STANDING = {
-    "in the queue": Standing("Queued", ([Say("a")],), e.MessageDispatched, calls=False),
-    "starting": Standing("Starting", ([Say("a")],), e.CallStarted, calls=False),
-    "before an attempt": Standing("Working", ([Say("a")],), e.AttemptStarted),
-    "waiting for the first word": Standing("Waiting for m", ([Say("a")],), e.TextDelta),
-    "thinking": Standing("m is thinking", ([Think("hm"), Say("a")],), e.TextDelta),
-    "writing": Standing("m is answering", ([Say("a")],), e.TextDone),
-    "after a text": Standing("m is working", ([Say("a")],), e.CallEnded),
-    "trying again": Standing("Retrying", ([overloaded()], [Say("a")]), e.AttemptStarted, 2),
-    "asked again": Standing("Waiting for m", ([overloaded()], [Say("a")]), e.TextDelta),
-    "asking for a tool": Standing(
-        "m wants to run touch a.py", ([TOUCH], [Say("a")]), e.CallEnded, calls=False
-    ),
-    "a tool is next": Standing("About to run touch a.py", ([TOUCH], [Say("a")]), e.ToolStarted, calls=False),
-    "a tool is at work": Standing("Running touch a.py", ([TOUCH], [Say("a")]), e.ToolEnded, calls=False),
-    "after a tool": Standing("Working", ([TOUCH], [Say("a")]), e.CallStarted, 2, calls=False),
-    "asked again after a tool": Standing("Waiting for m", ([TOUCH], [Say("a")]), e.TextDelta),
+    "in the queue": Standing("Queued", e.MessageDispatched, calls=False),
+    "starting": Standing("Starting", e.CallStarted, calls=False),
+    "before an attempt": Standing("Working", e.AttemptStarted),
+    "waiting for the first word": Standing("Waiting for m", e.TextDelta),
+    "thinking": Standing("m is thinking", e.TextDelta, thought="hm"),
+    "writing": Standing("m is answering", e.TextDone),
+    "after a text": Standing("m is working", e.CallEnded),
+    "trying again": Standing("Retrying", e.AttemptStarted, 2, [overloaded()]),
+    "asked again": Standing("Waiting for m", e.TextDelta, 1, [overloaded()]),
+    "asking for a tool": Standing("m wants to run touch a.py", e.CallEnded, 1, [TOUCH], calls=False),
+    "a tool is next": Standing("About to run touch a.py", e.ToolStarted, 1, [TOUCH], calls=False),
+    "a tool is at work": Standing("Running touch a.py", e.ToolEnded, 1, [TOUCH], calls=False),
+    "after a tool": Standing("Working", e.CallStarted, 2, [TOUCH], calls=False),
+    "asked again after a tool": Standing("Waiting for m", e.TextDelta, 1, [TOUCH]),
 }
 
 
-@pytest.mark.parametrize("row", STANDING.values(), ids=STANDING)
-async def test_the_line_says_what_the_log_says(visit: Visit, row: Standing) -> None:
+async def test_the_line_says_what_the_log_says(visit: Visit) -> None:
     """P3: also after a reload, from what the server then says of the run; an ended run has no line."""
-    async with holding(visit, *row.scripts, setting=Setting(tools=(Counted(),))) as (chat, store):
-        store.hold(row.before, nth=row.nth)
-        await chat.say("go")
-        await says(chat, row.words)
-        if not row.calls:
-            await chat.page.reload()
-            await says(chat, row.words)
-        store.gate.open()
-        await chat.answered("a")
-        await expect(live(chat)).to_have_count(0)
+    scripts = [script for name, row in STANDING.items() for script in row.scripts(f"was {name}")]
+    async with holding(visit, *scripts, setting=Setting(tools=(Counted(),))) as (chat, store):
+        for name, row in STANDING.items():
+            store.hold(row.before, nth=row.nth)
+            await chat.say(name)
+            await says(chat, row.words, when=name)
+            if not row.calls:
+                await chat.page.reload()
+                await says(chat, row.words, when=f"{name}, after a reload")
+            store.gate.open()
+            await chat.answered(f"was {name}")
+            await expect(live(chat), name).to_have_count(0)
 
 
 SAID_OF_TOOLS = {
@@ -156,25 +162,21 @@ SAID_OF_TOOLS = {
 }
 
 
-@pytest.mark.parametrize("name", SAID_OF_TOOLS)
-async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit, name: str) -> None:
+async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit) -> None:
     """P3."""
-    args, target, to_do, doing = SAID_OF_TOOLS[name]
-    scripts = ([CallTool(name, args)], [Say("a")])
-    async with holding(visit, *scripts, setting=Setting(tools=(Counted(name),))) as (chat, store):
-        store.hold(e.ToolStarted)
-        await chat.say("go")
-        await says(chat, f"About to {to_do} {target}")
-        store.gate.open()
-        await chat.answered("a")
-    held = Held(name)
-    setting = Setting(tools=(held,), options=LOG_ALONE)
-    async with visit.chatting(*scripts, setting=setting) as server:
-        chat = await visit(server.url)
-        await chat.say("go")
-        await says(chat, f"{doing} {target}")
-        held.gate.open()
-        await chat.answered("a")
+    tools = {name: Held(name) for name in SAID_OF_TOOLS}
+    scripts: list[Script] = []
+    for name, (args, *_) in SAID_OF_TOOLS.items():
+        scripts += [CallTool(name, args)], [Say(f"used {name}")]
+    async with holding(visit, *scripts, setting=Setting(tools=tuple(tools.values()))) as (chat, store):
+        for name, (_, target, to_do, doing) in SAID_OF_TOOLS.items():
+            store.hold(e.ToolStarted)
+            await chat.say("go")
+            await says(chat, f"About to {to_do} {target}")
+            store.gate.open()
+            await says(chat, f"{doing} {target}")
+            tools[name].gate.open()
+            await chat.answered(f"used {name}")
 
 
 async def test_an_answer_that_has_gone_silent_is_waited_for(visit: Visit) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Route, expect
 
-from holdfast.chaos import CallTool, Gate, Say, Wait, bad_key
+from holdfast.chaos import CallTool, Gate, Hang, Say, Wait, bad_key
 from page.browsing import Visit
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
@@ -226,11 +226,37 @@ async def test_an_upload_says_truly_why_it_failed(visit: Visit, tmp_path: Path) 
         await expect(attachments).to_contain_text("Can't read this file.")
 
 
-async def test_a_screen_reader_is_told_an_answer_sentence_by_sentence(visit: Visit) -> None:
-    async with visit.chatting(
-        [Say("# Title\n\nOne line\nand more. Then *this*.\n\n- first\n- second")]
-    ) as server:
+async def test_a_screen_reader_is_told_an_answer_sentence_by_sentence_while_it_comes(visit: Visit) -> None:
+    """Each sentence is said once, when it is complete, and by itself."""
+    gate, end = Gate(), Gate()
+    script = [
+        Say("# Title\n\nOne line\nand more. Then *th"),
+        Wait(gate),
+        Say("is*.\n\n- first\n- sec"),
+        Wait(end),
+        Say("ond"),
+    ]
+    async with visit.chatting(script, [Say("Again."), Hang()]) as server:
         chat = await visit(server.url)
+        await chat.page.evaluate(
+            """() => {
+              window.heard = [];
+              new MutationObserver(all => {
+                for (const {target, addedNodes} of all)
+                  if (target.role === 'log') for (const one of addedNodes) window.heard.push(one.textContent);
+              }).observe(document.body, {subtree: true, childList: true});
+            }"""
+        )
         await chat.say("speak")
-        spoken = chat.page.locator(".unseen[role=status] p")
-        await expect(spoken).to_have_text(["Title", "One line and more.", "Then this.", "first", "second"])
+        spoken = chat.page.get_by_role("log", name="Announcements").locator("p")
+        await expect(spoken).to_have_text(["Title", "One line and more."])
+        gate.open()
+        await expect(spoken).to_have_text(["Title", "One line and more.", "Then this.", "first"])
+        end.open()
+        whole = ["Title", "One line and more.", "Then this.", "first", "second"]
+        await expect(spoken).to_have_text(whole)
+        await chat.say("and stop")
+        await chat.answered("Again.")
+        await chat.button("Stop").click()
+        await expect(spoken).to_have_text([*whole, "Again.", "Stopped."])
+        assert await chat.page.evaluate("window.heard") == [*whole, "Again.", "Stopped."]

@@ -119,6 +119,8 @@ def closed_commands() -> list[str]:
         for text in texts
         if not any(mark in text for mark in ("#", "<<", "\\", "`", "\n"))
         and not text.endswith("&")
-        and not any("not one that a shell" in found or "character" in found for found in parse(text).findings)
+        and not any(
+            "not valid shell syntax" in found or "character" in found for found in parse(text).findings
+        )
         and text.strip()
     ]

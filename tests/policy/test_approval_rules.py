@@ -329,7 +329,5 @@ def test_a_rule_made_for_a_command_covers_it_and_is_described() -> None:
     rule = rule_made_for(shell("rm -r build"), policy())
     assert isinstance(verdict("rm -r build", grants=(rule,)), Allow)
     assert verdict("rm -r build", grants=(rule,)) == Allow("It was allowed earlier.")
-    assert describe(rule) == f'Exactly `["rm","-r","build"]` in {WORKSPACE}.'
-    assert (
-        describe(grant("make", writes=("/a", "/b"))) == f'Exactly `["make"]` in {WORKSPACE}, writing /a, /b.'
-    )
+    assert describe(rule) == f"Exactly `rm -r build` in {WORKSPACE}."
+    assert describe(grant("make", writes=("/a", "/b"))) == f"Exactly `make` in {WORKSPACE}, writing /a, /b."

@@ -1,10 +1,18 @@
 """Commands that only read and so need no question, and those next to them that still ask."""
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from holdfast.agent.policy import ConfiguredJudge
+from holdfast.policy.path_facts import PathFacts
+from holdfast.policy.shell.file_patterns import with_names
+from holdfast.policy.shell.words import Word, read_word
 from holdfast.policy.verdicts import Allow, Verdict
 from holdfast.tools.files.trees import MATCHES_MAX, NAMES_MAX, matches
 from holdfast.values import Action, ApprovalMode
@@ -19,6 +27,14 @@ RUNS = (
     "cat *.none",
     "cat *.py | sort | uniq -c",
     "ls ?.py",
+    "cat [ab].py",
+    "ls src/[x-z].md [!q].py",
+    "cat {a,b}.py",
+    "wc -l *.{py,json} src/{x,y}.md",
+    "cd src && cat *.md",
+    "cd src; ls {x,y}.md && grep -n foo [xy].md",
+    "for i in 1 2 3; do echo $i; done",
+    'for name in a b/c; do echo "file: $name" ${name}; ls src; done',
     "python3 --version",
     "python3.11 -V",
     "git --version",
@@ -45,8 +61,26 @@ ASKS = (
     "cat ~/*",
     "cat .*",
     "cat **",
-    "cat [ab].py",
-    "cat {a,b}.py",
+    "cat [a]*",
+    "cat [!x]*",  # a name that is an option
+    "cat l[i]nks/*",
+    "cat conf/[p]rod.env",
+    "cat .[e]nv",
+    "cat [[:alpha:]].py",
+    "cat {a,b}{",
+    "cat {a,../../x}.py",
+    "cat {a,.env}",
+    "cat conf/{prod.env,a.toml}",
+    "cat {a,-n}",
+    "cat {,-}n",
+    "cat {a..c}.py",
+    "cat {a,{b,c}}.py",
+    "cat {a,$x}.py",
+    "cat {a,'b'}.py",
+    "{cat,a.py}",
+    "rm {a,b}.py",
+    "sort {-o,a.py}",
+    "uniq {a,b}.py",
     "cat 'a'*.py",
     "cat \\*.py",
     "cat $x*.py",
@@ -61,7 +95,11 @@ ASKS = (
     "cat *.py > all.py",
     "touch -- -n; cat *.py",
     "ln -s /etc/passwd c.py; cat *.py",
-    "cd src && cat *.md",
+    "cd conf && cat *",
+    "cd src && cat ../conf/*.env",
+    "cd out && ls *",
+    "cd links; cat *",
+    "cd src || cat c*/*",  # of the folder before
     "ls -*",
     "xargs cat *.py",
     "cargo --version",  # reads rust-toolchain.toml
@@ -91,7 +129,26 @@ ASKS = (
     "jq --rawfile a .env . a.json",
     "jq 'import \"a\" as a; .' a.json",
     "jq -n input_filename a.json",
-    "find . -name '*.py' | xargs grep foo",
+    "find . -name '*.py' | xargs grep foo",  # a name with a blank is two words
+    "for i in 1 2; do cat $i; done",
+    "for i in 1 2; do $i; done",
+    "for i in *; do echo $i; done",
+    "for i in $(ls); do echo $i; done",
+    "for i in; do :; done; echo $i",
+    "for i in 1; do :; done; echo $i",
+    "(for token in 1; do :; done); echo $token",
+    "for tokenx in 1; do echo ${token}x; done",
+    "for i in 1; do i=$TOKEN; echo $i; done",
+    "for i in 1; do read i; echo $i; done",
+    "for PATH in /tmp/x; do ls; done",
+    "for https_proxy in x; do echo $https_proxy; done",
+    "for i in 1 2; do echo $i > a.py; done",
+    "for i in 1 2; do echo $i $TOKEN; done",
+    "for i in 1 2; do echo ${i:-$TOKEN}; done",
+    "select i in 1 2; do echo $i; done",
+    "for i in 1 2; do touch x; echo $i; done",
+    "echo ${HO}ME",
+    "echo $HOME${HO}ME",
 )
 
 
@@ -158,6 +215,25 @@ def test_a_pattern_matches_what_a_shell_matches_or_more(tmp_path: Path) -> None:
     assert matches(folder, "none*") == ("none*",)
     assert matches(folder, "a/*") == ("a/*",)
     assert matches(folder, f"{folder}/d/*") == (f"{folder}/d/x",)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text("ab{},*?[]!^-./x", min_size=1, max_size=9), min_size=30, max_size=60))
+def test_a_real_bash_passes_no_word_that_was_not_judged(tmp_path: Path, texts: list[str]) -> None:
+    """P8, P11: whatever braces, classes and stars are combined."""
+    for name in ("a", "b", "ab", "x.a", "[ab]", "{a,b}", "-a", ".x", "x/a", "x/b"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder = str(tmp_path)
+    facts = PathFacts(folder, "/home/u", (), os.path.realpath, matches=matches)
+    read = {text: with_names((Word("ls"), read_word(text)), facts, cwd=folder) for text in texts}
+    known = {text: {word.text for word in words} for text, words in read.items() if words}
+    script = "\n".join(f"printf '%s\\0' {text}; printf '\\n'" for text in known)
+    for shell in ("bash", "sh"):
+        said = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+        for (text, words), line in zip(known.items(), said.stdout.splitlines(), strict=True):
+            assert set(line.rstrip("\0").split("\0")) <= words, (shell, text)
 
 
 def test_too_many_names_are_not_looked_through(tmp_path: Path) -> None:

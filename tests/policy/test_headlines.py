@@ -38,7 +38,7 @@ LINES = {
     "mkdir -p a/b": "Creates a/b",
     "mv a b": "Moves a to b",
     "chmod +x run": "Changes the permissions of run",
-    "for i in 1 2 3; do echo $i; done": "Uses text that is known only when it runs: echo $i",
+    "for i in 1 2 3; do cat $i; done": "Uses text that is known only when it runs: cat $i",
     "LD_PRELOAD=x ls": "Sets a variable that programs may obey: LD_PRELOAD",
     "case x in x) ls;; esac": "Uses shell syntax that Holdfast can't check",
     "git add -A && git commit -m x": "Adds files to the next commit (and 1 more)",

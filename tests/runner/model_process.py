@@ -4,13 +4,13 @@ import asyncio
 import sys
 
 from holdfast.chaos import ChaosServer
-from holdfast.chaos.server import ServerOptions
+from holdfast.chaos.server import ChaosOptions
 from runner.campaign_model import Model
 
 
 async def serve(port: int, effects_port: int) -> None:
     """Serve until killed; a line says that it listens."""
-    async with ChaosServer(choose=Model(effects_port), options=ServerOptions(port=port)) as server:
+    async with ChaosServer(choose=Model(effects_port), options=ChaosOptions(port=port)) as server:
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()
         await asyncio.get_running_loop().create_future()

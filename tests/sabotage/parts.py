@@ -38,10 +38,11 @@ from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import NoSecretFinder, PathFacts, SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
-from holdfast.redaction import Redactor, StreamFilter
+from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
 from holdfast.runner.inbox import Message
+from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
-from holdfast.server.problems import Problem
+from holdfast.server.problems import Problem, run_not_found
 from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
@@ -99,10 +100,10 @@ class GuessesFromTheNewestEntry(Activity):
 
 async def check_the_line_says_what_runs(kind: type[Activity]) -> None:
     """P3: after "allow once" people read that the tool runs, not that somebody is waited for."""
-    doing, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
+    activity, row = kind(), next(row for row in ROWS if row.about == "approved and at work")
     for event in row.events:
-        doing.take(event)
-    assert doing.name == row.state
+        activity.take(event)
+    assert activity.name == row.state
 
 
 # P4: one true ending
@@ -299,16 +300,18 @@ async def check_a_key_in_two_pieces_is_caught(kind: type[StreamFilter]) -> None:
     assert "sk-test-of-a-key" not in shown
 
 
-def without_redaction(store: Store, redactor: Redactor) -> Store:
+def without_redaction(store: Store, redactor: Callable[[], Redactor]) -> Store:
     """Stores inputs as they come."""
     del redactor
     return ForwardingStore(store)
 
 
-async def check_a_key_in_an_input_is_not_stored(layer: Callable[[Store, Redactor], Store]) -> None:
+async def check_a_key_in_an_input_is_not_stored(
+    layer: Callable[[Store, Callable[[], Redactor]], Store],
+) -> None:
     """P11: a key that a person sends is in no stored event and in no search result."""
     memory = MemoryStore()
-    store = layer(memory, Redactor(["sk-test-of-a-key"]))
+    store = layer(memory, lambda: Redactor(["sk-test-of-a-key"]))
     created = e.SessionCreated(at_ms=1, epoch="x", title="about sk-test-of-a-key")
     said = e.MessageAccepted(at_ms=1, message_id="m", text="keep sk-test-of-a-key safe", mode="send")
     await store.append("s", [created, said])
@@ -330,6 +333,18 @@ async def check_a_key_in_a_tools_blob_is_not_stored(layer: Callable[[Blobs, Reda
     kept = await memory.blob(name)
     await memory.close()
     assert kept == b"KEY=[redacted]"
+
+
+async def check_an_error_echoes_no_key(clean: Callable[[Problem], Problem]) -> None:
+    """P11: a client that puts its key into a path doesn't find it in an error, or in whatever logs errors."""
+    begin_request(NO_SECRETS, "the-callers-own-key")
+    for secret in ("the-callers-own-key", "sk-proj-a1B2c3D4e5F6g7H8i9"):
+        assert secret not in clean(run_not_found(secret)).message
+
+
+def echoed(problem: Problem) -> Problem:
+    """Sends errors as they come."""
+    return problem
 
 
 # P8: a key that was typed ahead is no consent
@@ -380,5 +395,6 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),
     Sabotage("P11", check_a_key_in_a_tools_blob_is_not_stored, RedactingBlobs, as_they_come),
+    Sabotage("P11", check_an_error_echoes_no_key, without_secrets, echoed),
     Sabotage("P12", check_bad_input_is_refused, message_of, takes_anything),
 )

@@ -1,10 +1,12 @@
 """Small wrong parts of a process that runs agents; the check of the promise that each breaks must notice."""
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -26,8 +28,12 @@ from holdfast.messages import UserMessage
 from holdfast.models.http import ModelHttp, ModelResponse
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
-from holdfast.runner.inbox import Inbox
+from holdfast.runner.inbox import Inbox, Message
 from holdfast.runner.slots import Slots
+from holdfast.tools.files.contents import FilesSeen
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.workspace import Workspace, Workspaces
+from holdfast.values import FilePart
 from sabotage import Sabotage
 from scene import begun
 
@@ -44,6 +50,31 @@ class Retells(MemoryStore):
     async def append_run(self, session_id: str, events: Sequence[Event], *, fence: Fence, **rest: Any) -> Any:
         told = [self.told(event) for event in events]
         return await super().append_run(session_id, told, fence=fence, **rest)
+
+
+# P2: what was accepted is kept
+
+
+def writes_elsewhere(root: Path) -> Workspace:
+    """A workspace that isn't the one of the agent's tools."""
+    return Workspace(root / "elsewhere")
+
+
+async def check_an_attachment_is_where_the_model_is_told(workspaces: Workspaces) -> None:
+    """P2: the model is called when the whole file is at the path that it is shown."""
+    with TemporaryDirectory() as folder:
+        await asyncio.to_thread(Path(folder, "elsewhere").mkdir)
+        async with (
+            ChaosServer([Say("ok")]) as chaos,
+            process(chaos, ReadFile(FilesSeen()), workspace=Path(folder), workspaces=workspaces) as world,
+        ):
+            blob = await world.store.put_blob(b"PK\0")
+            part = FilePart(blob=blob, media_type="application/zip", name="a.zip")
+            await world.inbox.send("s", Message(text="look", parts=(part,)))
+            await world.until("s", e.RunEnded)
+        (path,) = re.findall(r"attachments/[\w.-]+\.zip", str(chaos.seen.request(1).body))
+        found = await asyncio.to_thread(lambda: list(Path(folder).glob(path)))
+        assert [await asyncio.to_thread(one.read_bytes) for one in found] == [b"PK\0"]
 
 
 # P3: nothing hangs
@@ -366,6 +397,7 @@ async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
 
 
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P2", check_an_attachment_is_where_the_model_is_told, Workspace, writes_elsewhere),
     Sabotage("P3", check_an_answer_without_end_is_cut_off, 10_000, sys.maxsize),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, LooksAtTheLine),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, ForgetsWhoIsComing),

@@ -1,10 +1,14 @@
 """The page over HTTP: who gets what, compressed, kept, and under which policy."""
 
 import gzip
+from typing import TYPE_CHECKING, cast
 
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ServerOptions
-from serving import Setting, served, target_of
+from serving import Answer, Setting, served, target_of
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDictProxy
 
 SCRIPT = b"export {};" * 100
 FILES = {
@@ -13,7 +17,14 @@ FILES = {
     "assets/main-HASH.js": SCRIPT,
     "assets/main-HASH.js.gz": gzip.compress(SCRIPT),
     "icon.svg": b"<svg/>",
+    "diagram.html": b"<!doctype html>diagrams",
+    "assets/diagram-HASH.js": SCRIPT,
 }
+
+
+def sent(answer: Answer, name: str) -> list[str]:
+    """All headers of this name."""
+    return cast("CIMultiDictProxy[str]", answer.headers).getall(name)
 
 
 async def test_hashed_files_are_kept_for_ever_and_all_others_are_asked_for_anew() -> None:
@@ -52,6 +63,24 @@ async def test_the_address_of_any_session_leads_to_the_page_under_its_strict_pol
             policy = answer.headers["Content-Security-Policy"]
             assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
             assert "unsafe" not in policy
+
+
+async def test_only_the_page_may_frame_the_document_that_draws_diagrams_and_nothing_else_is_framed() -> None:
+    """P11: it has an origin of its own even if someone opens it by itself."""
+    setting = Setting(options=ServerOptions(page=FILES, keys=()))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        frame = await server.call("GET", "/diagram.html")
+        (policy,) = sent(frame, "Content-Security-Policy")
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri")
+        assert policy.endswith("frame-ancestors 'self'; sandbox allow-scripts")
+        assert sent(frame, "X-Frame-Options") == ["SAMEORIGIN"]
+        script = await server.call("GET", "/assets/diagram-HASH.js")
+        assert sent(script, "Cross-Origin-Resource-Policy") == ["cross-origin"]
+        for path in ("/", "/assets/main-HASH.js", "/icon.svg", "/health", "/missing"):
+            other = await server.call("GET", path)
+            assert sent(other, "X-Frame-Options") == ["DENY"]
+            assert sent(other, "Cross-Origin-Resource-Policy") == ["same-origin"]
+            assert all("frame-ancestors 'none'" in one for one in sent(other, "Content-Security-Policy"))
 
 
 async def test_what_is_neither_a_file_nor_a_place_of_the_page_is_not_found() -> None:

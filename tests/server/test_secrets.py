@@ -1,6 +1,7 @@
 """No secret gets out: a real server, a provider that gives them away, and a look at every byte afterwards."""
 
 import asyncio
+import base64
 import json
 import signal
 import sys
@@ -101,6 +102,34 @@ async def serving(folder: Path, url: str) -> AsyncGenerator[Browser]:
     browser.seen += greeting.encode() + said + complained
 
 
+async def misplace(browser: Browser, secret: str, **headers: str) -> None:
+    """Put a key, by mistake, wherever a client can put a text."""
+    text = f"use {secret} please"
+    inline = "data:text/plain;base64," + base64.b64encode(text.encode()).decode()
+    file = {"type": "input_file", "filename": "notes.txt", "file_data": inline}
+    said = {"role": "user", "content": [{"type": "input_text", "text": text}, file]}
+    run = {"input": [said, said], "session_id": "s", "metadata": {"note": text}, "client_id": text}
+    await browser.call("POST", "/v1/runs", run, **headers, **{"Idempotency-Key": secret})
+    history = [{"role": "user", "content": text}]
+    await browser.call("POST", "/v1/runs", {"input": "hi", "conversation_history": history}, **headers)
+    for body in ({"input": "hi", "session_id": secret}, {"input": "hi", "when_busy": secret}):
+        assert "error" in await browser.call("POST", "/v1/runs", body, **headers)
+    assert "error" in await browser.call("POST", "/api/keys", {"name": secret}, **headers)
+    await browser.call("POST", "/api/sessions", {"title": text, "session_id": f"of {secret[:4]}"}, **headers)
+    assert "error" in await browser.call("POST", "/api/sessions", {"session_id": secret}, **headers)
+    await browser.call("PUT", "/api/sessions/s/draft", {"text": text}, **headers)
+    stored = await browser.call("POST", "/api/blobs", text, **headers)
+    assert json.loads(await browser.call("GET", f"/api/blobs/{stored['blob']}")) == "use [redacted] please"
+    for path in (
+        "/v1/runs/{}",
+        "/api/sessions/{}",
+        "/v1/models/{}",
+        "/v1/responses/{}",
+        "/v1/runs?status={}",
+    ):
+        assert "error" in await browser.call("GET", path.format(secret), **headers)
+
+
 def bytes_of(folder: Path) -> Iterator[tuple[Path, bytes]]:
     """Every file that the server keeps, log and database included."""
     return ((path, path.read_bytes()) for path in sorted((folder / "data").rglob("*")) if path.is_file())
@@ -138,7 +167,9 @@ async def test_no_secret_is_in_any_answer_stream_log_or_file(tmp_path: Path) -> 
             await browser.call("PATCH", "/api/sessions/s", {"title": f"about {SERVER_KEY}"})
             made = await browser.call("POST", "/api/keys", {"name": "spare"})
             browser.seen = browser.seen.replace(made["key"].encode(), b"")  # the one answer that may hold it
-            await browser.call("GET", "/v1/runs", Authorization=f"Bearer {made['key']}")
+            await misplace(browser, made["key"], Authorization=f"Bearer {made['key']}")
+            for secret in (MODEL_KEY, SERVER_KEY):
+                await misplace(browser, secret)
             await browser.look_everywhere()
         asked = chaos.seen.requests
     assert asked[0].headers["authorization"] == f"Bearer {MODEL_KEY}"

@@ -15,7 +15,17 @@ from hypothesis import strategies as st
 
 from holdfast import events as e
 from holdfast.codec import encode
-from holdfast.values import Action, Failure, GrantRule, HistoryMessage, OutcomeKind, TextPart, Undo
+from holdfast.values import (
+    Action,
+    ClientToolResult,
+    Failure,
+    GrantRule,
+    HistoryMessage,
+    OutcomeKind,
+    SavedFile,
+    TextPart,
+    Undo,
+)
 
 Log: TypeAlias = list[tuple[int, e.Event]]
 
@@ -39,6 +49,7 @@ class _Run:
     rerunnable: set[str] = field(default_factory=set[str])
     approvals: list[str] = field(default_factory=list[str])
     questions: list[str] = field(default_factory=list[str])
+    client_tools: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
@@ -243,6 +254,12 @@ class Writer:
             upto_seq = self.draw(st.integers(0, self.seq))
             self.put(e.ContextCompacted, run_id=run.run_id, upto_seq=upto_seq, summary="so far")
 
+    def save_attachment(self) -> None:
+        if (run := self.running()) is not None:
+            path = self.draw(st.sampled_from(["", "attachments/a.zip"]))
+            file = SavedFile(blob="b", name="a.zip", media_type="application/zip", bytes=3, path=path)
+            self.put(e.AttachmentsSaved, run_id=run.run_id, files=(file,))
+
     def resume(self) -> None:
         for run in self.runs.values():
             if run.phase != "ended":
@@ -371,7 +388,16 @@ class Writer:
         if (run := self.running()) is not None:
             ask_id = self.fresh("ask")
             tool_call_id = next(iter(run.tools), "")
-            if self.draw(st.booleans()):
+            kind = self.draw(st.sampled_from(("approval", "question", "client_tools")))
+            if kind == "client_tools":
+                run.client_tools.append(ask_id)
+                self.put(
+                    e.ClientToolsAsked,
+                    run_id=run.run_id,
+                    client_tools_id=ask_id,
+                    tool_call_ids=tuple(run.tools),
+                )
+            elif kind == "approval":
                 run.approvals.append(ask_id)
                 action = Action(tool="shell", summary="rm -r build")
                 self.put(
@@ -405,6 +431,13 @@ class Writer:
             kind, fields = self.draw(st.sampled_from(_QUESTION_ENDS))
             self.put(kind, run_id=run.run_id, question_id=ask_id, **fields)
 
+    def settle_client_tools(self) -> None:
+        run = self.current()
+        if run is not None and (ask_id := self.pick(run.client_tools)):
+            run.client_tools.remove(ask_id)
+            kind, fields = self.draw(st.sampled_from(_CLIENT_TOOLS_ENDS))
+            self.put(kind, run_id=run.run_id, client_tools_id=ask_id, **fields)
+
 
 _Made: TypeAlias = tuple[type[e.Event], dict[str, object]]
 _PLAIN_SESSION_EVENTS = (
@@ -430,11 +463,17 @@ _QUESTION_ENDS: tuple[_Made, ...] = (
     (e.QuestionExpired, {}),
     (e.QuestionWithdrawn, {"cause": "stop"}),
 )
+_CLIENT_TOOLS_ENDS: tuple[_Made, ...] = (
+    (e.ClientToolsAnswered, {"results": (ClientToolResult(tool_call_id="t", text="21"),)}),
+    (e.ClientToolsExpired, {}),
+    (e.ClientToolsWithdrawn, {"cause": "stop"}),
+)
 
 # what makes a run move stands more than once, so that logs get somewhere
 _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.begin, Writer.call, Writer.piece, Writer.ask_tool, Writer.start_tool) * 4,
     *(Writer.end_tool, Writer.ask, Writer.settle_approval, Writer.settle_question, Writer.steer) * 3,
+    *(Writer.settle_client_tools,) * 3,
     *(
         Writer.piece,
         Writer.end,
@@ -448,7 +487,14 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.gap, Writer.session, Writer.rename, Writer.delete, Writer.fork, Writer.rewind, Writer.grant),
     *(Writer.revoke, Writer.queue, Writer.next_run, Writer.edit, Writer.move, Writer.remove, Writer.stop),
     *(Writer.resume, Writer.attempt, Writer.fail, Writer.usage, Writer.tool_output, Writer.send),
-    *(Writer.compact, Writer.stop_waiting, Writer.retry, Writer.undo, Writer.snapshot),
+    *(
+        Writer.compact,
+        Writer.save_attachment,
+        Writer.stop_waiting,
+        Writer.retry,
+        Writer.undo,
+        Writer.snapshot,
+    ),
 )
 
 # what concerns messages and little else

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from holdfast.interfaces.journal import Blobs
+from holdfast.interfaces.tool import NobodyAnswered
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
@@ -36,6 +37,9 @@ class Call:
     blobs: Blobs = field(default_factory=MemoryStore)
     said: str = ""
     heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        raise NobodyAnswered(f"{text} {choices}")
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         assert stream == "stdout"

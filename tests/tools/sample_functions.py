@@ -1,6 +1,5 @@
 """Functions that the tests make tools of; a child process imports them from here."""
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -58,12 +57,6 @@ def hang() -> None:
 def environment() -> list[str]:
     """The names of the variables that a child has."""
     return sorted(os.environ)  # noqa: TID251 - what a tool sees is the question
-
-
-async def wait_for_ever() -> str:
-    """Never end."""
-    await asyncio.Event().wait()
-    return "never"
 
 
 async def shout(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
-from holdfast.tools.registry import built_in_tools
+from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.scope import KillPatience, find_marked

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.contents import FilesSeen, read_whole, replace_whole
 from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import PathRefused, Workspace
-from holdfast.tools.registry import built_in_tools
 from holdfast.tools.shell.background import Background
 from tools.calls import ENVIRONMENT, Call, descriptors
 

@@ -1,15 +1,28 @@
-/** The inbox: what waits for a person in any chat, the oldest first. Questions are answered here, approvals in their
- * chat, where the exact action is.
+/** The inbox: what waits for a person in any chat, the oldest first, and answered here. An approval is opened first:
+ * then the exact action comes from the log of its chat.
  */
 import type { JSX } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Result } from "../api.ts";
+import type { OpenApproval } from "../bodies.ts";
 import { ago, countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { exact } from "../markdown/safe.ts";
-import { answerAsk, askIdOf, inbox, loadInbox, nowMs, type OpenAsk, sessions } from "../state.ts";
+import {
+  answerAsk,
+  askIdOf,
+  type ExactAsk,
+  exactAsk,
+  inbox,
+  loadInbox,
+  nowMs,
+  type OpenAsk,
+  sessions,
+} from "../state.ts";
 import { useActing } from "../talk/acting.ts";
+import { ApprovalCard } from "../talk/approval_card.tsx";
 import { ASKS } from "../talk/ask_words.ts";
-import { onCardKey } from "../talk/asks.tsx";
+import { onCardKey, useArmed } from "../talk/asks.tsx";
 import { Problem } from "../talk/problem.tsx";
 import { QuestionCard } from "../talk/question_card.tsx";
 import { oneLine } from "../talk/tool_words.ts";
@@ -51,22 +64,16 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
           <span class="muted">{countdown(ask.expires_at * 1000 - nowMs.value)} left</span>
         )}
       </p>
-      {ask.kind === "question" ? (
-        <Question ask={ask} />
-      ) : (
-        <p class="inbox-action">
-          <code>{oneLine(exact(ask.command || ask.action.summary))}</code>
-        </p>
-      )}
+      {ask.kind === "question" ? <Question ask={ask} /> : <Approval ask={ask} />}
       <button
         type="button"
-        class={`button small${ask.kind === "approval" ? " primary" : ""}`}
+        class="button small"
         onClick={() => {
           close();
           showAsk(ask.session_id, askIdOf(ask));
         }}
       >
-        {ask.kind === "approval" ? "Review" : "Open chat"}
+        Open chat
       </button>
     </li>
   );
@@ -94,5 +101,52 @@ function Question({ ask }: { readonly ask: Extract<OpenAsk, { kind: "question" }
       />
       <Problem words={acting.trouble} />
     </>
+  );
+}
+
+/** In one line at first; what can be approved is the exact action, once it is there. */
+function Approval({ ask }: { readonly ask: OpenApproval }): JSX.Element {
+  const acting = useActing();
+  const [exactly, setExactly] = useState<ExactAsk | null>(null);
+  const review = async (): Promise<Result<unknown>> => {
+    const result = await exactAsk(ask);
+    if (result.ok) setExactly(result.value);
+    return result;
+  };
+  if (exactly !== null) return <OpenedApproval exactly={exactly} />;
+  return (
+    <>
+      <p class="inbox-action">
+        <code>{oneLine(exact(ask.command || ask.action.summary))}</code>
+      </p>
+      <button
+        type="button"
+        class="button small primary"
+        disabled={acting.busy}
+        onClick={() => void acting.act(review)}
+      >
+        Review
+      </button>
+      <Problem words={acting.trouble} />
+    </>
+  );
+}
+
+function OpenedApproval({ exactly: { card, args } }: { readonly exactly: ExactAsk }): JSX.Element {
+  const acting = useActing();
+  const armed = useArmed();
+  const body = useRef<HTMLDivElement>(null);
+  // the button that opened it is gone
+  useEffect(() => body.current?.focus(), []);
+  return (
+    <div ref={body} class="inbox-approval" role="group" aria-label="Approval needed" tabIndex={-1}>
+      <ApprovalCard
+        ask={card}
+        args={args}
+        disabled={!armed || acting.busy}
+        onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(card, answer, reason, width))}
+      />
+      <Problem words={acting.trouble} />
+    </div>
   );
 }

@@ -3,6 +3,7 @@ import { newId, sessionPath } from "../api.ts";
 import { ask, fetchFile } from "../state/asking.ts";
 import {
   archive,
+  compact,
   exportUrl,
   forkTitle,
   may,
@@ -32,6 +33,7 @@ export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell
     },
     { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
     { icon: "fork", words: "Fork", act: () => void forked(row, tell) },
+    { icon: "filter", words: "Compact", act: () => void told(compact(id), tell) },
     { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
     { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
     archived

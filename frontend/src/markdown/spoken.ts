@@ -9,6 +9,16 @@ export function sentencesOf(text: string): string[] {
   return parseBlocks(text).flatMap(spoken);
 }
 
+// a screen reader can't skip what a live region says
+const SAID_CHARS_MAX = 2000;
+
+/** The sentences of a growing text that are complete; the last one is when nothing more can come. */
+export function completeSentences(text: string, done: boolean): string[] {
+  const isWhole = done && text.length <= SAID_CHARS_MAX;
+  const found = sentencesOf(text.slice(0, SAID_CHARS_MAX));
+  return isWhole ? found : found.slice(0, -1);
+}
+
 function spoken(block: Block): string[] {
   switch (block.kind) {
     case "paragraph":

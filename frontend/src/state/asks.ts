@@ -1,9 +1,9 @@
 /** Answers of a person to what runs ask. */
 
-import { type Result, runPath } from "../api.ts";
-import type { GrantShown, OpenAsk } from "../bodies.ts";
+import { type Result, runPath, sessionPath, type Trouble } from "../api.ts";
+import type { GrantShown, OpenApproval, OpenAsk } from "../bodies.ts";
 import type { Width } from "../events.ts";
-import type { AskEntry } from "../view/entries.ts";
+import { type AskEntry, entryOf, type ShownEntry, type ToolEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 
 /** Answers exactly this ask: an approval with a choice, a question with text. */
@@ -24,6 +24,36 @@ export function answerAsk(
 export async function waitingAsks(): Promise<Result<readonly OpenAsk[]>> {
   const result = await ask<{ data: readonly OpenAsk[] }>("GET", "/v1/approvals");
   return result.ok ? { ok: true, value: result.value.data } : result;
+}
+
+/** An approval as its chat shows it: the card, and what the tool is given. */
+export interface ExactAsk {
+  readonly card: AskEntry;
+  readonly args: ToolEntry["args"];
+}
+
+const NEWEST = 200;
+const NOT_FOUND: Trouble = {
+  message: "It isn't among the chat's newest entries. Open the chat to see exactly what would be done.",
+  code: "not_found",
+  status: 0,
+  param: null,
+};
+
+/** The exact action of an approval, from the log of its chat; the answer is for this very id. */
+export async function exactAsk({ session_id, approval_id }: OpenApproval): Promise<Result<ExactAsk>> {
+  const path = sessionPath(session_id, `/messages?limit=${NEWEST}`);
+  const result = await ask<{ data: readonly ShownEntry[] }>("GET", path);
+  if (!result.ok) return result;
+  const entries = result.value.data;
+  const card = entries.find((entry) => entry.kind === "ask" && entry.ask_id === approval_id);
+  if (card?.kind !== "ask") return { ok: false, trouble: NOT_FOUND };
+  const { run_id, tool_call_id } = card;
+  const tool = entries.find(
+    (entry) => entry.kind === "tool" && entry.run_id === run_id && entry.tool_call_id === tool_call_id,
+  );
+  if (tool?.kind !== "tool") return { ok: false, trouble: NOT_FOUND };
+  return { ok: true, value: { card: entryOf(card), args: tool.args } };
 }
 
 /** What was allowed always, or in any session. */

@@ -39,6 +39,8 @@ export interface Settings {
   /** Whether single keys are shortcuts while nobody types. */
   readonly bareKeys: boolean;
   readonly model: string;
+  /** How much the model thinks; "" leaves it to the model. */
+  readonly effort: string;
   readonly sidebar: "open" | "closed";
 }
 
@@ -53,6 +55,7 @@ export interface Pending {
   readonly parts: readonly Part[];
   readonly mode: SendMode;
   readonly model: string;
+  readonly effort: string;
   readonly made_ms: number;
   /** "sent" is on the server's disk, and its event is on the way here. */
   readonly state: "sending" | "sent" | "failed";

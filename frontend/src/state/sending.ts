@@ -26,6 +26,7 @@ export async function send(
     parts,
     mode,
     model: settings.value.model,
+    effort: settings.value.effort,
     made_ms: Date.now(),
     state: "sending",
     trouble: null,
@@ -82,6 +83,7 @@ async function deliver(one: Pending): Promise<Result<Started>> {
     origin: "page",
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
+    ...(one.effort ? { reasoning_effort: one.effort } : {}),
   };
   const headers = { "Idempotency-Key": one.client_id };
   const result = await ask<Started>("POST", "/v1/runs", { body, headers });
@@ -118,6 +120,12 @@ export function stopRun(runId: string): Promise<Result<unknown>> {
 /** Runs the message of an ended run again; what it brought before leaves the transcript. */
 export function retry(runId: string): Promise<Result<unknown>> {
   return ask("POST", runPath(runId, "/retry"), { body: {}, headers: { "Idempotency-Key": newId("try_") } });
+}
+
+/** Has the model summarize the conversation, which takes the place of it in later calls. */
+export function compact(sessionId: string): Promise<Result<unknown>> {
+  const headers = { "Idempotency-Key": newId("cmp_") };
+  return ask("POST", sessionPath(sessionId, "/compact"), { body: {}, headers });
 }
 
 /** Ends a gate's wait. */

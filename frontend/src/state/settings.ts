@@ -10,6 +10,7 @@ export const DEFAULTS: Settings = {
   notifications: false,
   bareKeys: true,
   model: "",
+  effort: "",
   sidebar: "open",
 };
 

@@ -5,7 +5,7 @@ import type { Choice, GrantOffer, Width } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact } from "../markdown/safe.ts";
-import { type AskEntry, may, type OpenSession } from "../state.ts";
+import { type AskEntry, may } from "../state.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { RuleText } from "./rule_text.tsx";
@@ -16,7 +16,7 @@ type Step =
   | { readonly kind: "deny" }
   | { readonly kind: "rule"; readonly choice: "session" | "always" };
 
-export function ApprovalCard({ ask, here, disabled, onAnswer }: AskBodyProps): JSX.Element {
+export function ApprovalCard({ ask, args, disabled, onAnswer }: AskBodyProps): JSX.Element {
   const [step, setStep] = useState<Step>({ kind: "choose" });
   const back = (): void => setStep({ kind: "choose" });
   const findings = (
@@ -32,7 +32,7 @@ export function ApprovalCard({ ask, here, disabled, onAnswer }: AskBodyProps): J
   return (
     <>
       {ask.headline ? <p class="headline">{exact(ask.headline)}</p> : null}
-      <Exactly ask={ask} here={here} />
+      <Exactly ask={ask} args={args} />
       {ask.findings.length === 0 ? null : ask.headline ? (
         <details class="small-words">
           <summary>Details</summary>
@@ -71,14 +71,13 @@ export function ApprovalCard({ ask, here, disabled, onAnswer }: AskBodyProps): J
 }
 
 /** What would be done, to the letter. */
-function Exactly({ ask, here }: { readonly ask: AskEntry; readonly here: OpenSession }): JSX.Element | null {
+function Exactly({ ask, args = {} }: Pick<AskBodyProps, "ask" | "args">): JSX.Element | null {
   const { action } = ask;
   if (action === null) return null;
-  const tool = here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id);
-  const command = typeof tool?.args.command === "string" ? tool.args.command : "";
-  const others = Object.entries(tool?.args ?? {}).filter(([name]) => name !== "command");
+  const command = typeof args.command === "string" ? args.command : "";
+  const others = Object.entries(args).filter(([name]) => name !== "command");
   // a summary is in the words of the tool, arguments are what it is given
-  const text = command || (others.length > 0 ? JSON.stringify(tool?.args, null, 2) : action.summary);
+  const text = command || (others.length > 0 ? JSON.stringify(args, null, 2) : action.summary);
   return (
     <div class="exactly">
       <p class="exactly-tool">

@@ -16,6 +16,13 @@ const VERDICTS: Readonly<Record<string, string>> = {
   deny: "Denied",
 };
 
+/** The verdict, and for one that lasts what it covers. */
+function verdictWords({ answer, width }: AskEntry): string {
+  const words = VERDICTS[answer] ?? answer;
+  if (answer !== "session" && answer !== "always") return words;
+  return `${words}, ${width === "similar" ? "with similar ones" : "exactly this"}`;
+}
+
 /** What it asks, as a screen reader says it. */
 export function askWords(ask: AskEntry): string {
   return `${ASKS[ask.ask].title}: ${ask.action?.summary ?? ask.text}`;
@@ -31,8 +38,7 @@ export function askLine(ask: AskEntry): string {
     case "withdrawn":
       return "No longer needed";
     case "answered": {
-      const words =
-        ask.ask === "approval" ? (VERDICTS[ask.answer] ?? ask.answer) : `Answered: ${oneLine(ask.answer)}`;
+      const words = ask.ask === "approval" ? verdictWords(ask) : `Answered: ${oneLine(ask.answer)}`;
       return ask.reason ? `${words}: ${oneLine(ask.reason)}` : words;
     }
   }

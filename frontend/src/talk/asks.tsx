@@ -5,8 +5,8 @@ import type { Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint, isMac } from "../keys.ts";
-import { type AskEntry, answerAsk, nowMs, type OpenSession, wantedAsk } from "../state.ts";
-import { type Acting, useActing } from "./acting.ts";
+import { type AskEntry, answerAsk, nowMs, type OpenSession, type ToolEntry, wantedAsk } from "../state.ts";
+import { useActing } from "./acting.ts";
 import { ApprovalCard } from "./approval_card.tsx";
 import { ASKS } from "./ask_words.ts";
 import { useFocusBack } from "./focus.ts";
@@ -49,8 +49,8 @@ export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | nu
 /** What the part of a card that differs by kind needs. */
 export interface AskBodyProps {
   readonly ask: AskEntry;
-  readonly here: OpenSession;
-  readonly acting: Acting;
+  /** What the tool that asks is given. */
+  readonly args: ToolEntry["args"] | undefined;
   readonly disabled: boolean;
   readonly onAnswer: (answer: string, reason?: string, width?: Width) => void;
 }
@@ -61,12 +61,18 @@ interface AskCardProps {
   readonly place: JSX.Element | null;
 }
 
-function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
+/** Whether a card has been there long enough to be pressed. */
+export function useArmed(): boolean {
   const [armed, setArmed] = useState(false);
   useEffect(() => {
     const timer = setTimeout(() => setArmed(true), ARMED_AFTER_MS);
     return () => clearTimeout(timer);
   }, []);
+  return armed;
+}
+
+function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
+  const armed = useArmed();
   const acting = useActing();
   const { title, icon } = ASKS[ask.ask];
   const Body = ask.ask === "approval" ? ApprovalCard : QuestionCard;
@@ -94,8 +100,7 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
       </header>
       <Body
         ask={ask}
-        here={here}
-        acting={acting}
+        args={here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id)?.args}
         disabled={!armed || acting.busy}
         onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(ask, answer, reason, width))}
       />

@@ -1,5 +1,6 @@
-/** Below the text: which model answers, where it works, how full its context is and what it cost. */
+/** Below the text: which model answers and how much it thinks, where it works, how full its context is and what it cost. */
 import type { JSX } from "preact";
+import type { TargetShown } from "../bodies.ts";
 import { count, money, percent } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
@@ -9,6 +10,7 @@ export function Chips(): JSX.Element {
   return (
     <div class="chips">
       <Model />
+      <Effort />
       <Workspace />
       <Context />
     </div>
@@ -19,23 +21,59 @@ function Model(): JSX.Element | null {
   const known = targets.value;
   const first = known[0];
   if (first === undefined) return null;
-  const chosen = known.some((target) => target.name === settings.value.model) ? settings.value.model : "";
+  const chosen = known.find((target) => target.name === settings.value.model) ?? first;
+  const title = `Model: ${modelName(chosen)} (target ${harmless(chosen.name)})`;
   if (known.length === 1)
     return (
-      <span class="chip" title={`Model: ${harmless(first.model)}`}>
+      <span class="chip" title={title}>
         <Icon name="bolt" />
-        <span>{harmless(first.name)}</span>
+        <span class="chip-words">{modelName(first)}</span>
       </span>
     );
   return (
-    <label class="chip pick" title="Model">
+    <label class="chip pick" title={title}>
       <Icon name="bolt" />
       <span class="unseen">Model</span>
-      <select value={chosen} onChange={(event) => changeSettings({ model: event.currentTarget.value })}>
-        <option value="">{harmless(first.name)} (default)</option>
-        {known.slice(1).map((target) => (
-          <option key={target.name} value={target.name}>
-            {harmless(target.name)}
+      <select
+        value={chosen === first ? "" : chosen.name}
+        onChange={(event) => changeSettings({ model: event.currentTarget.value })}
+      >
+        {known.map((target) => (
+          <option key={target.name} value={target === first ? "" : target.name}>
+            {modelName(target)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** The model's name, and its target's if others have the same model. */
+function modelName({ name, model }: TargetShown): string {
+  const isShared = targets.value.filter((other) => other.model === model).length > 1;
+  return harmless(!model ? name : isShared ? `${model} · ${name}` : model);
+}
+
+const EFFORTS: readonly (readonly [value: string, words: string])[] = [
+  ["", "Default effort"],
+  ["low", "Low effort"],
+  ["medium", "Medium effort"],
+  ["high", "High effort"],
+];
+
+/** How much the model thinks; one that can't be told is asked without it. */
+function Effort(): JSX.Element | null {
+  if (targets.value.length === 0) return null;
+  return (
+    <label class="chip pick" title="How much the model thinks before it answers">
+      <span class="unseen">Effort</span>
+      <select
+        value={settings.value.effort}
+        onChange={(event) => changeSettings({ effort: event.currentTarget.value })}
+      >
+        {EFFORTS.map(([value, words]) => (
+          <option key={value} value={value}>
+            {words}
           </option>
         ))}
       </select>

@@ -19,6 +19,7 @@ import { AttachmentList } from "./attachment_list.tsx";
 import { attach, attached, leftOut, takeParts } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
 import { focusComposer } from "./focus.ts";
+import { PASTED_CHARS_MAX, PasteOffer } from "./paste_offer.tsx";
 import { Problem } from "./problem.tsx";
 import { sends } from "./send_key.ts";
 
@@ -34,6 +35,7 @@ export function Composer(): JSX.Element {
   const text = draft.value;
   const run = here?.currentRun.value ?? null;
   const [mode, setMode] = useState<SendMode>("steer");
+  const [pasted, setPasted] = useState("");
   const acting = useActing();
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
@@ -81,11 +83,17 @@ export function Composer(): JSX.Element {
         }}
         onPaste={(event) => {
           const found = [...(event.clipboardData?.files ?? [])];
-          if (found.length === 0) return;
+          if (found.length === 0) {
+            const words = event.clipboardData?.getData("text/plain") ?? "";
+            // a text field has only one kind of line end
+            setPasted(words.length > PASTED_CHARS_MAX ? words.replace(/\r\n?/g, "\n") : "");
+            return;
+          }
           event.preventDefault();
           attach(found);
         }}
       />
+      <PasteOffer pasted={pasted} draft={text} />
       <div class="composer-foot">
         <Pick onPick={attach} />
         <Chips />

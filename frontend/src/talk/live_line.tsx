@@ -10,7 +10,7 @@ import {
   runNowMs,
   type ToolEntry,
 } from "../state.ts";
-import { CERTAIN, MOVING, stateOf, wordsOf } from "../view/doing.ts";
+import { CERTAIN, MOVING, stateOf, wordsOf } from "../view/activity.ts";
 import { toolWords, wholeSeconds } from "./tool_words.ts";
 
 // a state is told by the second; the length of the whole run only when it is another number
@@ -36,12 +36,12 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
         ]}
       />
     );
-  const [name, toolId = ""] = stateOf(run.doing);
+  const [name, toolId = ""] = stateOf(run.activity);
   const said = live.value;
   if (said?.run_id === run.run_id && said.text !== "" && !CERTAIN.has(name)) {
     // the server's own words, which hold how long it has been silent and what comes next
     const [state = "", ...rest] = harmless(said.text).split(" · ");
-    const isSilent = name === "answering" && state === wordsOf(run.doing, "");
+    const isSilent = name === "answering" && state === wordsOf(run.activity, "");
     return <Line mood="" parts={[isSilent ? waitingFor(run) : state, ...rest]} run={run} />;
   }
   const silentMs = name === "answering" ? silenceOf(here) : 0;
@@ -54,8 +54,10 @@ export function Live({ here }: { readonly here: OpenSession }): JSX.Element | nu
       />
     );
   const tool = run.tools.get(toolId);
-  const words = tool === undefined ? wordsOf(run.doing, "") : toolLine(run, tool);
-  const passed = MOVING.has(name) ? 0 : runNowMs.value - (run.doing.running[toolId] ?? run.doing.changed_ms);
+  const words = tool === undefined ? wordsOf(run.activity, "") : toolLine(run, tool);
+  const passed = MOVING.has(name)
+    ? 0
+    : runNowMs.value - (run.activity.running[toolId] ?? run.activity.changed_ms);
   const parts = passed < 1000 ? [words] : [words, wholeSeconds(passed)];
   const mood = MOVING.has(name) ? "steady" : name === "approval" || name === "question" ? "calm" : "";
   return <Line mood={mood} parts={parts} run={run} />;
@@ -68,14 +70,14 @@ function silenceOf({ id }: OpenSession): number {
 }
 
 function waitingFor(run: RunView): string {
-  return `waiting for ${run.doing.model || "the model"}`;
+  return `waiting for ${run.activity.model || "the model"}`;
 }
 
 /** The state of a tool call with what the call does: "running pytest -q", "about to read src/app.py". */
 function toolLine(run: RunView, tool: ToolEntry): string {
   const [to, ing] = toolWords(tool);
   // the words of the state are about running a tool, whatever it does
-  return wordsOf(run.doing, PLACE).replace(/\b(running|run) \uE000/, (_, form: string) =>
+  return wordsOf(run.activity, PLACE).replace(/\b(running|run) \uE000/, (_, form: string) =>
     form === "run" ? to : ing,
   );
 }
@@ -106,6 +108,6 @@ function Line({ mood, parts: [state = "", ...rest], run }: LineProps): JSX.Eleme
 
 /** A sentence begins with a capital, unless it begins with the name of a model. */
 function capital(text: string, run: RunView | undefined): string {
-  const isNamed = run !== undefined && run.doing.model !== "" && text.startsWith(run.doing.model);
+  const isNamed = run !== undefined && run.activity.model !== "" && text.startsWith(run.activity.model);
   return isNamed ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -15,12 +15,13 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   resumed: "bolt",
   compacted: "archive",
   steered: "send",
+  saved: "folder",
 };
 
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
   const [open, setOpen] = useState(false);
   return (
-    <div class={`notice ${entry.notice}`}>
+    <div class="notice">
       <p class="notice-line">
         <Icon name={ICONS[entry.notice]} />
         <span>{harmless(entry.text)}</span>

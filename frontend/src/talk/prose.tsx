@@ -5,10 +5,21 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 import { directionOf } from "../markdown/direction.ts";
 import { parseInline } from "../markdown/inline.ts";
-import type { Align, Block, Item, List, MathsBlock, Note, Paragraph, Table } from "../markdown/nodes.ts";
+import type {
+  Align,
+  Block,
+  Code,
+  Item,
+  List,
+  MathsBlock,
+  Note,
+  Paragraph,
+  Table,
+} from "../markdown/nodes.ts";
 import { MarkdownStream, parseBlocks, type Snapshot } from "../markdown/stream.ts";
 import { session, type TextEntry } from "../state.ts";
 import { CodeBlock } from "./code_block.tsx";
+import { DiagramBlock } from "./diagram_block.tsx";
 import { linkReferences, showReference } from "./footnotes.ts";
 import { mathsElement } from "./maths.ts";
 import { memo } from "./memo.tsx";
@@ -116,7 +127,7 @@ const BlockView = memo(
       case "heading":
         return <Heading level={block.level} text={block.text} />;
       case "code":
-        return <CodeBlock code={block} />;
+        return tail === null && isDiagram(block) ? <DiagramBlock code={block} /> : <CodeBlock code={block} />;
       case "table":
         return <TableView table={block} />;
       case "rule":
@@ -143,6 +154,11 @@ const BlockView = memo(
     }
   },
 );
+
+/** Whether it is drawn once nothing more can come. */
+function isDiagram({ info }: Code): boolean {
+  return /^mermaid\b/i.test(info.trim());
+}
 
 /** Maths in lines of its own; until it is closed, and if it can't be laid out, it is its source. */
 function MathsView({ block: { opener, text, closed } }: { readonly block: MathsBlock }): JSX.Element {

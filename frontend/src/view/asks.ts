@@ -33,7 +33,7 @@ export function newAsk(event: Asked, seq: number): AskEntry {
       ? { action: event.action, text: "", findings: event.findings ?? [], choices: choices ?? ALL_CHOICES }
       : { action: null, text: event.text, findings: [], choices: choices ?? [] };
   const { headline = "", offers = [], once_because = "" } = "action" in event ? event : {};
-  const open = { state: "open", answer: "", by: "", reason: "" } as const;
+  const open = { state: "open", answer: "", by: "", reason: "", width: "exact" } as const;
   const placed = { kind: "ask", seq, at_ms, run_id, tool_call_id, ask, ask_id } as const;
   return entryOf({ ...placed, ...about, expires_at_ms, headline, offers, once_because, ...open });
 }
@@ -47,8 +47,12 @@ export function settleAsk(ask: AskEntry, event: Exclude<AskEvent, Asked>): boole
       answer: event.choice,
       by: event.by ?? "",
       reason: event.reason ?? "",
+      width: event.width ?? "exact",
     });
-  if ("answer" in event) return close(ask, { state: "answered", answer: event.answer, by: event.by ?? "" });
+  if ("answer" in event) {
+    const { answer, by = "", reason = "" } = event;
+    return close(ask, { state: "answered", answer, by, reason });
+  }
   return close(ask, { state: "expired" });
 }
 
@@ -57,7 +61,10 @@ export function withdrawAsk(ask: AskEntry): boolean {
   return close(ask, { state: "withdrawn", reason: "run_ended" });
 }
 
-function close(ask: AskEntry, how: Partial<Pick<AskEntry, "state" | "answer" | "by" | "reason">>): boolean {
+function close(
+  ask: AskEntry,
+  how: Partial<Pick<AskEntry, "state" | "answer" | "by" | "reason" | "width">>,
+): boolean {
   const wasOpen = ask.state === "open";
   if (wasOpen) Object.assign(ask, how);
   return wasOpen;

@@ -9,13 +9,15 @@ import type {
   Mode,
   OutcomeKind,
   Part,
+  SavedFile,
   ToolEnding,
+  Width,
 } from "../events.ts";
 
 export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
 
 export type MessageState = "queued" | "steering" | "dispatched" | "removed";
-export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered";
+export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered" | "saved";
 
 /** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {
@@ -108,6 +110,8 @@ export interface AskEntry extends Placed {
   answer: string;
   by: string;
   reason: string;
+  /** Of the rule that "session" and "always" store. */
+  width: Width;
 }
 
 /** Something that people are told about a run in one line. */
@@ -178,6 +182,17 @@ export function shown(entry: Entry): Record<string, unknown> {
     delete fields[own];
   }
   return fields;
+}
+
+/** Where attached files are, for people. */
+export function savedWords(files: readonly SavedFile[]): string {
+  return files
+    .map((file) =>
+      file.path
+        ? `Saved ${file.name} in the workspace: ${file.path}`
+        : `Couldn't save ${file.name} in the workspace. ${file.why ?? ""}`,
+    )
+    .join(" · ");
 }
 
 const OUTCOMES: Readonly<Record<OutcomeKind, string>> = {

@@ -22,6 +22,7 @@ export type RunStep =
   | e.TargetSwitched
   | e.CallGated
   | e.ContextCompacted
+  | e.AttachmentsSaved
   | e.RunEnded;
 
 const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
@@ -41,6 +42,7 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "target.switched": true,
   "call.gated": true,
   "context.compacted": true,
+  "attachments.saved": true,
   "run.ended": true,
 };
 

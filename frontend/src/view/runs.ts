@@ -1,7 +1,7 @@
 /** One run as the page knows it. */
 
 import type { RunQueued } from "../events.ts";
-import { type Doing, newDoing } from "./doing.ts";
+import { type Activity, newActivity } from "./activity.ts";
 import type { AskEntry, EndingEntry, Entry, TextEntry, ThinkingEntry, ToolEntry } from "./entries.ts";
 
 export type Phase = "queued" | "running" | "stopping" | "ended";
@@ -39,7 +39,7 @@ export interface RunView {
   /** How many files the run has changed so far. */
   files_changed: number;
   usage: Tally;
-  doing: Doing;
+  activity: Activity;
   texts: Map<number, TextEntry>;
   thoughts: Map<number, ThinkingEntry>;
   tools: Map<string, ToolEntry>;
@@ -90,7 +90,7 @@ export function newRun(event: RunQueued, seq: number): RunView {
     context_tokens: 0,
     files_changed: 0,
     usage: noUsage(),
-    doing: newDoing("queued", event.at_ms),
+    activity: newActivity("queued", event.at_ms),
     texts: new Map(),
     thoughts: new Map(),
     tools: new Map(),

@@ -8,6 +8,7 @@ import {
   entryOf,
   type NoticeEntry,
   type NoticeKind,
+  savedWords,
   type TextEntry,
   type ThinkingEntry,
 } from "./entries.ts";
@@ -80,6 +81,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "target.switched":
     case "call.gated":
     case "context.compacted":
+    case "attachments.saved":
       return said(run, seq, event);
     case "run.ended":
       return ended(run, seq, event);
@@ -244,10 +246,15 @@ export function notice(
   });
 }
 
+/** As Python's format `,` writes it, whatever the browser's language is: both folds say the same. */
+function grouped(tokens: number): string {
+  return tokens.toLocaleString("en-US");
+}
+
 function said(
   run: RunView,
   seq: number,
-  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted,
+  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted | e.AttachmentsSaved,
 ): Seen {
   switch (event.type) {
     case "run.resumed":
@@ -263,9 +270,14 @@ function said(
       return { brought: { ...line, until_ms: event.until_ms } };
     }
     case "context.compacted": {
-      const line = notice(run, seq, event, "compacted", "Earlier messages were summarized for the model.");
+      const [before, after] = [event.tokens_before, event.tokens_after].map((tokens) => grouped(tokens ?? 0));
+      const saved = event.tokens_before ? `: about ${before} → ${after} tokens` : "";
+      const words = `Earlier messages were summarized for the model${saved}.`;
+      const line = notice(run, seq, event, "compacted", words);
       return { brought: { ...line, upto_seq: event.upto_seq, summary: event.summary } };
     }
+    case "attachments.saved":
+      return { brought: notice(run, seq, event, "saved", savedWords(event.files)) };
     default:
       return event satisfies never;
   }

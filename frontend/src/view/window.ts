@@ -2,7 +2,7 @@
 
 import type { LogRecord } from "../events.ts";
 import { emptyView, type View } from "../view.ts";
-import type { Doing } from "./doing.ts";
+import type { Activity } from "./activity.ts";
 import { type Entry, entryOf, type Message, type ShownEntry } from "./entries.ts";
 import type { Phase, RunView, Tally } from "./runs.ts";
 
@@ -24,7 +24,7 @@ export interface PageRun {
   readonly answers: boolean;
   readonly context_tokens: number;
   readonly usage: Tally;
-  readonly doing: Doing;
+  readonly doing: Activity;
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
@@ -180,10 +180,11 @@ function register(view: View, run: RunView, entry: Entry, grows: boolean): void 
   }
 }
 
-function runOf(run: PageRun): RunView {
+function runOf({ doing, ...run }: PageRun): RunView {
   return {
     ...run,
     files_changed: run.files_changed ?? 0,
+    activity: doing,
     usage: { ...run.usage },
     texts: new Map(),
     thoughts: new Map(),

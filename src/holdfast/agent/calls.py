@@ -6,11 +6,14 @@ no ending in the log is finished here, so the first time and the time after a cr
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
@@ -21,7 +24,7 @@ from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import Blobs, JournalError
-from holdfast.interfaces.tool import Tool, ToolResult
+from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
@@ -55,6 +58,7 @@ TOO_MUCH = (
     f"Not run: the commands in this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in total, "
     "which is too much to judge at once. Send fewer or shorter ones."
 )
+NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
 CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
 
 
@@ -79,17 +83,48 @@ class RunningCall:
     blobs: Blobs
     log: RunLog
     stream_filter: StreamFilter
+    people: HumanAsks
+    deadline: asyncio.Timeout
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
     shown_chars: int = 0
+    asks_open: int = 0
+    left_s: float = 0.0  # of the tool's patience, while it rests
+    asked_s: float = 0.0  # how long people were asked
+    is_over: bool = False
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """Show output while the tool runs; waits while the journal is behind."""
         self._show(self.stream_filter.feed(text), stream)
         await self.log.room()
 
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        """Ask a person and wait for the answer, while the tool's patience rests; raises NobodyAnswered."""
+        asked = msgspec.convert({"text": text, "choices": choices}, AskUserArgs)
+        if self.is_over:
+            raise NobodyAnswered("The tool call is over, so nobody is asked.")
+        with self._resting():
+            return _answer_to(await self.people.question(self.tool_call_id, asked))
+
+    @contextmanager
+    def _resting(self) -> Generator[None]:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        if not self.asks_open:
+            self.left_s = (self.deadline.when() or began_s) - began_s
+            self.deadline.reschedule(None)
+        self.asks_open += 1
+        try:
+            yield
+        finally:
+            self.asks_open -= 1
+            if not self.asks_open and not self.is_over:
+                self.deadline.reschedule(loop.time() + self.left_s)
+                self.asked_s += loop.time() - began_s
+
     def end(self) -> None:
-        """Show what the filter held back."""
+        """Show what the filter held back; a task that the tool left behind can't ask any more."""
+        self.is_over = True
         self._show(self.stream_filter.flush(), "stdout")
 
     def _show(self, text: str, stream: Literal["stdout", "stderr", "progress"]) -> None:
@@ -129,7 +164,8 @@ class ToolCalls:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in run.unfinished_tools]
+        mine = [call for call in run.unfinished_tools if not _is_for_client(run, call)]
+        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
             finish = self._in_parallel if in_parallel else self._in_order
@@ -140,7 +176,19 @@ class ToolCalls:
         else:
             may_continue = True
         await self._snapshots.after_turn()
-        return may_continue
+        # The client's come last: when it has them, its request is answered, and the run waits for the next.
+        return may_continue and await self._finish_by_client(run.unfinished_tools)
+
+    async def _finish_by_client(self, calls: Sequence[CallState]) -> bool:
+        if not calls:
+            return True
+        ask = await self._people.client_results(tuple(call.asked.tool_call_id for call in calls))
+        results = {result.tool_call_id: result for result in ask.results}
+        for call in calls:
+            result = results.get(call.asked.tool_call_id)
+            self._ended(call, NO_CLIENT if result is None else ToolResult(result.text, parts=result.parts))
+        await self._view.settled(self._log)
+        return ask.state == "answered" or self._deps.on_expiry == "continue"
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
@@ -163,15 +211,17 @@ class ToolCalls:
                 result = stopped(begun=was_begun or call.asked.tool_call_id in self._begun)
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
+        await self._people.withdraw(call.asked.tool_call_id)
         self._ended(call, result)
         return result.ending != "expired" or self._deps.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
+        is_known = tool is not None or _is_client_tool(self._view.run(self._log.run_id), asked.name)
+        if is_known and asked.bad_args:
+            return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if tool is None:
             return _not_run(self.tools.unknown(asked.name))
-        if asked.bad_args:
-            return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
             why = await offload(why_daemons_hide)
             text = f"{UNKNOWN} What it started may still be running: {why}." if why else UNKNOWN
@@ -187,13 +237,11 @@ class ToolCalls:
             return _not_run(str(error))
 
     async def _question(self, asked: e.ToolAsked) -> ToolResult:
-        ask = self._people.earlier(asked.tool_call_id)
-        if ask is None:
-            ask = await self._people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
-        ask = await self._people.settled(ask)
-        if ask.state == "answered":
-            return ToolResult(ask.answer)
-        return ToolResult("Nobody answered in time.", ok=False, ending="expired")
+        ask = await self._people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
+        try:
+            return ToolResult(_answer_to(ask))
+        except NobodyAnswered as error:
+            return _unanswered(error)
 
     async def _ask_ahead(self, calls: Sequence[tuple[CallState, Tool | None]]) -> None:
         """Ask for all approvals of the answer at once, so that people can settle them in any order."""
@@ -313,6 +361,8 @@ class ToolCalls:
             RedactingBlobs(self._deps.store, self._log.secrets),
             self._log,
             StreamFilter(self._log.secrets),
+            self._people,
+            asyncio.timeout(tool.traits.patience_s),
             self._approved.get(asked.tool_call_id, ""),
             self._judged_paths.get(asked.tool_call_id, ()),
         )
@@ -321,6 +371,7 @@ class ToolCalls:
             return await _run_guarded(tool, asked.args, one)
         finally:
             one.end()
+            self._begun[asked.tool_call_id] += one.asked_s
 
     def _ended(self, call: CallState, result: ToolResult) -> None:
         now_s = self._deps.clock.monotonic_s()
@@ -361,9 +412,13 @@ def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
 async def _run_guarded(tool: Tool, args: Mapping[str, object], one: RunningCall) -> ToolResult:
     """Run the tool within its patience; whatever it raises becomes its result and doesn't end the run."""
     try:
-        async with asyncio.timeout(tool.traits.patience_s):
+        async with one.deadline:
             return await tool.run(args, one)
+    except NobodyAnswered as error:
+        return _unanswered(error)
     except TimeoutError as late:
+        if not one.deadline.expired():
+            return ToolResult(f"The tool failed: {late!r}", ok=False)
         text = (
             f"Not finished after {tool.traits.patience_s:g} s, so it was stopped; it may have had an effect."
         )
@@ -385,12 +440,34 @@ def _with_notes(text: str, error: BaseException | None) -> str:
     return " ".join([text, *(f"[{note}]" for note in notes)])
 
 
+def _is_for_client(run: Run, call: CallState) -> bool:
+    """Whether the client runs it; the model itself must repair arguments that are no JSON object."""
+    return not call.asked.bad_args and _is_client_tool(run, call.asked.name)
+
+
+def _is_client_tool(run: Run, name: str) -> bool:
+    return any(tool.name == name for tool in run.client_tools)
+
+
 def _may_run_in_parallel(tool: Tool | None) -> bool:
     return tool is not None and tool.traits.read_only and tool.traits.parallel_safe
 
 
 def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
+
+
+def _answer_to(ask: AskStatus) -> str:
+    """What the person answered; raises NobodyAnswered."""
+    if ask.state != "answered":
+        raise NobodyAnswered("Nobody answered in time.")
+    if ask.reason:
+        raise NobodyAnswered(f"This wasn't answered: {ask.reason}", ending="denied")
+    return ask.answer
+
+
+def _unanswered(error: NobodyAnswered) -> ToolResult:
+    return ToolResult(str(error), ok=False, ending=error.ending)
 
 
 def _settled_result(ask: AskStatus) -> ToolResult | None:

@@ -1,7 +1,8 @@
-"""Compaction: when the conversation nears the context window, its older part is replaced by a summary.
+"""Compaction: the older part of the conversation is replaced by a summary.
 
-The transcript keeps everything; the summary is an event like any other. It is done only if needed: by our own
-count, or because a provider says so.
+The transcript keeps everything; the summary is an event like any other. A run does it when the conversation
+nears the context window, by our own count or because a provider says so. A person can ask for it at any time:
+that is a run of its own, which does nothing else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,10 +12,11 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.context import since_summary
-from holdfast.folds.entries import Ending, Entry, Person, Text, ToolCard
-from holdfast.interfaces.model import Answer
-from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage
+from holdfast.folds.context import context_for, context_with, since_summary
+from holdfast.folds.entries import Ending, Entry, Notice, Person, Text, ToolCard
+from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, UserMessage, estimated_tokens
+from holdfast.values import COMPACT, Failure
 
 NEAR = 0.8  # of the window; past this, the next answer may not fit
 KEPT = 0.25  # of the window; this much stays unchanged
@@ -25,28 +27,69 @@ ASK = (
     "Write a summary that lets the assistant continue without it: what the user wants, what was "
     "decided, done and found (names, paths, numbers, exact errors), what is still to do. No introduction.\n\n"
 )
+FOCUS = "The user asks you to keep this in particular: {focus}\n\n"
+_FOCUS_CHARS_MAX = 2_000
+_NO_SUMMARY = Failure(
+    kind="empty",
+    text="The model wrote no summary.",
+    hint="Nothing has changed. Try again.",
+    rule="compaction",
+)
 
 
 async def compact(view: SharedFold, log: RunLog, deps: AgentDeps) -> bool:
     """Add a summary of the older part to the log; False if there is nothing to shorten or no summary."""
     entries = _older(view, log.run_id, kept_chars=int(KEPT * deps.context_window * CHARS_PER_TOKEN))
-    if not entries:
-        return False
-    room_chars = int(NEAR * deps.context_window * CHARS_PER_TOKEN) - len(ASK)
+    return bool(entries) and await _summarize(view, log, deps, entries=entries, ask=ASK) is None
+
+
+async def compact_all(view: SharedFold, log: RunLog, deps: AgentDeps) -> NoAnswer | None:
+    """Add a summary of the whole conversation to the log, as its run's message asks; None if that is done."""
+    run = view.transcript.runs[log.run_id]
+    if any(isinstance(entry, Notice) and entry.notice == "compacted" for entry in run.entries):
+        return None  # before a crash
+    focus = view.session.inbox.messages[run.message_id].text.removeprefix(COMPACT).strip()[:_FOCUS_CHARS_MAX]
+    ask = ASK + FOCUS.format(focus=focus) if focus else ASK
+    entries = _older(view, log.run_id, kept_chars=0)
+    return await _summarize(view, log, deps, entries=entries, ask=ask)
+
+
+def has_something_to_compact(view: SharedFold) -> bool:
+    """Whether the conversation has an answer that no summary covers yet."""
+    newest = next(reversed(view.transcript.runs), "")
+    shown = since_summary(view.transcript, newest)[1] if newest else ()
+    return any(isinstance(entry, Text | ToolCard) for entry in shown)
+
+
+async def _summarize(
+    view: SharedFold, log: RunLog, deps: AgentDeps, *, entries: Sequence[Entry], ask: str
+) -> NoAnswer | None:
+    room_chars = int(NEAR * deps.context_window * CHARS_PER_TOKEN) - len(ask)
     earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
     text = earlier + _as_text(entries, room_chars - len(earlier))
-    request = ModelRequest(messages=(UserMessage(ASK + text),))
+    request = ModelRequest(messages=(UserMessage(ask + text),))
     answer = await deps.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
-    if not isinstance(answer, Answer) or not answer.text.strip():
-        return False
-    upto_seq = entries[-1].seq
+    if not isinstance(answer, Answer):
+        return answer
+    summary, upto_seq = answer.text.strip(), entries[-1].seq
+    if not summary:
+        return NoAnswer(answer.call_id, _NO_SUMMARY)
+    before = ModelRequest(messages=context_for(view.transcript, log.run_id))
+    after = ModelRequest(
+        messages=context_with(view.transcript, log.run_id, summary=summary, upto_seq=upto_seq)
+    )
     log.emit(
         e.ContextCompacted(
-            at_ms=log.now_ms(), run_id=log.run_id, upto_seq=upto_seq, summary=answer.text.strip()
+            at_ms=log.now_ms(),
+            run_id=log.run_id,
+            upto_seq=upto_seq,
+            summary=summary,
+            tokens_before=estimated_tokens(before),
+            tokens_after=estimated_tokens(after),
         )
     )
     await view.settled(log)
-    return True
+    return None
 
 
 def _older(view: SharedFold, run_id: str, *, kept_chars: int) -> Sequence[Entry]:

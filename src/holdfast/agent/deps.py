@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.policy import Judge
-from holdfast.events import AskAsked
+from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
@@ -20,10 +20,10 @@ from holdfast.tools.registry import Registry
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Budget, OnExpiry
 
-OnAsk: TypeAlias = Callable[[str, AskAsked], None]  # the session, and what a run of it waits for
+OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
 
-def _leave_open(_session_id: str, _asked: AskAsked) -> None:
+def _leave_open(_session_id: str, _asked: PersonAsked) -> None:
     """People learn of the ask from the log."""
 
 

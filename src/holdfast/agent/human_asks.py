@@ -1,4 +1,7 @@
-"""Asking people: approvals and questions are in the log, so answers still reach them after a crash."""
+"""Asking people, and the client for the results of its own tools.
+
+Asks are in the log, so answers still reach them after a crash.
+"""
 
 import asyncio
 import math
@@ -11,9 +14,9 @@ from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.asks import expired
+from holdfast.folds.asks import calls_of, expired, withdrawn
 from holdfast.folds.run import AskStatus
-from holdfast.interfaces.ids import new_approval_id, new_question_id
+from holdfast.interfaces.ids import new_approval_id, new_client_tools_id, new_question_id
 from holdfast.interfaces.journal import Declined, IfAskOpen
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.policy.verdicts import NeedsApproval
@@ -29,11 +32,12 @@ class HumanAsks:
         self._log = log
         self._deps = deps
         self._until_s: dict[str, float] = {}  # the latest end of each ask on the steady clock
+        self._taken: set[str] = set()  # questions that somebody here waits for, or has the answer to
 
     def earlier(self, tool_call_id: str) -> AskStatus | None:
         """The newest ask about this tool call, settled or not."""
         asks = self._view.run(self._log.run_id).asks.values()
-        return next((ask for ask in reversed(list(asks)) if ask.asked.tool_call_id == tool_call_id), None)
+        return next((ask for ask in reversed(list(asks)) if tool_call_id in calls_of(ask.asked)), None)
 
     def ask_about(
         self, tool_call_id: str, action: Action, verdict: NeedsApproval, *, choices: tuple[Choice, ...]
@@ -62,24 +66,65 @@ class HumanAsks:
         return self._log.clean(replace(asked, action=action)) == asked
 
     async def question(self, tool_call_id: str, asked: AskUserArgs) -> AskStatus:
-        """Ask the question and wait until it is settled."""
-        question_id = new_question_id()
-        self._until_s[question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
-        self._emit(
-            e.QuestionAsked,
-            question_id=question_id,
+        """Ask the question and wait until it is settled; one that was asked before a crash isn't repeated."""
+        question = e.QuestionAsked(
+            at_ms=self._log.now_ms(),
+            run_id=self._log.run_id,
+            question_id=new_question_id(),
             tool_call_id=tool_call_id,
             text=asked.text,
             choices=asked.choices,
             expires_at_ms=self._expiry_ms(),
         )
-        await self._view.settled(self._log)
-        return await self.settled(self._view.run(self._log.run_id).asks[question_id])
+        ask = self._before_a_crash(question)
+        if ask is None:
+            self._until_s[question.question_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
+            self._taken.add(question.question_id)
+            self._log.emit(question)
+            await self._view.settled(self._log)
+            ask = self._view.run(self._log.run_id).asks[question.question_id]
+        return await self.settled(ask)
+
+    def _before_a_crash(self, question: e.QuestionAsked) -> AskStatus | None:
+        wanted = self._log.clean(question)  # secrets were removed from what is on the log
+        for ask in self._view.run(self._log.run_id).asks.values():
+            asked = ask.asked
+            if not isinstance(asked, e.QuestionAsked) or asked.question_id in self._taken:
+                continue
+            if _question_of(asked) == _question_of(wanted):
+                self._taken.add(asked.question_id)
+                return ask
+        return None
+
+    async def withdraw(self, tool_call_id: str) -> None:
+        """Close the questions of a tool call that is over."""
+        for ask in self._view.run(self._log.run_id).open_asks:
+            if tool_call_id in calls_of(ask.asked):
+                closing = withdrawn(ask.asked, self._log.now_ms(), cause="tool_ended")
+                # A person may answer at the same time; then there is nothing to withdraw.
+                await self._log.append([closing], when=[IfAskOpen(ask.asked.ask_id)])
+
+    async def client_results(self, tool_call_ids: tuple[str, ...]) -> AskStatus:
+        """Have the client run these calls of its own tools, and wait until that is settled."""
+        ask = self.earlier(tool_call_ids[0])
+        if ask is None:
+            client_tools_id = new_client_tools_id()
+            self._until_s[client_tools_id] = self._deps.clock.steady_s() + self._deps.asks_expire_s
+            self._emit(
+                e.ClientToolsAsked,
+                client_tools_id=client_tools_id,
+                tool_call_ids=tool_call_ids,
+                expires_at_ms=self._expiry_ms(),
+            )
+            await self._view.settled(self._log)
+            ask = self._view.run(self._log.run_id).asks[client_tools_id]
+        return await self.settled(ask)
 
     async def settled(self, ask: AskStatus) -> AskStatus:
         """Wait for the answer or the expiry; whichever is in the journal first counts."""
-        self._log.live = lambda: "waiting for a person to answer"
-        if ask.state == "open":
+        is_client = isinstance(ask.asked, e.ClientToolsAsked)
+        self._log.live = lambda: "waiting for the client" if is_client else "waiting for a person to answer"
+        if ask.state == "open" and not isinstance(ask.asked, e.ClientToolsAsked):
             self._deps.on_ask(self._log.session_id, ask.asked)
         try:
             if not await self._is_settled_in_time(ask):
@@ -128,3 +173,8 @@ class HumanAsks:
 
     def _emit(self, kind: Callable[..., e.RunEvent], **fields: Any) -> None:
         self._log.emit(kind(at_ms=self._log.now_ms(), run_id=self._log.run_id, **fields))
+
+
+def _question_of(asked: e.Event) -> tuple[object, ...]:
+    assert isinstance(asked, e.QuestionAsked)
+    return asked.tool_call_id, asked.text, asked.choices

@@ -10,21 +10,30 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import Part, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
-from holdfast.agent.compaction import NEAR, compact
+from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.instructions import instructions_for
-from holdfast.agent.output import OUTPUT_INVALID, OutputCheck
+from holdfast.agent.output import OutputCheck
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import AssistantMessage, Message, ModelRequest, UserMessage, estimated_tokens
+from holdfast.messages import (
+    AssistantMessage,
+    Message,
+    ModelRequest,
+    ToolSpec,
+    UserMessage,
+    estimated_tokens,
+)
+from holdfast.policy.tool_names import ASK_USER
 from holdfast.racing import race
 from holdfast.tools.registry import Registry
-from holdfast.values import Failure, OutcomeKind
+from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
 CONTINUE = "(Your answer was cut off. Continue exactly where it stopped.)"
@@ -56,7 +65,10 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
             await asyncio.wait({reading})
     run = view.run(log.run_id)
     limits = RunLimits.of(run, deps)
-    turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
+    if run.settings.purpose == "compaction":
+        turns = _compaction(view, log, deps)
+    else:
+        turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
         return await turns
     return await unless_over(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
@@ -68,18 +80,18 @@ async def _turns(
     run = limits.run
     calls = ToolCalls(view, log, deps)
     check = OutputCheck(view, log)
+    attachments = Attachments(view, log, deps)
     continuations = 0
     while True:
         if run.unfinished_tools and not await calls.finish():
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
-        messages = context_for(view.transcript, log.run_id)
-        added: tuple[Message, ...] = ()
+        messages = await attachments.context()
         if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
-            checked = await _checked(outcome, check)
-            if isinstance(checked, Outcome):
+            if (checked := await _checked(outcome, check)) is not None:
                 return checked
-            messages, added = context_for(view.transcript, log.run_id), checked
+            messages = context_for(view.transcript, log.run_id)
+        added = check.correction()
         is_cut = run.finish == "length" and not steered
         # A crash or a summary may come between half an answer and its continuation.
         if (is_half := isinstance(messages[-1], AssistantMessage)) or is_cut:
@@ -107,6 +119,13 @@ async def _turns(
             return _without_answer(answer)
 
 
+async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
+    """A run that a person started to summarize the conversation."""
+    await deps.drain.checkpoint(log.run_id)
+    missing = await compact_all(view, log, deps)
+    return Outcome("completed") if missing is None else _without_answer(missing)
+
+
 def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: AgentDeps) -> Outcome | None:
     """The outcome, if the model has finished and no tool call or person wants more."""
     if run.finish == "too_long" and not steered:
@@ -116,12 +135,12 @@ def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: A
     return Outcome("refused" if run.finish == "refused" else "completed")
 
 
-async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | tuple[Message, ...]:
-    """The outcome, unless the answer doesn't fit the wanted output: then what the model is told about it."""
-    correction = await check.correction() if outcome.kind == "completed" else ()
-    if correction or not check.problem:
-        return correction or outcome
-    return Outcome("failed", cause=OUTPUT_INVALID, failure=check.failure)
+async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | None:
+    """The outcome; None if the model is to correct an answer that doesn't fit the wanted output."""
+    failure = await check.failure() if outcome.kind == "completed" else None
+    if failure is not None:
+        return Outcome("failed", cause=OUTPUT_INVALID, failure=failure)
+    return None if check.correction() else outcome
 
 
 async def _answer(
@@ -175,16 +194,29 @@ def _request(
         messages=messages,
         model=run.settings.model,
         instructions=instructions,
-        tools=tools.specs(),
+        tools=(*_own_specs(run, tools), *_client_specs(run)),
+        tool_choice="" if run.tool_choice == "none" else run.tool_choice,
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=deps.answer_bytes_max,
         temperature=run.settings.temperature,
         reasoning_effort=run.settings.reasoning_effort,
         output=run.settings.output,
+        sampling=run.settings.sampling,
         cache_key=view.session.epoch,
         # After a summary they are in no message, but asks and effects are identified by them.
         spent_tool_ids=frozenset(run.tools),
     )
+
+
+def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
+    return [spec for spec in tools.specs() if not (run.settings.no_questions and spec.name == ASK_USER)]
+
+
+def _client_specs(run: Run) -> list[ToolSpec]:
+    """The tools that the client brought, unless it wants none of them called now."""
+    if run.tool_choice == "none":
+        return []
+    return [ToolSpec(tool.name, tool.description, tool.schema) for tool in run.client_tools]
 
 
 async def _take_steers(view: SharedFold, log: RunLog) -> bool:

@@ -11,12 +11,12 @@ import msgspec
 from holdfast import events as e
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.folds.entries import Text
+from holdfast.folds.entries import Text, ToolCard
+from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import output
 from holdfast.messages import AssistantMessage, Message, SaidText, UserMessage
 from holdfast.values import Failure, OutputFormat
 
-OUTPUT_INVALID = "output_invalid"
 _AGAIN = (
     "(Your answer can't be used: {problem} Answer again with nothing but JSON that fits the schema: "
     "no explanation and no code fence.)"
@@ -28,46 +28,60 @@ class BadSchema(Exception):
     """What was given as a schema is none that answers can be checked against."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OutputCheck:
     """Checks the answers of one run; the model gets one chance to correct itself."""
 
     view: SharedFold
     log: RunLog
-    is_corrected: bool = False
-    problem: str = ""  # of the answer that was looked at last
 
-    async def correction(self) -> tuple[Message, ...]:
-        """What to say after the answer that doesn't fit; nothing if it fits or if this was said before."""
+    @property
+    def _run(self) -> RunView:
+        return self.view.transcript.runs[self.log.run_id]
+
+    async def failure(self) -> Failure | None:
+        """Why the run fails with its last answer; None if it fits, or if the model is to correct it."""
         wanted = self.view.run(self.log.run_id).settings.output
         if wanted is None:
-            return ()
+            return None
         text = output(self.view.transcript, self.log.run_id)
-        self.problem = await asyncio.to_thread(problem_with, text, wanted)
-        if not self.problem or self.is_corrected:
+        problem = await asyncio.to_thread(problem_with, text, wanted)
+        if problem and self._run.rejected is None:
+            await self._take_back(problem)
+            return None
+        return _does_not_fit(problem) if problem else None
+
+    def correction(self) -> tuple[Message, ...]:
+        """What to say after an answer that can't be used, until the model has answered again."""
+        rejected = self._run.rejected
+        if rejected is None or any(
+            isinstance(entry, Text | ToolCard) and entry.seq > rejected.seq for entry in self._run.entries
+        ):
             return ()
-        self.is_corrected = True
-        await self._take_back()
-        said = AssistantMessage((SaidText(text),)) if text.strip() else None
-        asked = UserMessage(_AGAIN.format(problem=self.problem))
+        said = AssistantMessage((SaidText(rejected.text),)) if rejected.text.strip() else None
+        asked = UserMessage(_AGAIN.format(problem=rejected.problem))
         return (said, asked) if said else (asked,)
 
-    async def _take_back(self) -> None:
+    async def _take_back(self, problem: str) -> None:
         """The answer stays on the log, but it is no longer the run's answer."""
-        entries = self.view.transcript.runs[self.log.run_id].entries
-        attempts = dict.fromkeys(entry.attempt_id for entry in _last_texts(entries))
-        for attempt_id in attempts:
+        # An answer without a text has no entry, but an attempt.
+        last = _last_texts(self._run.entries)
+        for attempt_id in dict.fromkeys(entry.attempt_id for entry in last) or (self._run.attempt_id,):
             self.log.emit(
-                e.AttemptSuperseded(at_ms=self.log.now_ms(), run_id=self.log.run_id, attempt_id=attempt_id)
+                e.AttemptSuperseded(
+                    at_ms=self.log.now_ms(),
+                    run_id=self.log.run_id,
+                    attempt_id=attempt_id,
+                    problem=problem,
+                )
             )
         await self.view.settled(self.log)
 
-    @property
-    def failure(self) -> Failure:
-        """Why the run fails with an answer that doesn't fit."""
-        text = f"The model's answer doesn't fit the output schema, even after it was told why: {self.problem}"
-        hint = "Make the schema simpler or the instructions clearer, or use a stronger model."
-        return Failure(kind="malformed", text=text, rule="output_schema", hint=hint)
+
+def _does_not_fit(problem: str) -> Failure:
+    text = f"The model's answer doesn't fit the output schema, even after it was told why: {problem}"
+    hint = "Make the schema simpler or the instructions clearer, or use a stronger model."
+    return Failure(kind="malformed", text=text, rule="output_schema", hint=hint)
 
 
 def _last_texts(entries: list[Any]) -> list[Text]:

@@ -26,6 +26,24 @@ class OpenAIRequest(ModelOptions, kw_only=True):
     stream: bool | None = None
     on_disconnect: OnDisconnect | None = None
     metadata: dict[str, Any] | None = None
+    tools: Annotated[
+        list[dict[str, Any]] | None,
+        msgspec.Meta(description="Functions that you run yourself, beside the agent's own tools."),
+    ] = None
+    tool_choice: Annotated[
+        str | dict[str, Any] | None,
+        msgspec.Meta(
+            description="auto, none, required, or one of your functions: of the model's next answer."
+        ),
+    ] = None
+    top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    stop: str | Annotated[list[str], msgspec.Meta(max_length=16)] | None = None
+    seed: int | None = None
+    presence_penalty: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None
+    n: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
 
     @property
     def is_detached(self) -> bool:
@@ -129,12 +147,28 @@ class ChatUsage(ResponseBody, frozen=True):
     completion_tokens_details: OutputTokensDetails
 
 
+class ChatFunction(ResponseBody, frozen=True):
+    """The function that a tool call names, with its arguments as JSON text."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallShown(ResponseBody, frozen=True):
+    """A call of a tool that the client brought and runs itself."""
+
+    id: str
+    type: Literal["function"]
+    function: ChatFunction
+
+
 class ChatMessage(ResponseBody, frozen=True):
     """The answer of a chat completion."""
 
     role: Literal["assistant"]
-    content: str
+    content: str | None
     refusal: str | None
+    tool_calls: tuple[ToolCallShown, ...] | UnsetType = UNSET
 
 
 class ChatChoice(ResponseBody, frozen=True):
@@ -143,7 +177,16 @@ class ChatChoice(ResponseBody, frozen=True):
     index: int
     message: ChatMessage
     logprobs: None
-    finish_reason: Literal["stop", "length", "content_filter"]
+    finish_reason: Literal["stop", "length", "content_filter", "tool_calls"]
+
+
+class PersonNeeded(ResponseBody, frozen=True):
+    """The run waits for a person; this client can't answer, so its response ends here and the run goes on."""
+
+    waiting_for: Literal["approval", "question"]
+    id: str
+    run_id: str
+    text: str
 
 
 class ChatCompletion(ResponseBody, frozen=True):
@@ -155,6 +198,7 @@ class ChatCompletion(ResponseBody, frozen=True):
     model: str
     choices: tuple[ChatChoice, ...]
     usage: ChatUsage
+    holdfast: PersonNeeded | UnsetType = UNSET
 
 
 class ResponseUsage(ResponseBody, frozen=True):
@@ -195,6 +239,7 @@ class ResponseShown(ResponseBody, frozen=True):
     truncation: str
     usage: ResponseUsage | None
     completed_at: int | UnsetType | None = UNSET  # once it is over
+    holdfast: PersonNeeded | UnsetType = UNSET
 
 
 class InputItems(ResponseBody, frozen=True, tag_field="object", tag="list"):

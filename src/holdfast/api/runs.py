@@ -95,11 +95,31 @@ class ModelOptions(msgspec.Struct, kw_only=True):
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or ""
 
 
+class HistoryFunction(msgspec.Struct):
+    """The function that a tool call of a history named, and its arguments as JSON text."""
+
+    name: ShortText
+    arguments: str = ""
+
+
+class HistoryCall(msgspec.Struct):
+    """A tool call of a history, as Chat Completions has it."""
+
+    id: ShortText
+    function: HistoryFunction
+
+
 class HistoryItem(msgspec.Struct):
-    """One message of a history as clients write it; `content` is text or a list of parts."""
+    """One message of a history as clients write it; `content` is text or a list of parts.
+
+    An assistant message may have `tool_calls`, and each result follows with the role "tool" and the id of its
+    call. They are context for the model, and nothing is run because of them.
+    """
 
     role: str
     content: str | list[dict[str, Any]] | None
+    tool_calls: list[HistoryCall] | None = None
+    tool_call_id: ShortText | None = None
 
 
 class BudgetRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -257,6 +277,7 @@ class _RunHead(ResponseBody, frozen=True):
             "queued",
             "running",
             "waiting_for_approval",
+            "waiting_for_client",
             "stopping",
             "completed",
             "failed",
@@ -270,16 +291,21 @@ class _RunHead(ResponseBody, frozen=True):
 
 
 class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as the list shows it."""
+    """A run as the list shows it.
+
+    The status of a run that waits for a person is always `waiting_for_approval`, as hermes clients know it;
+    `waiting_for` says whether it waits for an approval or for the answer to a question.
+    """
 
     preview: str
     outcome: OutcomeKind | None = None
     queue_position: int = 0
     queue_reason: str = ""
+    waiting_for: Literal["approval", "answer"] | None = None
 
 
 class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it."""
+    """A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for."""
 
     last_event: str
     last_event_id: int
@@ -295,6 +321,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     hint: str = ""
     approval: ApprovalShown | None = None
     question: QuestionShown | None = None
+    waiting_for: Literal["approval", "answer"] | None = None
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):

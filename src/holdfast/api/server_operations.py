@@ -25,7 +25,12 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/api/blobs",
         "blobs.upload",
         tag="Server",
-        summary="Upload the bytes of an image or file; parts of messages refer to them by the name.",
+        summary=(
+            "Upload the bytes of an image or file of any type; parts of messages refer to them by the name. "
+            "The model is shown images, PDFs and texts up to 32 KiB. Anything else is saved in the run's "
+            "workspace, under `attachments/`, before the model is told its path; `attachments.saved` in the "
+            "log says where it is, or why it couldn't be saved."
+        ),
         raw_request="application/octet-stream",
         responses={201: server.BlobStored},
         errors={400: "empty_blob, body_cut_off"},
@@ -114,7 +119,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         request=access.CreateKeyRequest,
         responses={201: access.KeyMade},
         errors={
-            400: "invalid_request, invalid_json",
+            400: "invalid_request, invalid_json, secret_in_name",
             409: "key_exists, no_keys_needed",
             429: "too_many_keys",
         },
@@ -140,8 +145,13 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "lists no calls of them: a stream tells them as `hermes.tool.progress`. temperature, the "
             "length, the effort and response_format are handed to the model; an answer that doesn't fit a "
             "response_format is asked for again once, and then fails as `output_invalid`. With a "
-            "response_format a stream brings the answer in one piece. What is not named here (top_p, "
-            "stop, seed, n, tools, tool_choice, logprobs, …) is ignored."
+            "response_format a stream brings the answer in one piece. `tools` are yours to run, beside the "
+            "agent's own: when the model calls some, the response ends with `tool_calls`, and the run waits "
+            "(`waiting_for_client`). Send the messages again with the results of all calls, and the same "
+            "run continues. Results are taken once, from the same API key. `tool_choice` holds for the next "
+            "answer. top_p, stop, seed and the penalties are handed to a model that knows them. What can't "
+            "be honoured is a 400 that names the field (`n` above 1, `logprobs`). user, store, metadata and "
+            "what is not named here don't change the answer and are ignored."
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
@@ -173,13 +183,17 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="OpenAI-compatible",
         summary=(
             "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
-            "call with what it brought, then the answer: there is no call for the client to run. "
-            "OpenAI's packages get a call as `mcp_call`, others as `function_call` and its output. One "
+            "call as an `mcp_call` with its result, then the answer. (Clients that send an X-Hermes header "
+            "get a `function_call` and its output instead.) `tools` are yours to run, beside the agent's "
+            "own: when the model calls some, `output` ends with `function_call` items, and the run waits "
+            "(`waiting_for_client`). Send the results of all calls as `function_call_output` items, and the "
+            "same run continues in a response of its own. One "
             "in the background is answered at once, and goes on when its reader has left. An "
             "`item_reference` in `input` stands for what an earlier response said (an item of its "
             "`output`). temperature, the "
-            "length and the effort are handed to the model where it takes them. What is not named here "
-            "(top_p, tools, tool_choice, text, truncation, include, …) is ignored."
+            "length, the effort, top_p and text.format are handed to the model where it takes them. What "
+            "can't be honoured is a 400 that names the field; truncation, include and what is not named "
+            "here don't change the answer and are ignored."
         ),
         request=openai.ResponsesRequest,
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},

@@ -11,7 +11,7 @@ from holdfast.api.operation import (
     WHOLE_ERRORS,
     Operation,
 )
-from holdfast.api.runs import SessionChatCompletion, SessionChatRequest
+from holdfast.api.runs import SessionChatCompletion, SessionChatRequest, Started
 
 _ONE = "/api/sessions/{session_id}"
 
@@ -42,7 +42,10 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         summary="A new session.",
         request=sessions.CreateSessionRequest,
         responses={201: sessions.SessionMade},
-        errors={400: "invalid_request, invalid_json", 409: "session_exists, idempotency_key_conflict"},
+        errors={
+            400: "invalid_request, invalid_json, secret_in_name",
+            409: "session_exists, idempotency_key_conflict",
+        },
         headers=ONCE,
     ),
     Operation(
@@ -142,7 +145,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         request=sessions.ForkRequest,
         responses={201: sessions.Forked},
         errors={
-            400: "invalid_request, invalid_json",
+            400: "invalid_request, invalid_json, secret_in_name",
             **SESSION_ERRORS,
             409: "session_exists, idempotency_key_conflict",
         },
@@ -158,6 +161,25 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: sessions.SessionShown},
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS, 409: "session_busy"},
         needs_request=True,
+    ),
+    Operation(
+        "POST",
+        _ONE + "/compact",
+        "inputs.compact",
+        tag="Sessions",
+        summary=(
+            "Start a run that replaces the conversation by a summary, for the model alone; people still see "
+            "all of it. `context.compacted` says how many tokens that saves."
+        ),
+        request=sessions.CompactRequest,
+        responses={202: Started},
+        errors={
+            400: "invalid_request, invalid_json",
+            **SESSION_ERRORS,
+            409: "session_busy, session_deleted, nothing_to_compact, idempotency_key_conflict",
+            429: "queue_full",
+        },
+        headers=ONCE,
     ),
     Operation(
         "GET",

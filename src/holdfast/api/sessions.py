@@ -50,6 +50,13 @@ class RewindRequest(msgspec.Struct):
     to_seq: int
 
 
+class CompactRequest(msgspec.Struct):
+    """The body of POST /api/sessions/{session_id}/compact: what the summary is to keep in particular."""
+
+    focus: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
+    client_id: str = ""
+
+
 class ChangeMessageRequest(msgspec.Struct):
     """The body of PATCH /api/sessions/{session_id}/queue/{message_id}."""
 

@@ -17,7 +17,7 @@ a power cut loses what was not synced.
 
 from typing import TYPE_CHECKING
 
-from holdfast.chaos.answer import Usage
+from holdfast.chaos.answer import ReportedUsage
 from holdfast.chaos.faults import (
     CloseOnReuse,
     Comment,
@@ -38,8 +38,8 @@ from holdfast.chaos.faults import (
 )
 from holdfast.chaos.frames import SseStyle
 from holdfast.chaos.gates import Gate
-from holdfast.chaos.record import ClosedBy, Record, RecordLimits, SeenConnection, SeenRequest
-from holdfast.chaos.server import ChaosServer, ServerOptions
+from holdfast.chaos.record import ClosedBy, RecordLimits, SeenConnection, SeenRequest, SeenTraffic
+from holdfast.chaos.server import ChaosOptions, ChaosServer
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Routed, Source, by_model, by_path
 from holdfast.chaos.stage import Script, Stage, Step
 from holdfast.chaos.statuses import (
@@ -93,6 +93,7 @@ __all__ = [
     "Begin",
     "CallTool",
     "CancelAt",
+    "ChaosOptions",
     "ChaosServer",
     "Choose",
     "Chosen",
@@ -124,9 +125,9 @@ __all__ = [
     "ReadOnly",
     "ReadRest",
     "ReadSlowly",
-    "Record",
     "RecordLimits",
     "Refuse",
+    "ReportedUsage",
     "Routed",
     "Say",
     "SayInTwoWrites",
@@ -135,14 +136,13 @@ __all__ = [
     "Script",
     "SeenConnection",
     "SeenRequest",
-    "ServerOptions",
+    "SeenTraffic",
     "Source",
     "SseStyle",
     "Stage",
     "Status",
     "Step",
     "Think",
-    "Usage",
     "Wait",
     "bad_key",
     "by_model",

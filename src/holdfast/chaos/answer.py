@@ -9,7 +9,7 @@ WireName = Literal["responses", "chat_completions", "anthropic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ReportedUsage:
     """Token counts as the server reports them; `input_tokens` includes the cached ones."""
 
     input_tokens: int = 11
@@ -52,7 +52,7 @@ class AnswerEnding:
     """How an answer finishes by its protocol."""
 
     reason: Reason
-    usage: Usage
+    usage: ReportedUsage
     usage_chunk: Literal["as asked", "always", "never"] = "as asked"
     done: Literal["sent", "missing"] = "sent"
 
@@ -64,7 +64,7 @@ class ScriptedAnswer:
     number: int
     model: str
     created_s: int
-    usage: Usage
+    usage: ReportedUsage
     include_usage: bool = False
     parts: list[AnswerPart] = field(default_factory=list[AnswerPart])
 

@@ -2,7 +2,14 @@
 
 import msgspec
 
-from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.answer import (
+    AnswerEnding,
+    AnswerPart,
+    ProviderError,
+    Reason,
+    ReportedUsage,
+    ScriptedAnswer,
+)
 from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _STOP: dict[Reason, str] = {
@@ -26,7 +33,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
 }
 
 
-def _usage(usage: Usage) -> JsonObject:
+def _usage(usage: ReportedUsage) -> JsonObject:
     # On this wire `input_tokens` counts only what the cache neither held nor took in.
     return {
         "input_tokens": max(0, usage.input_tokens - usage.cached_tokens - usage.cache_written_tokens),

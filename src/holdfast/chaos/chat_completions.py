@@ -1,6 +1,13 @@
 """OpenAI Chat Completions as a server writes it."""
 
-from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.answer import (
+    AnswerEnding,
+    AnswerPart,
+    ProviderError,
+    Reason,
+    ReportedUsage,
+    ScriptedAnswer,
+)
 from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _BY_STATUS: dict[int, tuple[str, str, str]] = {
@@ -35,7 +42,7 @@ _FINISH: dict[Reason, str] = {
 }
 
 
-def _usage(usage: Usage) -> JsonObject:
+def _usage(usage: ReportedUsage) -> JsonObject:
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

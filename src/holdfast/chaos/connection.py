@@ -13,7 +13,7 @@ import msgspec
 from holdfast.chaos.frames import JsonObject
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.http_requests import PARSE_ERRORS, RequestHead, RequestParser
-from holdfast.chaos.record import ClosedBy, Record, SeenConnection, SeenRequest
+from holdfast.chaos.record import ClosedBy, SeenConnection, SeenRequest, SeenTraffic
 
 
 class HangupWatch:
@@ -58,7 +58,7 @@ class ConnectionServer(Protocol):
     """What a connection needs from its server."""
 
     @property
-    def record(self) -> Record:
+    def record(self) -> SeenTraffic:
         """The record of everything seen."""
         ...
 

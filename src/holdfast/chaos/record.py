@@ -88,7 +88,7 @@ class RecordLimits:
 
 
 @dataclass(slots=True)
-class Record:
+class SeenTraffic:
     """Everything seen so far, with conditions that a test can wait for."""
 
     limits: RecordLimits = field(default_factory=RecordLimits)

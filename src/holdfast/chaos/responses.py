@@ -1,13 +1,20 @@
 """OpenAI Responses as a server writes it."""
 
-from holdfast.chaos.answer import AnswerEnding, AnswerPart, ProviderError, Reason, ScriptedAnswer, Usage
+from holdfast.chaos.answer import (
+    AnswerEnding,
+    AnswerPart,
+    ProviderError,
+    Reason,
+    ReportedUsage,
+    ScriptedAnswer,
+)
 from holdfast.chaos.chat_completions import openai_error
 from holdfast.chaos.frames import ChaosFrame, JsonObject, json_frame
 
 _INCOMPLETE: dict[Reason, str] = {"length": "max_output_tokens", "filtered": "content_filter"}
 
 
-def _usage(usage: Usage) -> JsonObject:
+def _usage(usage: ReportedUsage) -> JsonObject:
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from holdfast.chaos.scenarios import PREFIX, SCENARIOS, ScenarioSource
 from holdfast.chaos.script_text import parse_attempts
-from holdfast.chaos.server import ChaosServer, ServerOptions
+from holdfast.chaos.server import ChaosOptions, ChaosServer
 
 
 async def serve_chaos(
@@ -24,7 +24,7 @@ async def serve_chaos(
     if script is not None:
         parse_attempts(script)
     models = tuple(PREFIX + name for name in SCENARIOS)
-    options = ServerOptions(host=host, port=port, models=models)
+    options = ChaosOptions(host=host, port=port, models=models)
     async with ChaosServer(source=ScenarioSource(script), options=options) as server:
         if on_ready is not None:
             on_ready(server.base_url)

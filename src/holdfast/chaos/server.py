@@ -9,12 +9,12 @@ from typing import Self
 
 import msgspec
 
-from holdfast.chaos.answer import ScriptedAnswer, Usage, WireName
+from holdfast.chaos.answer import ReportedUsage, ScriptedAnswer, WireName
 from holdfast.chaos.connection import ChaosConnection, ChaosExchange
 from holdfast.chaos.faults import UploadStep
 from holdfast.chaos.frames import SseStyle
 from holdfast.chaos.http_requests import RequestHead
-from holdfast.chaos.record import Record, RecordLimits, SeenRequest
+from holdfast.chaos.record import RecordLimits, SeenRequest, SeenTraffic
 from holdfast.chaos.source import AfterLast, Attempts, Choose, Chosen, Source
 from holdfast.chaos.stage import Script, Stage
 from holdfast.chaos.statuses import Status
@@ -22,12 +22,12 @@ from holdfast.chaos.wires import wire_for, wire_of_path
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ChaosOptions:
     """How the server listens, formats and records."""
 
     host: str = "127.0.0.1"
     port: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: ReportedUsage = field(default_factory=ReportedUsage)
     sse: SseStyle = field(default_factory=SseStyle)
     limits: RecordLimits = field(default_factory=RecordLimits)
     models: tuple[str, ...] = ("chaos",)
@@ -47,10 +47,10 @@ class ChaosServer:
         choose: Choose | None = None,
         source: Source | None = None,
         after_last: AfterLast = "fail",
-        options: ServerOptions | None = None,
+        options: ChaosOptions | None = None,
     ) -> None:
-        self.options = options or ServerOptions()
-        self.record = Record(self.options.limits)
+        self.options = options or ChaosOptions()
+        self.record = SeenTraffic(self.options.limits)
         self.errors: list[Exception] = []
         by_request = Chosen(choose) if choose is not None else None
         self._source: Source = source or by_request or Attempts(scripts, after_last)
@@ -60,7 +60,7 @@ class ChaosServer:
         self._is_closing = False
 
     @property
-    def seen(self) -> Record:
+    def seen(self) -> SeenTraffic:
         """What the server saw, and conditions to wait for."""
         return self.record
 
@@ -180,7 +180,7 @@ class ChaosServer:
         return Stage(seen, wire_for(wire, answer), connection, self.options.sse)
 
 
-def _listening_socket(options: ServerOptions) -> socket.socket:
+def _listening_socket(options: ChaosOptions) -> socket.socket:
     # With the protocol: asyncio switches Nagle's algorithm off only if it knows that this is TCP.
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, Usage
+from holdfast.chaos.answer import AnswerEnding, AnswerPart, PartKind, ProviderError, Reason, ReportedUsage
 from holdfast.chaos.gates import Gate
 from holdfast.chaos.stage import Stage
 
@@ -185,7 +185,7 @@ class Finish:
     """The protocol's own ending; without a reason, the one that fits what was said."""
 
     reason: Reason | None = None
-    usage: Usage | None = None
+    usage: ReportedUsage | None = None
     times: int = 1
     usage_chunk: Literal["as asked", "always", "never"] = "as asked"
     done: Literal["sent", "missing"] = "sent"

@@ -12,7 +12,7 @@ from holdfast import __version__
 from holdfast.cli.reader import Reader
 from holdfast.cli.start_steps import clear_step, show_step
 from holdfast.cli.terminal.output import restore
-from holdfast.client.address import Patience
+from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
@@ -67,7 +67,11 @@ Work: TypeAlias = Callable[[Attached], Awaitable[int]]
 
 
 def with_server(
-    flags: Mapping[str, object], work: Work, *, works: WorkScope = "asked", patience: Patience | None = None
+    flags: Mapping[str, object],
+    work: Work,
+    *,
+    works: WorkScope = "asked",
+    patience: ClientPatience | None = None,
 ) -> int:
     """Do the work with a server; the exit code. `works` says what a server of our own goes on with."""
     try:
@@ -77,7 +81,9 @@ def with_server(
             try:
                 lock = stack.enter_context(DirectoryLock(directory.data_dir))
             except DirectoryBusy:
-                return asyncio.run(_with_running_server(directory, work, patience=patience or Patience()))
+                return asyncio.run(
+                    _with_running_server(directory, work, patience=patience or ClientPatience())
+                )
             return _with_own_server(directory, lock, work=work, works=works)
     except EXPECTED_ERRORS as error:
         return report_error(error)
@@ -85,7 +91,7 @@ def with_server(
         restore()
 
 
-async def _with_running_server(directory: DataDirectory, work: Work, *, patience: Patience) -> int:
+async def _with_running_server(directory: DataDirectory, work: Work, *, patience: ClientPatience) -> int:
     from holdfast.client.client import Client
 
     async with Client(where=directory.where, patience=patience) as client:
@@ -131,7 +137,7 @@ async def _with_reader(directory: DataDirectory, work: Callable[[Reader], Awaita
     if await asyncio.to_thread(directory.address) is not None:
         from holdfast.client.client import Client
 
-        async with Client(where=directory.where, patience=Patience(call_s=2.0)) as client:
+        async with Client(where=directory.where, patience=ClientPatience(call_s=2.0)) as client:
             if await _is_there(client, await _url(directory)):
                 return await work(client)
     from holdfast.cli.offline_reader import OfflineReader

@@ -5,7 +5,7 @@ import sys
 
 from holdfast.chaos import SCENARIOS, BadScript, serve_chaos
 
-OK, FAILED, INTERRUPTED = 0, 1, 130
+OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 
 def serve_until_stopped(host: str, port: int, *, script: str | None) -> int:
@@ -14,7 +14,10 @@ def serve_until_stopped(host: str, port: int, *, script: str | None) -> int:
         asyncio.run(serve_chaos(host, port, script=script, on_ready=_say))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (BadScript, OSError) as error:
+    except BadScript as error:
+        print(f"holdfast: --script: {error}", file=sys.stderr)
+        return MISUSED
+    except OSError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     return OK

@@ -27,7 +27,7 @@ from holdfast.cli.options import (
 )
 
 STATUSES = (
-    *("queued", "running", "paused", "waiting_for_approval", "stopping"),
+    *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
 SCOPES = ("chat", "approve", "admin")
@@ -309,7 +309,10 @@ def runs_list(
     status: Annotated[
         str,
         typer.Option(
-            metavar="STATUS", help=f"Only runs that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}."
+            metavar="STATUS",
+            help=f"Only runs that are {', '.join(STATUSES[:-1])} or {STATUSES[-1]}. "
+            "waiting_for_approval also finds runs that wait for an answer; a run is paused while it's under "
+            "way and no server is running.",
         ),
     ] = "",
     limit: Limit = 20,

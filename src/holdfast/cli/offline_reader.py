@@ -31,7 +31,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
-from holdfast.server.runs.responses import open_ask, run_shown, run_state
+from holdfast.server.runs.run_state import open_ask, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
@@ -233,7 +233,7 @@ def _unattended(run: Run, on_restart: str) -> dict[str, str]:
         case "queued" | "stopping":
             then = "ends as stopped" if run.status == "stopping" else "starts"
             return {"hint": f"No server is running; the run {then} when one starts."}
-        case "waiting_for_approval" | "ended":
+        case "waiting_for_approval" | "waiting_for_client" | "ended":
             return {}
         case _:
             assert_never(run.status)

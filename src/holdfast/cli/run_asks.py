@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from holdfast.client import Client
 
-NOBODY = "no_approver: this run is unattended, nobody is there to ask"
+NOBODY = "this run is unattended, so nobody can approve it (no_approver)"
+NO_ANSWER = "Nobody is there to answer, because this run is unattended (no_approver)."
 HOW_TO_ALLOW = (
     "  To allow it, run this in a terminal, add a rule under [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
@@ -151,7 +152,7 @@ class RunAsks:
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:
             await self._output.say(f"holdfast: nobody is here to answer: {exact(asked.text)}\n")
-            await self._client.answer(asked.run_id, asked.question_id, answer=f"({NOBODY})")
+            await self._client.answer(asked.run_id, asked.question_id, answer=NO_ANSWER)
 
 
 def _rule_for(asked: e.ApprovalAsked) -> str:

@@ -30,7 +30,8 @@ def list_runs(flags: Mapping[str, object], *, session: str, status: str, limit: 
             print_json(found)
         else:
             rows = [
-                (run.run_id, run.status, when(run.created_at), _lasted(run), run.preview) for run in found
+                (run.run_id, status_words(run), when(run.created_at), _lasted(run), run.preview)
+                for run in found
             ]
             print_columns(("RUN", "STATUS", "STARTED", "TOOK", "ABOUT"), rows)
         return OK
@@ -131,6 +132,15 @@ def retry_run(flags: Mapping[str, object], run_id: str, *, session: str, form: s
     return with_server(flags, work)
 
 
+def status_words(run: RunListed | RunShown) -> str:
+    """The status in a person's words; the outcome beside it where the status alone would mislead."""
+    if run.waiting_for == "answer":
+        return "waiting_for_answer"
+    if run.outcome in {"refused", "truncated", "budget"}:
+        return f"{run.status} ({run.outcome})"
+    return run.status
+
+
 def _lasted(run: RunListed | RunShown) -> str:
     seconds = max(0, round(run.updated_at - run.created_at))
     return str(timedelta(seconds=seconds)) if run.outcome else "-"
@@ -141,7 +151,7 @@ def _lines(run: RunShown) -> list[str]:
         f"run      {run.run_id}",
         f"session  {run.session_id}",
         f"about    {safe_line(run.preview) or '-'}",
-        f"status   {run.status}" + (f" ({safe_line(run.cause)})" if run.cause else ""),
+        f"status   {status_words(run)}" + (f" ({safe_line(run.cause)})" if run.cause else ""),
         f"model    {safe_line(run.model)}",
         f"started  {when(run.created_at)}",
         f"took     {_lasted(run)}",

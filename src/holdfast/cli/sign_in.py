@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, check_server, report_error
-from holdfast.client.address import Patience
+from holdfast.client.address import ClientPatience
 from holdfast.client.errors import Refused
 from holdfast.host.data_dir import DataDirectory, find_data_directory
 
@@ -32,7 +32,7 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
         )
         return FAILED
     page = url or found.url
-    patience = Patience(call_s=10.0)
+    patience = ClientPatience(call_s=10.0)
     async with Client(where=directory.where, patience=patience) as client:
         await check_server(client, found.url, within_s=patience.call_s)
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         SessionShown,
         TranscriptPage,
     )
-    from holdfast.client.address import Address, Patience
+    from holdfast.client.address import Address, ClientPatience
     from holdfast.client.client import Client
     from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
     from holdfast.client.updates import Away, Back, Heard, HermesFrame, LiveLine, Seen
@@ -28,6 +28,7 @@ __all__ = [
     "BadAnswer",
     "Client",
     "ClientError",
+    "ClientPatience",
     "Forked",
     "GrantShown",
     "Heard",
@@ -38,7 +39,6 @@ __all__ = [
     "OpenApproval",
     "OpenAsk",
     "OpenQuestion",
-    "Patience",
     "QueueShown",
     "QueuedMessage",
     "Refused",
@@ -67,7 +67,7 @@ _MODULES = {
         "SessionShown",
         "TranscriptPage",
     ),
-    "client.address": ("Address", "Patience"),
+    "client.address": ("Address", "ClientPatience"),
     "client.client": ("Client",),
     "client.errors": ("BadAnswer", "ClientError", "Refused", "Unreachable"),
     "client.updates": ("Away", "Back", "Heard", "HermesFrame", "LiveLine", "Seen"),

@@ -18,7 +18,7 @@ Where: TypeAlias = Callable[[], Awaitable[Address]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ClientPatience:
     """How long a client waits for a server that isn't there, and how often it tries again."""
 
     first_s: float = 0.1

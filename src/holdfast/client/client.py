@@ -16,7 +16,7 @@ from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
-from holdfast.client.address import Address, Patience, Where, at
+from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
 from holdfast.client.exchange import ClientRequest, RetryingHttp
@@ -40,9 +40,14 @@ class Client:
     """
 
     def __init__(
-        self, url: str = "", key: str = "", *, where: Where | None = None, patience: Patience | None = None
+        self,
+        url: str = "",
+        key: str = "",
+        *,
+        where: Where | None = None,
+        patience: ClientPatience | None = None,
     ) -> None:
-        self._exchange = RetryingHttp(where or at(Address(url, key)), patience or Patience())
+        self._exchange = RetryingHttp(where or at(Address(url, key)), patience or ClientPatience())
 
     async def __aenter__(self) -> Self:
         return self
@@ -241,6 +246,11 @@ class Client:
     async def rewind(self, session_id: str, to_seq: int) -> None:
         """Make what came after the seq count no more; raises Refused (409) while a run works or waits."""
         await self._post(_session(session_id) + "/rewind", {"to_seq": to_seq}, _Json, once=_once())
+
+    async def compact(self, session_id: str, focus: str = "", *, client_id: str = "") -> Started:
+        """Start a run that summarizes the conversation; raises Refused (409) if a run works or waits."""
+        body = {"focus": focus, "client_id": client_id}
+        return await self._post(_session(session_id) + "/compact", body, Started, once=_once())
 
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""

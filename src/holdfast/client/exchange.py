@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast import __version__
 from holdfast.api.errors import ErrorDetail
-from holdfast.client.address import Address, Patience, Where
+from holdfast.client.address import Address, ClientPatience, Where
 from holdfast.client.errors import BadAnswer, Refused, Unreachable, refusal
 
 ANSWER_BYTES_MAX = 512 * 1024 * 1024
@@ -51,7 +51,7 @@ class NowhereToBeFound(ConnectionError):
 class RetryingHttp:
     """Sends requests over a pool of connections; after a failure the address is looked up again."""
 
-    def __init__(self, where: Where, patience: Patience) -> None:
+    def __init__(self, where: Where, patience: ClientPatience) -> None:
         self._where = where
         self.patience = patience
         self._address: Address | None = None

@@ -1,6 +1,7 @@
 """The configuration, read once at the edge: flags, environment, holdfast.toml, defaults, in this order."""
 
 import asyncio
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -194,7 +195,7 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
         raise BadConfiguration(_lines(errors, sources, tree=layers.tree))
     mild = [issue for issue in checker.issues if issue.is_warning]
     mild += [
-        ConfigIssue(path, f"is in {place}, which every user of this machine can read")
+        ConfigIssue(path, f"is in {place}, which every user of this machine can read; run `chmod 600` on it")
         for path, place in references.open_to_all.items()
     ]
     warnings = _lines(mild, sources, tree=layers.tree)
@@ -202,7 +203,10 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
     warnings += unknown_variables(inputs.environ, used=frozenset(used))
     settings = msgspec.convert(tree, Settings)
     if file is not None and file.open_to_all and _written_keys(settings, sources, references):
-        warnings.append(f"{file.path}: contains a key, and every user of this machine can read the file")
+        warnings.append(
+            f"{file.path}: contains a key, and every user of this machine can read the file; "
+            f"run `chmod 600 {shlex.quote(str(file.path))}`"
+        )
     return Loaded(
         settings,
         sources,

@@ -5,44 +5,38 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from inspect import isroutine
 from pathlib import Path
-from types import TracebackType, UnionType
+from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
 from holdfast.embedding.approvals import OnApproval, decide
-from holdfast.embedding.errors import ApprovalNeeded, ConfigurationError
+from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.model_names import Model, models_of
-from holdfast.embedding.opening import (
-    AgentParts,
-    Configuration,
-    TrustedTools,
-    kept_in,
-    open_agent,
-    registry_of,
-)
-from holdfast.embedding.output_types import OutputType, output_type_of
+from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
+from holdfast.embedding.parts import AgentParts, Configuration, TrustedTools, kept_in, registry_of
 from holdfast.embedding.prompts import Prompt, checked_prompt, text_and_parts
+from holdfast.embedding.questions import OnQuestion, answer
 from holdfast.embedding.results import OutputT, Result
 from holdfast.embedding.runs import RunHandle
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
-from holdfast.events import ApprovalAsked, AskAsked
+from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
-from holdfast.host.runtime import Runner
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import RunQuery
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.runner.inbox import Message, Sent
 from holdfast.tools.functions import FunctionTool
 from holdfast.tools.functions import tool as tool_of
 from holdfast.tools.signatures import CannotBeTool
 from holdfast.values import Budget, RunSettings
 
 if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
     from holdfast.interfaces.clock import Clock
 
 DepsT = TypeVar("DepsT", default=None)
@@ -62,6 +56,7 @@ class Agent(Generic[DepsT]):
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
     - `on_approval`: a coroutine that decides about calls of tools with `needs_approval`.
+    - `on_question`: a coroutine that answers what tools ask with `ToolContext.ask`.
 
     `run` opens what it needs and closes it again. In a program that runs for long, use `async with agent:`
     once, so that connections stay open and runs that were interrupted go on at once. The agent sets no signal
@@ -93,11 +88,12 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
         on_approval: "OnApproval | None" = None,
+        on_question: "OnQuestion | None" = None,
         clock: "Clock | None" = None,
     ) -> None:
         made = [self._tool(given) for given in tools]
         asked_about = {one.spec.name for one in made if isinstance(one, FunctionTool) and one.needs_approval}
-        judge = TrustedTools(frozenset(asked_about), can_ask=on_approval is not None)
+        judge = TrustedTools(frozenset(asked_about))
         registry = registry_of(made)
         opened: Callable[[], AbstractAsyncContextManager[Runner]]
         if isinstance(model, Configuration):
@@ -114,11 +110,12 @@ class Agent(Generic[DepsT]):
                 on_ask=self._asked,
                 clock=clock or SystemClock(),
             )
-            opened = partial(open_agent, parts)
+            opened = partial(_opened, parts)
         self._runtime = AgentRuntime(opened)
         self._deps = deps
         self._deps_of_runs: dict[str, DepsT] = {}
         self._on_approval = on_approval
+        self._on_question = on_question
         self._entered: list[AsyncExitStack] = []
 
     @classmethod
@@ -129,6 +126,7 @@ class Agent(Generic[DepsT]):
         tools: "Iterable[AgentTool]" = (),
         deps: "DepsT | None" = None,
         on_approval: "OnApproval | None" = None,
+        on_question: "OnQuestion | None" = None,
     ) -> Self:
         """An agent as holdfast.toml describes it: models, tools, approvals, budget and store.
 
@@ -159,7 +157,9 @@ class Agent(Generic[DepsT]):
         # Half of the server comes along, and most programs don't need it.
         from holdfast.embedding.configured import configuration
 
-        return cls(configuration(path), tools=tools, deps=deps, on_approval=on_approval)
+        return cls(
+            configuration(path), tools=tools, deps=deps, on_approval=on_approval, on_question=on_question
+        )
 
     def _tool(self, given: AgentTool) -> Tool:
         made = tool_of(given) if isroutine(given) else given
@@ -186,14 +186,14 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
         """Run until there is a result; raises a `RunError` if there is none. Cancelling it stops the run.
 
-        With `output_type` (a msgspec Struct, a dataclass, a TypedDict, a pydantic model or a union), the
-        answer is a value of that type. Runs with the same `session` share a conversation.
+        With `output_type` (a msgspec Struct, a dataclass, a TypedDict, a pydantic model or `one_of` several),
+        the answer is a value of that type. Runs with the same `session` share a conversation.
 
         Example::
 
@@ -221,7 +221,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "Result[OutputT]":
@@ -245,7 +245,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "AsyncGenerator[RunHandle[OutputT]]":
@@ -268,7 +268,7 @@ class Agent(Generic[DepsT]):
             )
             try:
                 yield run
-            except ApprovalNeeded:
+            except (ApprovalNeeded, AnswerNeeded):
                 raise  # the run waits for the answer
             except BaseException:
                 await run.stop()
@@ -283,7 +283,7 @@ class Agent(Generic[DepsT]):
         prompt: "Prompt",
         *,
         session: "str | AgentSession[DepsT] | None" = None,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
     ) -> "RunHandle[OutputT]":
@@ -313,7 +313,7 @@ class Agent(Generic[DepsT]):
         self,
         run_id: str,
         *,
-        output_type: "type[OutputT] | UnionType" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
     ) -> "RunHandle[OutputT]":
         """A run that was started before, also by an earlier process; the agent must be open.
 
@@ -374,7 +374,7 @@ class Agent(Generic[DepsT]):
 
     async def _send(
         self,
-        runner: Runner,
+        runner: "Runner",
         prompt: "Prompt",
         *,
         session: str,
@@ -382,6 +382,8 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None",
         deps: "DepsT | None",
     ) -> "RunHandle[OutputT]":
+        from holdfast.runner.inbox import Message, Sent
+
         _insist_on_no_tool_child()
         text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
         settings = RunSettings(budget=budget, output=output.format)
@@ -395,22 +397,28 @@ class Agent(Generic[DepsT]):
             self._deps_of_runs[sent.run_id] = deps
         return await self._handle(runner, sent.run_id, output)
 
-    async def _handle(self, runner: Runner, run_id: str, output: OutputType[OutputT]) -> "RunHandle[OutputT]":
+    async def _handle(
+        self, runner: "Runner", run_id: str, output: OutputType[OutputT]
+    ) -> "RunHandle[OutputT]":
         row = await runner.store.run(run_id)
         if row is None:
             raise ConfigurationError(f"There is no run {run_id!r} in this agent's store.", run_id=run_id)
-        return RunHandle(runner, row, output, can_ask=self._on_approval is not None)
+        answered = {ApprovalAsked: self._on_approval, QuestionAsked: self._on_question}
+        unanswered = tuple(kind for kind, handler in answered.items() if handler is None)
+        return RunHandle(runner, row, output, unanswered=unanswered)
 
     async def _forget_deps(self, run: RunHandle[OutputT]) -> None:
         async for _ in run.events():
             pass
         self._deps_of_runs.pop(run.id, None)
 
-    def _asked(self, session_id: str, asked: AskAsked) -> None:
+    def _asked(self, session_id: str, asked: PersonAsked) -> None:
         """A run waits for a person: ask the program, if it said whom to ask."""
-        handler = self._on_approval
-        if handler is not None and isinstance(asked, ApprovalAsked):
-            self._runtime.spawn(partial(decide, on_approval=handler, session_id=session_id, asked=asked))
+        approver, answerer = self._on_approval, self._on_question
+        if approver is not None and isinstance(asked, ApprovalAsked):
+            self._runtime.spawn(partial(decide, on_approval=approver, session_id=session_id, asked=asked))
+        elif answerer is not None and isinstance(asked, QuestionAsked):
+            self._runtime.spawn(partial(answer, on_question=answerer, session_id=session_id, asked=asked))
 
     def _insist_on_open(self, verb: str) -> None:
         if not self._runtime.is_open:
@@ -418,6 +426,14 @@ class Agent(Generic[DepsT]):
                 f"agent.{verb} needs an open agent, because the run goes on afterwards: "
                 f"`async with agent: run = await agent.{verb}(…)`."
             )
+
+
+@asynccontextmanager
+async def _opened(parts: AgentParts) -> "AsyncGenerator[Runner]":
+    """Load the runtime, which takes a while the first time, and open the agent."""
+    opening = await asyncio.to_thread(import_module, "holdfast.embedding.opening")
+    async with opening.open_agent(parts) as runner:
+        yield runner
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:

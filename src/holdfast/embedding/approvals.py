@@ -3,12 +3,14 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.events import ApprovalAnswered, ApprovalAsked
-from holdfast.host.runtime import Runner
 from holdfast.policy.verdicts import Deny
 from holdfast.values import Action, Choice
+
+if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class PendingApproval:
 OnApproval: TypeAlias = Callable[[PendingApproval], Awaitable[bool | Deny]]
 
 
-async def decide(runner: Runner, on_approval: OnApproval, *, session_id: str, asked: ApprovalAsked) -> None:
+async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, asked: ApprovalAsked) -> None:
     """Ask the program, and put its verdict on the log; a program that fails has not agreed."""
     request = PendingApproval(
         id=asked.approval_id,

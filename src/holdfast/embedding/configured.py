@@ -14,7 +14,7 @@ from holdfast.agent.policy import Judge
 from holdfast.config.load import Loaded, load, read_environment
 from holdfast.config.sources import BadConfiguration
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.embedding.opening import Configuration, TrustedTools
+from holdfast.embedding.parts import Configuration, TrustedTools
 from holdfast.host.assembly import open_parts
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.runtime import Runner, open_runner
@@ -132,7 +132,7 @@ async def open_configured(parts: ConfiguredParts) -> AsyncGenerator[Runner]:
 
 
 def _with_own(configured: Registry, own: Registry) -> Registry:
-    """All tools but the question to a person: a program is asked through on_approval alone."""
+    """All tools but `ask_user`: in a program, tools ask with ToolContext.ask, not the model."""
     try:
         return configured.without(ASK_USER).with_group("own", own.all())
     except NameTaken as error:

@@ -178,3 +178,37 @@ class ApprovalNeeded(RunError):
         super().__init__(message, run_id=run_id, partial=partial)
         self.approval_id = approval_id
         self.action = action
+
+
+class AnswerNeeded(RunError):
+    """A tool asks a question, and nobody is there to answer it.
+
+    The tool waits as long as the agent is open: answer with `run.answer`, or pass `on_question=` to the
+    agent. `question_id`, `question` and `choices` say what is asked.
+
+    Example::
+
+        from holdfast import Agent, AnswerNeeded, ToolContext
+        from holdfast.testing import Call, Say, ScriptedModel
+
+        async def paint(context: ToolContext) -> str:
+            '''Paint the wall.'''
+            return "painted it " + await context.ask("Which colour?")
+
+        async with Agent(ScriptedModel([Call("paint"), Say("Done.")]), tools=[paint]) as agent:
+            run = await agent.start("Paint the wall")
+            try:
+                await run.result()
+            except AnswerNeeded as needed:
+                assert needed.question == "Which colour?"
+                await run.answer(needed.question_id, "blue")
+            assert (await run.result()).output == "Done."
+    """
+
+    def __init__(
+        self, message: str, *, run_id: str, question_id: str, question: str, choices: tuple[str, ...]
+    ) -> None:
+        super().__init__(message, run_id=run_id)
+        self.question_id = question_id
+        self.question = question
+        self.choices = choices

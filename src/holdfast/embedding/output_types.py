@@ -4,8 +4,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import UnionType
-from typing import Any, Generic, cast
+from typing import Any, Generic, TypeVar, Union, cast, overload
 
 import msgspec
 
@@ -14,6 +13,11 @@ from holdfast.embedding.results import OutputT
 from holdfast.values import OutputFormat
 
 Schema = dict[str, Any]
+
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+_C = TypeVar("_C")
+_D = TypeVar("_D")
 
 WRAPPED = "value"  # providers want an object; any other type is the one field of an object
 _REFERENCE = "#/$defs/{name}"
@@ -38,8 +42,45 @@ class OutputType(Generic[OutputT]):
             ) from error
 
 
-def output_type_of(kind: type[OutputT] | UnionType) -> OutputType[OutputT]:
+@dataclass(frozen=True, slots=True)
+class OneOf(Generic[OutputT]):
+    """What `one_of` gives: a union of types."""
+
+    kinds: tuple[type[object], ...]
+
+
+@overload
+def one_of(first: type[_A], second: type[_B], /) -> OneOf[_A | _B]: ...
+@overload
+def one_of(first: type[_A], second: type[_B], third: type[_C], /) -> OneOf[_A | _B | _C]: ...
+@overload
+def one_of(
+    first: type[_A], second: type[_B], third: type[_C], fourth: type[_D], /
+) -> OneOf[_A | _B | _C | _D]: ...
+def one_of(*kinds: type[object]) -> OneOf[Any]:
+    """A union as an `output_type`: the answer is a value of one of these types, and type checkers know it.
+
+    Example::
+
+        from dataclasses import dataclass
+
+        from holdfast import Agent, one_of
+        from holdfast.testing import Say, ScriptedModel
+
+        @dataclass
+        class City:
+            name: str
+
+        agent = Agent(ScriptedModel([Say('{"value": {"name": "Bern"}}')]))
+        result = await agent.run("Where, or how far away?", output_type=one_of(City, int))
+        assert result.output == City("Bern")  # Result[City | int]
+    """
+    return OneOf(kinds)
+
+
+def output_type_of(given: type[OutputT] | OneOf[OutputT]) -> OutputType[OutputT]:
     """The output type; raises ConfigurationError if nothing can make a JSON schema of it."""
+    kind = cast("type[OutputT]", Union[given.kinds]) if isinstance(given, OneOf) else given  # noqa: UP007  # of a tuple
     if kind is str:
         return OutputType(None, cast("Callable[[str], OutputT]", str))
     try:
@@ -51,7 +92,7 @@ def output_type_of(kind: type[OutputT] | UnionType) -> OutputType[OutputT]:
     return OutputType(OutputFormat(name=name, schema=schema, strict=is_strict), read)
 
 
-def _by_msgspec(kind: type[OutputT] | UnionType) -> tuple[Schema, Callable[[str], OutputT]]:
+def _by_msgspec(kind: type[OutputT]) -> tuple[Schema, Callable[[str], OutputT]]:
     (root,), defs = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
     whole, is_wrapped = _object(root, defs)
     decoder = msgspec.json.Decoder(_wrapper(kind) if is_wrapped else kind)
@@ -67,9 +108,7 @@ def _wrapper(kind: object) -> type[msgspec.Struct]:
     return msgspec.defstruct("Wrapper", [(WRAPPED, kind)])
 
 
-def _by_pydantic(
-    kind: type[OutputT] | UnionType, unfit: TypeError
-) -> tuple[Schema, Callable[[str], OutputT]]:
+def _by_pydantic(kind: type[OutputT], unfit: TypeError) -> tuple[Schema, Callable[[str], OutputT]]:
     """For pydantic's own models, and for unions that msgspec can't tell apart."""
     from pydantic import TypeAdapter
     from pydantic.errors import PydanticUserError

@@ -3,22 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Generic
 
 from typing_extensions import TypeVar
 
-from holdfast.agent.output import OUTPUT_INVALID
 from holdfast.embedding import errors
 from holdfast.folds.run import Run, Tally
-from holdfast.values import OutcomeKind
+from holdfast.values import OUTPUT_INVALID, OutcomeKind
 
 if TYPE_CHECKING:
     from holdfast.events import AnyEvent
     from holdfast.messages import Message
 
-# Of a union nobody can tell what it holds but by looking.
-OutputT = TypeVar("OutputT", default=Any)
-OutputT_co = TypeVar("OutputT_co", default=Any, covariant=True)
+OutputT = TypeVar("OutputT", default=str)
+OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,28 @@
 """One run in the hands of a program: follow it, steer it, stop it, wait for its result."""
 
 from collections.abc import AsyncIterator
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
-from holdfast.embedding.errors import ApprovalNeeded, ConfigurationError
+from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.output_types import OutputType
 from holdfast.embedding.results import OutputT, Result, error_of
-from holdfast.events import AnyEvent, ApprovalAnswered, ApprovalAsked, QueueResumed, RunEnded
+from holdfast.events import (
+    AnyEvent,
+    ApprovalAnswered,
+    PersonAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    QueueResumed,
+    RunEnded,
+)
 from holdfast.folds.context import context_for
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReplay
-from holdfast.host.runtime import Runner
 from holdfast.interfaces.journal import Record
-from holdfast.runner.inbox import Message, NotSent
 from holdfast.values import Choice
+
+if TYPE_CHECKING:
+    from holdfast.host.runtime import Runner
 
 
 class RunHandle(Generic[OutputT]):
@@ -35,12 +44,17 @@ class RunHandle(Generic[OutputT]):
     """
 
     def __init__(
-        self, runner: Runner, row: RunRow, output: OutputType[OutputT], *, can_ask: bool = False
+        self,
+        runner: "Runner",
+        row: RunRow,
+        output: OutputType[OutputT],
+        *,
+        unanswered: tuple[type[PersonAsked], ...],
     ) -> None:
         self._runner = runner
         self._row = row
         self._output = output
-        self._can_ask = can_ask
+        self._unanswered = unanswered  # the kinds of asks that no handler of the agent takes
 
     @property
     def id(self) -> str:
@@ -84,7 +98,7 @@ class RunHandle(Generic[OutputT]):
         async for record in self.events():
             replay.apply(record.seq, record.event)
             events.append(record.event)
-            if isinstance(record.event, ApprovalAsked) and not self._can_ask:
+            if isinstance(record.event, self._unanswered):
                 await self._insist_on_answer(record.event)
         run = replay.fold
         assert run is not None, "a run begins with its queueing"
@@ -101,14 +115,26 @@ class RunHandle(Generic[OutputT]):
             outcome=run.state.outcome,
         )
 
-    async def _insist_on_answer(self, asked: ApprovalAsked) -> None:
-        """Raise if the approval is still open: the run would wait for nobody."""
-        row = await self._runner.store.ask(asked.approval_id)
+    async def _insist_on_answer(self, asked: PersonAsked) -> None:
+        """Raise if the ask is still open: the run would wait for nobody."""
+        row = await self._runner.store.ask(asked.ask_id)
         if row is None or row.state != "open":
             return
+        if isinstance(asked, QuestionAsked):
+            text = (
+                f"A tool asks: {asked.text[:500]} Answer with run.answer while the agent is open, or pass "
+                "on_question= to the agent."
+            )
+            raise AnswerNeeded(
+                text,
+                run_id=self.id,
+                question_id=asked.question_id,
+                question=asked.text,
+                choices=asked.choices,
+            )
         text = (
-            f"The run waits for an approval: {asked.action.summary[:500]} Answer with run.approve or "
-            "run.deny, or pass on_approval= to the agent."
+            f"The run waits for an approval: {asked.action.summary[:500]} ({'; '.join(asked.findings)}) "
+            "Answer with run.approve or run.deny, or pass on_approval= to the agent."
         )
         raise ApprovalNeeded(
             text, run_id=self.id, partial="", approval_id=asked.approval_id, action=asked.action
@@ -128,6 +154,8 @@ class RunHandle(Generic[OutputT]):
 
     async def steer(self, text: str) -> None:
         """Say something to the run while it works; the model sees it with its next call."""
+        from holdfast.runner.inbox import Message, NotSent
+
         sent = await self._runner.inbox.steer(self.session_id, self.id, message=Message(text=text))
         if isinstance(sent, NotSent):
             why = "it has ended" if sent.why == "run_over" else "too many messages wait for it already"
@@ -140,6 +168,17 @@ class RunHandle(Generic[OutputT]):
     async def deny(self, approval_id: str, reason: str = "") -> None:
         """Don't let the run do it; the model is told the reason and goes on."""
         await self._answer(approval_id, "deny", reason)
+
+    async def answer(self, question_id: str, text: str) -> None:
+        """Answer a question that a tool of the run asks."""
+        answered = QuestionAnswered(
+            at_ms=self._runner.clock.now_ms(), run_id=self.id, question_id=question_id, answer=text
+        )
+        if not await self._runner.inbox.answer_question(self.session_id, answered):
+            raise ConfigurationError(
+                f"Question {question_id!r} can't be answered: it was answered before, or it is closed.",
+                run_id=self.id,
+            )
 
     async def _answer(self, approval_id: str, choice: Choice, reason: str = "") -> None:
         now_ms = self._runner.clock.now_ms()

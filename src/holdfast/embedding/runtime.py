@@ -1,13 +1,16 @@
 """The runner behind an agent: opened by its first user, closed by its last."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.embedding.errors import ConfigurationError
-from holdfast.host.runtime import Runner
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Coroutine
+
+    from holdfast.host.runtime import Runner
 
 
 @dataclass(slots=True)
@@ -15,7 +18,7 @@ class _Opening:
     """One life of the runner; its own task opens and closes it, as some of its parts require."""
 
     loop: asyncio.AbstractEventLoop
-    ready: asyncio.Future[Runner]
+    ready: "asyncio.Future[Runner]"
     unused: asyncio.Event = field(default_factory=asyncio.Event)
     users: int = 0
     task: asyncio.Task[None] | None = None
@@ -25,7 +28,7 @@ class _Opening:
 class AgentRuntime:
     """Shares one runner among everybody who uses the agent at the same time."""
 
-    def __init__(self, opened: Callable[[], AbstractAsyncContextManager[Runner]]) -> None:
+    def __init__(self, opened: "Callable[[], AbstractAsyncContextManager[Runner]]") -> None:
         self._opened = opened
         self._current: _Opening | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -36,7 +39,7 @@ class AgentRuntime:
         return self._current is not None
 
     @asynccontextmanager
-    async def use(self) -> AsyncGenerator[Runner]:
+    async def use(self) -> "AsyncGenerator[Runner]":
         """The runner; leaving closes it if nobody else uses it."""
         opening = self._join()
         opening.users += 1
@@ -47,7 +50,7 @@ class AgentRuntime:
             if not opening.users:
                 await self._leave(opening)
 
-    def spawn(self, work: Callable[[Runner], Coroutine[Any, Any, None]]) -> None:
+    def spawn(self, work: "Callable[[Runner], Coroutine[Any, Any, None]]") -> None:
         """Do something beside the runs; it is cancelled when the runner closes."""
         opening = self._current
         if opening is not None:
@@ -96,5 +99,5 @@ class AgentRuntime:
                 self._current = None
 
 
-async def _beside(opening: _Opening, work: Callable[[Runner], Coroutine[Any, Any, None]]) -> None:
+async def _beside(opening: _Opening, work: "Callable[[Runner], Coroutine[Any, Any, None]]") -> None:
     await work(await asyncio.shield(opening.ready))

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from types import UnionType
 from typing import TYPE_CHECKING, Generic, cast
 
 from typing_extensions import TypeVar
 
 from holdfast.embedding.errors import ConfigurationError
+from holdfast.embedding.output_types import OneOf
 from holdfast.embedding.prompts import Prompt
 from holdfast.embedding.results import OutputT, Result
 from holdfast.embedding.runs import RunHandle
@@ -49,7 +49,7 @@ class AgentSession(Generic[DepsT]):
         self,
         prompt: Prompt,
         *,
-        output_type: type[OutputT] | UnionType = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: type[OutputT] | OneOf[OutputT] = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: Budget | None = None,
         deps: DepsT | None = None,
     ) -> Result[OutputT]:
@@ -61,7 +61,7 @@ class AgentSession(Generic[DepsT]):
         self,
         prompt: Prompt,
         *,
-        output_type: type[OutputT] | UnionType = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
+        output_type: type[OutputT] | OneOf[OutputT] = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: Budget | None = None,
         deps: DepsT | None = None,
     ) -> AsyncGenerator[RunHandle[OutputT]]:

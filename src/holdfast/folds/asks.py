@@ -1,4 +1,7 @@
-"""Approvals and questions are both asks: how an ask is settled, and the events that close it."""
+"""An ask waits for somebody outside: a person who approves or answers, or a client that runs its own tools.
+
+Here is how an ask is settled, and which events close it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +9,9 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from holdfast import events as e
-from holdfast.values import AskState
+from holdfast.values import AskState, Width
 
-AskKind: TypeAlias = Literal["approval", "question"]
+AskKind: TypeAlias = Literal["approval", "question", "client_tools"]
 
 SETTLED_STATES: Mapping[type[e.Event], AskState] = MappingProxyType(
     {
@@ -18,6 +21,9 @@ SETTLED_STATES: Mapping[type[e.Event], AskState] = MappingProxyType(
         e.QuestionAnswered: "answered",
         e.QuestionExpired: "expired",
         e.QuestionWithdrawn: "withdrawn",
+        e.ClientToolsAnswered: "answered",
+        e.ClientToolsExpired: "expired",
+        e.ClientToolsWithdrawn: "withdrawn",
     }
 )
 
@@ -30,38 +36,64 @@ class Settlement:
     answer: str = ""
     by: str = ""
     reason: str = ""
+    width: Width = "exact"  # of the rule that "session" and "always" store
 
 
 def kind_of(event: e.AskAsked | e.AskSettled) -> AskKind:
     """The kind of ask that the event is about."""
-    approvals = e.ApprovalAsked | e.ApprovalAnswered | e.ApprovalExpired | e.ApprovalWithdrawn
-    return "approval" if isinstance(event, approvals) else "question"
+    match event:
+        case e.ApprovalAsked() | e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():
+            return "approval"
+        case e.QuestionAsked() | e.QuestionAnswered() | e.QuestionExpired() | e.QuestionWithdrawn():
+            return "question"
+        case _:
+            return "client_tools"
+
+
+def calls_of(asked: e.AskAsked) -> tuple[str, ...]:
+    """The tool calls that the ask is about."""
+    return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)
 
 
 def settlement(event: e.AskSettled) -> Settlement:
     """How the event settles its ask."""
     match event:
         case e.ApprovalAnswered():
-            return Settlement("answered", event.choice, event.by, event.reason)
+            return Settlement("answered", event.choice, event.by, event.reason, event.width)
         case e.QuestionAnswered():
-            return Settlement("answered", event.answer, event.by)
-        case e.ApprovalExpired() | e.QuestionExpired():
+            return Settlement("answered", event.answer, event.by, event.reason)
+        case e.ClientToolsAnswered():
+            return Settlement("answered", by=event.by)
+        case e.ApprovalExpired() | e.QuestionExpired() | e.ClientToolsExpired():
             return Settlement("expired")
         case _:
             return Settlement("withdrawn", reason=event.cause)
 
 
-def expired(asked: e.AskAsked, at_ms: int) -> e.ApprovalExpired | e.QuestionExpired:
+def expired(asked: e.AskAsked, at_ms: int) -> e.ApprovalExpired | e.QuestionExpired | e.ClientToolsExpired:
     """The event for an ask that nobody answered in time."""
-    if isinstance(asked, e.ApprovalAsked):
-        return e.ApprovalExpired(at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id)
-    return e.QuestionExpired(at_ms=at_ms, run_id=asked.run_id, question_id=asked.question_id)
+    match asked:
+        case e.ApprovalAsked():
+            return e.ApprovalExpired(at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id)
+        case e.QuestionAsked():
+            return e.QuestionExpired(at_ms=at_ms, run_id=asked.run_id, question_id=asked.question_id)
+        case e.ClientToolsAsked():
+            return e.ClientToolsExpired(
+                at_ms=at_ms, run_id=asked.run_id, client_tools_id=asked.client_tools_id
+            )
 
 
-def withdrawn(asked: e.AskAsked, at_ms: int, *, cause: str) -> e.ApprovalWithdrawn | e.QuestionWithdrawn:
+def withdrawn(
+    asked: e.AskAsked, at_ms: int, *, cause: str
+) -> e.ApprovalWithdrawn | e.QuestionWithdrawn | e.ClientToolsWithdrawn:
     """The event that withdraws the ask."""
-    if isinstance(asked, e.ApprovalAsked):
-        return e.ApprovalWithdrawn(
-            at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id, cause=cause
-        )
-    return e.QuestionWithdrawn(at_ms=at_ms, run_id=asked.run_id, question_id=asked.question_id, cause=cause)
+    run_id = asked.run_id
+    match asked:
+        case e.ApprovalAsked():
+            return e.ApprovalWithdrawn(at_ms=at_ms, run_id=run_id, approval_id=asked.approval_id, cause=cause)
+        case e.QuestionAsked():
+            return e.QuestionWithdrawn(at_ms=at_ms, run_id=run_id, question_id=asked.question_id, cause=cause)
+        case e.ClientToolsAsked():
+            return e.ClientToolsWithdrawn(
+                at_ms=at_ms, run_id=run_id, client_tools_id=asked.client_tools_id, cause=cause
+            )

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 
+import msgspec
+from msgspec.structs import replace
+
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Transcript
@@ -18,7 +21,7 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.values import HistoryMessage, OutcomeKind, TextPart
+from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, Part, SavedFile, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
@@ -58,14 +61,57 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     assistant message, when an answer that was cut off is to be continued. No request may end like that, so
     the caller adds a message.
     """
-    messages: list[Message] = []
     summary, entries = since_summary(transcript, run_id)
     if summary is not None:
-        messages.append(UserMessage(SUMMARY_MARK + summary.summary))
-    else:
-        messages.extend(_from_history(transcript.runs[run_id].history or ()))
-    messages.extend(_messages(transcript, entries))
-    return tuple(messages)
+        return _summarized(transcript, run_id, summary.summary, entries)
+    history = _from_history(transcript.runs[run_id].history or ())
+    return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
+
+
+def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
+    """What `context_for` would be if this summary took the place of everything up to `upto_seq`."""
+    _, entries = since_summary(transcript, run_id)
+    return _summarized(transcript, run_id, summary, [entry for entry in entries if entry.seq > upto_seq])
+
+
+def _summarized(
+    transcript: Transcript, run_id: str, summary: str, entries: Iterable[Entry]
+) -> tuple[Message, ...]:
+    messages = (UserMessage(SUMMARY_MARK + summary), *_messages(transcript, entries))
+    return _with_saved_files(transcript, run_id, messages)
+
+
+def _with_saved_files(
+    transcript: Transcript, run_id: str, messages: tuple[Message, ...]
+) -> tuple[Message, ...]:
+    """The messages, with a note in place of each attachment that is a file in the workspace."""
+    if not transcript.saved:
+        return messages
+    run = transcript.runs[run_id]
+    return tuple(
+        replace(message, parts=tuple(_part_or_note(transcript, run, part) for part in message.parts))
+        if isinstance(message, UserMessage) and message.parts
+        else message
+        for message in messages
+    )
+
+
+def _part_or_note(transcript: Transcript, run: RunView, part: Part) -> Part:
+    saved = None if isinstance(part, TextPart) else transcript.saved.get((run.workspace, part.blob))
+    # The next run tries again to save what this one could not.
+    if saved is None or not (saved.file.path or saved.run_id == run.run_id):
+        return part
+    return TextPart(_saved_note(saved.file))
+
+
+def _saved_note(file: SavedFile) -> str:
+    what = f"Attached file {file.name} ({file.media_type}, {file.bytes:,} bytes)"
+    if not file.path:
+        return f"[{what} couldn't be saved in the workspace, so you can't read it. {file.why}]"
+    where = f"{what} is in the workspace at {file.path}."
+    if not file.head:
+        return f"[{where} Read it with your tools.]"
+    return f"[{where} It begins as follows; read the rest with your tools.]\n{file.head}"
 
 
 def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, list[Entry]]:
@@ -75,7 +121,7 @@ def since_summary(transcript: Transcript, run_id: str) -> tuple[Notice | None, l
     summary = _last_compaction(transcript, run, entries)
     if summary is not None:
         entries = [entry for entry in entries if entry.seq > summary.upto_seq]
-    return summary, entries
+    return summary, [entry for entry in entries if transcript.runs[entry.run_id].purpose == "answer"]
 
 
 def history_instructions(transcript: Transcript, run_id: str) -> str:
@@ -105,11 +151,29 @@ def _last_compaction(transcript: Transcript, run: RunView, entries: list[Entry])
 
 
 def _from_history(history: Iterable[HistoryMessage]) -> Iterable[Message]:
+    open_calls: dict[str, str] = {}  # the names of tools, by call
     for message in history:
+        if message.role == "tool" and message.tool_call_id in open_calls:
+            name = open_calls.pop(message.tool_call_id)
+            yield ToolMessage(message.tool_call_id, name, message.content, parts=message.parts)
+            continue
+        # Providers reject a call that isn't directly followed by its result.
+        yield from (ToolMessage(id_, name, NOT_RUN, ok=False) for id_, name in open_calls.items())
+        open_calls = {call.tool_call_id: call.name for call in message.tool_calls}
         if message.role == "assistant":
-            yield AssistantMessage((SaidText(message.content),))
+            said = (SaidText(message.content),) if message.content or not message.tool_calls else ()
+            yield AssistantMessage((*said, *map(_asked_before, message.tool_calls)))
         elif message.role not in _INSTRUCTING_ROLES:
             yield UserMessage(message.content, message.parts)
+    yield from (ToolMessage(id_, name, NOT_RUN, ok=False) for id_, name in open_calls.items())
+
+
+def _asked_before(call: HistoryToolCall) -> AskedTool:
+    try:
+        args = msgspec.json.decode(call.arguments or "{}", type=dict[str, object])
+    except msgspec.MsgspecError:
+        return AskedTool(call.tool_call_id, call.name, bad_args=call.arguments)
+    return AskedTool(call.tool_call_id, call.name, args)
 
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:

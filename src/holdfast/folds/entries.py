@@ -1,5 +1,6 @@
 """The entries of a transcript: what people see of a session, one class per kind."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -8,11 +9,21 @@ import msgspec
 from holdfast.folds.asks import AskKind
 from holdfast.folds.gathered import Gathered
 from holdfast.folds.inputs import SessionMessage
-from holdfast.values import Action, AskState, Failure, GrantOffer, OutcomeKind, Part, ToolEnding
+from holdfast.values import (
+    Action,
+    AskState,
+    Failure,
+    GrantOffer,
+    OutcomeKind,
+    Part,
+    SavedFile,
+    ToolEnding,
+    Width,
+)
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
-NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered"]
+NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered", "saved"]
 
 
 def _tail() -> Gathered:
@@ -117,6 +128,7 @@ class AskCard(_RunEntry):
     answer: str = ""
     by: str = ""
     reason: str = ""
+    width: Width = "exact"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -155,6 +167,16 @@ def shown(entry: Entry) -> dict[str, Any]:
     elif isinstance(entry, Text | Thinking):
         fields["text"] = fields.pop("gathered")
     return {"kind": entry.kind, **fields}
+
+
+def saved_words(files: Iterable[SavedFile]) -> str:
+    """Where attached files are, for people."""
+    return " · ".join(
+        f"Saved {file.name} in the workspace: {file.path}"
+        if file.path
+        else f"Couldn't save {file.name} in the workspace. {file.why}"
+        for file in files
+    )
 
 
 _OUTCOMES: dict[OutcomeKind, str] = {

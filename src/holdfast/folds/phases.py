@@ -9,7 +9,7 @@ from holdfast.codec import type_of
 
 
 class Phase(StrEnum):
-    """The phase of a run; waiting for a person is RUNNING with an open ask."""
+    """The phase of a run; waiting for a person or for the client is RUNNING with an open ask."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -24,10 +24,12 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.CallGated,
     e.TargetSwitched,
     e.ContextCompacted,
+    e.AttachmentsSaved,
     e.ToolAsked,
     e.ToolStarted,
     e.ApprovalAsked,
     e.QuestionAsked,
+    e.ClientToolsAsked,
 )
 _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.CallEnded,
@@ -46,6 +48,9 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.QuestionAnswered,
     e.QuestionExpired,
     e.QuestionWithdrawn,
+    e.ClientToolsAnswered,
+    e.ClientToolsExpired,
+    e.ClientToolsWithdrawn,
     e.Usage,
     e.RunResumed,
 )

@@ -60,7 +60,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An approval or a question, open or settled."""
+    """An ask, open or settled."""
 
     ask_id: str
     session_id: str
@@ -70,6 +70,13 @@ class AskRow(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
     asked_ms: int = 0
     expires_at_ms: int = 0
+
+    @property
+    def waits_for(self) -> Literal["person", "client", "nobody"]:
+        """Who can still answer it."""
+        if self.state != "open":
+            return "nobody"
+        return "client" if self.kind == "client_tools" else "person"
 
     def is_open_at(self, at_ms: int) -> bool:
         """Whether it can be answered at this time."""
@@ -112,7 +119,9 @@ def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
             return replace(row, steers=" ".join(left))
         case e.TextDone():
             return replace(row, preview=event.text[:PREVIEW_CHARS_MAX], updated_ms=event.at_ms)
-        case e.RunEnded() | e.ApprovalAsked() | e.QuestionAsked() | e.OutputRecovered():
+        case (
+            e.RunEnded() | e.ApprovalAsked() | e.QuestionAsked() | e.ClientToolsAsked() | e.OutputRecovered()
+        ):
             return replace(row, updated_ms=event.at_ms)
         case _:
             return _apply_arrangement(row, event)
@@ -186,12 +195,12 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
 
 
 def ask_of(event: e.Event) -> str:
-    """The id of the approval or question that the event is about, or an empty string."""
+    """The id of the ask that the event is about, or an empty string."""
     return getattr(event, "ask_id", "")
 
 
 def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Event) -> AskRow | None:
-    """The row of an approval or question after the event."""
+    """The row of an ask after the event."""
     if isinstance(event, e.AskAsked):
         return row or AskRow(
             ask_id=event.ask_id,
@@ -239,6 +248,9 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
         case e.ToolEnded():
             names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
             names += [event.blob] if event.blob else []
+        case e.ClientToolsAnswered():
+            parts = [part for result in event.results for part in result.parts]
+            names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
         case e.RunQueued():
             parts = [part for message in event.history or () for part in message.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]

@@ -9,9 +9,19 @@ from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
-from holdfast.values import AskState, CallFinish, Failure, OutcomeKind, RunSettings
+from holdfast.values import (
+    AskState,
+    CallFinish,
+    ClientTool,
+    ClientToolResult,
+    Failure,
+    OutcomeKind,
+    RunSettings,
+)
 
-Status: TypeAlias = Literal["queued", "running", "waiting_for_approval", "stopping", "ended"]
+Status: TypeAlias = Literal[
+    "queued", "running", "waiting_for_approval", "waiting_for_client", "stopping", "ended"
+]
 
 _DELTAS: Final = frozenset[type[e.Event]]((e.TextDelta, e.ReasoningDelta, e.ToolOutput))
 
@@ -55,13 +65,14 @@ class CallState:
 
 @dataclass(slots=True)
 class AskStatus:
-    """An approval or a question, and how it was settled."""
+    """An ask, and how it was settled."""
 
     asked: e.AskAsked
     state: AskState = "open"
     answer: str = ""
     by: str = ""
     reason: str = ""
+    results: tuple[ClientToolResult, ...] = ()  # of tool calls that the client ran
 
     def settle(self, how: Settlement) -> None:
         """Close it."""
@@ -110,6 +121,8 @@ class Run:
     resumptions: int = 0
     resumptions_without_progress: int = 0
     recovered: bool = False
+    client_tools: tuple[ClientTool, ...] = ()
+    tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
     undone_by: str = ""  # the undo that took its changes back
 
@@ -128,17 +141,20 @@ class Run:
     def status(self) -> Status:
         """The phase in the words of the API."""
         if self.phase is Phase.RUNNING:
-            return "waiting_for_approval" if self.open_asks else "running"
+            asks = {kind_of(ask.asked) for ask in self.open_asks}
+            if not asks:
+                return "running"
+            return "waiting_for_client" if asks == {"client_tools"} else "waiting_for_approval"
         return self.phase.value
 
     @property
     def open_asks(self) -> tuple[AskStatus, ...]:
-        """Approvals and questions that a person can still answer."""
+        """Asks that can still be answered."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
 
     @property
     def only_waits(self) -> bool:
-        """Whether it only waits, for a person or a model."""
+        """Whether it only waits, for a person, the client or a model."""
         return self.awaits_model or bool(self.open_asks)
 
     def worked_ms(self, now_ms: int) -> int:
@@ -162,6 +178,8 @@ def queued_run(seq: int, event: e.RunQueued) -> Run:
         created_ms=event.at_ms,
         updated_ms=event.at_ms,
         last_event=type_of(event),
+        client_tools=event.settings.client_tools,
+        tool_choice=event.settings.tool_choice,
     )
 
 
@@ -208,6 +226,8 @@ def _call_ended(run: Run, event: e.CallEnded) -> None:
     run.awaits_model = False
     run.attempt_is_open = False
     run.resumptions_without_progress = 0
+    if run.answers and event.finish not in {"failed", "redirected"}:
+        run.tool_choice = ""
 
 
 def _attempt_started(run: Run, event: e.AttemptStarted) -> None:
@@ -318,6 +338,9 @@ def _settle(run: Run, event: e.AskSettled) -> None:
     if ask is None or kind_of(ask.asked) != kind_of(event) or ask.state != "open":
         raise _Contradiction(f"{event.ask_id} is not open")
     ask.settle(settlement(event))
+    if isinstance(event, e.ClientToolsAnswered):
+        ask.results, run.tool_choice = event.results, event.tool_choice
+        run.client_tools = run.client_tools if event.tools is None else event.tools
 
 
 def _stop_requested(run: Run, event: e.StopRequested) -> None:
@@ -366,6 +389,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.SnapshotTaken: _snapshot_taken,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
+        e.ClientToolsAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _settle),
         e.StopRequested: _stop_requested,
         e.RunResumed: _resumed,

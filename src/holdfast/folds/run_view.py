@@ -21,10 +21,20 @@ from holdfast.folds.entries import (
     Thinking,
     ToolCard,
     ending_words,
+    saved_words,
 )
-from holdfast.values import HistoryMessage
+from holdfast.values import HistoryMessage, RunPurpose
 
 _Output = TypeVar("_Output", Text, Thinking)
+
+
+@dataclass(slots=True)
+class RejectedAnswer:
+    """An answer that can't be used, and why; the model corrects it."""
+
+    seq: int
+    text: str
+    problem: str
 
 
 @dataclass(slots=True)
@@ -37,6 +47,8 @@ class RunView:
     run_id: str
     message_id: str = ""
     history: tuple[HistoryMessage, ...] | None = None
+    workspace: str = ""  # empty is the server's own
+    purpose: RunPurpose = "answer"
     updated_ms: int = 0
     has_begun: bool = False
     call_id: str = ""
@@ -49,8 +61,12 @@ class RunView:
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
     entries: list[Entry] = field(default_factory=list[Entry])
+    client_asks: dict[int, e.ClientToolsAsked] = field(
+        default_factory=dict[int, e.ClientToolsAsked]
+    )  # by seq
+    rejected: RejectedAnswer | None = None
     ending: Ending | None = None
-    doing: Activity = field(default_factory=Activity)
+    activity: Activity = field(default_factory=Activity)
 
 
 def see(run: RunView, seq: int, event: Any) -> Entry | None:
@@ -85,8 +101,12 @@ def _attempt_started(run: RunView, _: int, event: e.AttemptStarted) -> None:
     run.texts, run.thoughts = {}, {}
 
 
-def _superseded(run: RunView, _: int, event: e.AttemptSuperseded) -> None:
+def _superseded(run: RunView, seq: int, event: e.AttemptSuperseded) -> None:
     gone = event.attempt_id
+    if event.problem:
+        said = [entry.text for entry in run.entries if isinstance(entry, Text) and entry.attempt_id == gone]
+        earlier = run.rejected.text if run.rejected is not None else ""
+        run.rejected = RejectedAnswer(seq, earlier + "".join(said), event.problem)
     run.entries = [entry for entry in run.entries if not of_attempt(entry, run.run_id, attempt_id=gone)]
     run.tools = {
         id_: card for id_, card in run.tools.items() if not of_attempt(card, run.run_id, attempt_id=gone)
@@ -174,7 +194,7 @@ def _tool_ended(run: RunView, _: int, event: e.ToolEnded) -> None:
         card.parts, card.blob, card.ms = event.parts, event.blob, event.ms
 
 
-def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
+def _asked(run: RunView, seq: int, event: e.PersonAsked) -> AskCard:
     card = run.asks[event.ask_id] = AskCard(
         seq=seq,
         at_ms=event.at_ms,
@@ -193,6 +213,10 @@ def _asked(run: RunView, seq: int, event: e.AskAsked) -> AskCard:
     return card
 
 
+def _asked_client(run: RunView, seq: int, event: e.ClientToolsAsked) -> None:
+    run.client_asks[seq] = event  # the tool cards show it to people
+
+
 def _settled(run: RunView, _: int, event: e.AskSettled) -> None:
     _settle(run, event.ask_id, settlement(event))
 
@@ -201,6 +225,7 @@ def _settle(run: RunView, ask_id: str, how: Settlement) -> None:
     card = run.asks.get(ask_id)
     if card is not None and card.state == "open":
         card.state, card.answer, card.by, card.reason = how.state, how.answer, how.by, how.reason
+        card.width = how.width
 
 
 def _resumed(run: RunView, seq: int, event: e.RunResumed) -> Notice:
@@ -223,9 +248,15 @@ def _gated(run: RunView, seq: int, event: e.CallGated) -> Notice:
 
 def _compacted(run: RunView, seq: int, event: e.ContextCompacted) -> Notice:
     text = "Earlier messages were summarized for the model."
+    if event.tokens_before:
+        text = f"{text[:-1]}: about {event.tokens_before:,} → {event.tokens_after:,} tokens."
     compacted = notice(run, seq, event, kind="compacted", text=text)
     compacted.upto_seq, compacted.summary = event.upto_seq, event.summary
     return compacted
+
+
+def _saved(run: RunView, seq: int, event: e.AttachmentsSaved) -> Notice:
+    return notice(run, seq, event, kind="saved", text=saved_words(event.files))
 
 
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
@@ -270,11 +301,13 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: _asked,
         e.QuestionAsked: _asked,
+        e.ClientToolsAsked: _asked_client,
         **dict.fromkeys(SETTLED_STATES, _settled),
         e.RunResumed: _resumed,
         e.TargetSwitched: _switched,
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
+        e.AttachmentsSaved: _saved,
         e.RunEnded: _ended,
     }
 )

@@ -34,6 +34,10 @@ _MILESTONES: frozenset[type[e.Event]] = frozenset(
         e.QuestionAnswered,
         e.QuestionExpired,
         e.QuestionWithdrawn,
+        e.ClientToolsAsked,
+        e.ClientToolsAnswered,
+        e.ClientToolsExpired,
+        e.ClientToolsWithdrawn,
         e.RunEnded,
     }
 )

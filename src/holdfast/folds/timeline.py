@@ -87,25 +87,25 @@ class Spending:
     """Tells for each event how the time since the previous one was spent."""
 
     def __init__(self) -> None:
-        self._doing = Activity("between")
+        self._activity = Activity("between")
 
     def until(self, event: e.Event) -> Spent:
         """How the time up to this event was spent."""
         spent = self._spent(event)
-        self._doing.take(event)
+        self._activity.take(event)
         return spent
 
     def _spent(self, event: e.Event) -> Spent:
-        doing = self._doing
+        activity = self._activity
         if isinstance(event, e.RunResumed):
             return "away"
         if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
             return "stalled"
-        if doing.latest in _SPENT:
-            return _SPENT[doing.latest]
-        if doing.at_work:
+        if activity.latest in _SPENT:
+            return _SPENT[activity.latest]
+        if activity.at_work:
             return "tools"
-        return "people" if doing.asks else "between"
+        return "people" if activity.asks else "between"
 
 
 def _add(result: Timeline, seq: int, event: e.Event) -> None:
@@ -150,12 +150,14 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ApprovalAsked: lambda event: event.action.summary,
         e.ApprovalAnswered: lambda event: event.choice,
         e.QuestionAnswered: lambda event: event.answer,
+        e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
         e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),
         e.ContextCompacted: lambda event: f"up to {event.upto_seq}",
+        e.AttachmentsSaved: lambda event: ", ".join(file.path or file.name for file in event.files),
     }
 )
 
@@ -170,7 +172,7 @@ def rendered(result: Timeline) -> Sequence[str]:
     """The timeline as plain lines: seq, seconds since the start, type and text; then the totals."""
     lines = [
         f"{line.seq:>6}  {line.since_ms / 1000:>9.3f} s  {line.type:<19} "
-        + (f"({line.times}) " if line.times > 1 else "")
+        + (f"(in {line.times} pieces) " if line.times > 1 else "")
         + line.text
         for line in result.lines
     ]

@@ -15,7 +15,7 @@ from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
-from holdfast.values import HistoryMessage
+from holdfast.values import HistoryMessage, SavedFile
 
 History: TypeAlias = tuple[HistoryMessage, ...]
 
@@ -23,6 +23,15 @@ RECOVERING = "Interrupted; recovering the run's output."
 RECOVERED = "Interrupted; output recovered from the run journal."
 LOST = "Interrupted. Partial output may have been lost."
 RECOVERY_GIVEN_UP_AFTER_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SavedAttachment:
+    """What became of an attached file, in which event of which run."""
+
+    seq: int
+    run_id: str
+    file: SavedFile
 
 
 @dataclass(slots=True)
@@ -34,6 +43,9 @@ class Transcript:
     placed: dict[str, Person] = field(default_factory=dict[str, Person])
     inbox: InputState = field(default_factory=InputState)
     runs: dict[str, RunView] = field(default_factory=dict[str, RunView])
+    saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
+        default_factory=dict[tuple[str, str], SavedAttachment]
+    )
     undone: "Undone | None" = None  # what the newest undo removed, as long as it can be brought back
 
 
@@ -44,6 +56,7 @@ class Undone:
     undo_id: str
     entries: tuple[Entry, ...]
     placed: Mapping[str, Person]
+    saved: Mapping[tuple[str, str], SavedAttachment]
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
@@ -69,7 +82,7 @@ def apply(transcript: Transcript, seq: int, event: e.Event) -> Transcript:
         _of_run(transcript, seq, event)
     run = transcript.runs.get(getattr(event, "run_id", ""))
     if run is not None:
-        run.doing.take(event)
+        run.activity.take(event)
     transcript.last_seq = seq
     return transcript
 
@@ -158,8 +171,16 @@ def _removed(transcript: Transcript, _: int, event: e.MessageRemoved) -> None:
 def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
     newest = next(reversed(transcript.runs.values()), None)
     history = _sharing(event.history, newest.history if newest is not None else None)
-    doing = Activity(changed_ms=event.at_ms)
-    run = RunView(event.run_id, event.message_id, history, updated_ms=event.at_ms, doing=doing)
+    activity = Activity(changed_ms=event.at_ms)
+    run = RunView(
+        event.run_id,
+        event.message_id,
+        history,
+        purpose=event.settings.purpose,
+        workspace=event.settings.workspace,
+        updated_ms=event.at_ms,
+        activity=activity,
+    )
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)
@@ -239,9 +260,11 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
     elif not undo.keeps_log:
         removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
         placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
-        transcript.undone = Undone(undo.undo_id, removed, placed)
+        saved = {key: one for key, one in transcript.saved.items() if one.seq > to_seq}
+        transcript.undone = Undone(undo.undo_id, removed, placed, saved)
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
+    transcript.saved = {key: saved for key, saved in transcript.saved.items() if saved.seq <= to_seq}
     # what a run says from now on gets a new entry
     for run in transcript.runs.values():
         run.texts = {segment: text for segment, text in run.texts.items() if text.seq <= to_seq}
@@ -256,6 +279,15 @@ def _bring_back(transcript: Transcript, undo_id: str) -> None:
     if undone is not None and undone.undo_id == undo_id:
         transcript.entries = [*transcript.entries, *undone.entries]
         transcript.placed = {**transcript.placed, **undone.placed}
+        transcript.saved = {**transcript.saved, **undone.saved}
+
+
+def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSaved) -> None:
+    run = transcript.runs.get(event.run_id)
+    if run is not None:
+        for file in event.files:
+            transcript.saved[run.workspace, file.blob] = SavedAttachment(seq, run.run_id, file)
+    _of_run(transcript, seq, event)
 
 
 def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> None:
@@ -291,6 +323,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.RunQueued: _run_queued,
         e.RunStarted: _started,
         e.AttemptSuperseded: _superseded,
+        e.AttachmentsSaved: _attachments_saved,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
     }

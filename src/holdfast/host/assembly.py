@@ -3,22 +3,20 @@
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Literal
-from urllib.parse import parse_qsl, urlsplit
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.config.consistency import rules_of
-from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import Settings
-from holdfast.config.target_secrets import is_secret_header, names_secret, secrets_of, without_scheme
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
+from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
@@ -72,9 +70,7 @@ async def open_parts(
         always = AlwaysGrants(store)
         await always.load()
         judge = _judge(settings, tools, always=always, config=config)
-        secrets = Redactor(
-            [*secrets_of(targets), *mcp_secrets_of(settings), *(key.secret for key in keys or ())]
-        )
+        secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
         yield Parts(
             targets=targets,
             store=store,
@@ -107,19 +103,6 @@ async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | N
     snapshots = Snapshots(settings.data_dir / "snapshots", limits=limits, kept_out=kept_out)
     stack.push_async_callback(asyncio.to_thread, snapshots.store.close)
     return snapshots
-
-
-def mcp_secrets_of(settings: Settings) -> Iterator[str]:
-    """The keys that MCP servers are given; a server may repeat one in an error."""
-    for server in settings.mcp_servers:
-        named = [*server.env.items(), *parse_qsl(urlsplit(server.url).query)]
-        given = [str(value) for name, value in named if names_secret(name)]
-        headers = [(name, str(value).strip()) for name, value in server.headers.items()]
-        given += [value for name, value in headers if is_secret_header(name, value)]
-        given += [secret for _, secret in command_parts(server.command)]
-        for text in filter(None, map(str.strip, given)):
-            yield text
-            yield without_scheme(text)
 
 
 def _make_spool_dir(settings: Settings) -> None:

@@ -10,10 +10,24 @@ from pathlib import Path
 from typing_extensions import override
 
 from holdfast.config.settings import Settings
+from holdfast.host.known_secrets import known_secrets
+from holdfast.redaction import Redactor, without_keys
 
 LOG_BYTES_MAX = 10 * 1024 * 1024
 # They log whole addresses and messages, which may be private.
 CHATTY = ("mcp", "client", "httpx2")
+
+
+class RedactingFormatter(logging.Formatter):
+    """Writes lines, tracebacks included, without secrets and without anything that is formed like a key."""
+
+    def __init__(self, form: str, redactor: Redactor) -> None:
+        super().__init__(form)
+        self._redactor = redactor
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        return without_keys(self._redactor.redact_text(super().format(record)))
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -46,10 +60,14 @@ class LogFile(logging.handlers.RotatingFileHandler):
 def log_to_file(settings: Settings, *further: logging.Handler) -> None:
     """Log every line to the file, and to the other handlers at their own levels."""
     file = LogFile(settings.log_file)
+    redactor = Redactor(known_secrets(settings))
+    file.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", redactor))
+    # Time and place of each line are in the file.
+    for handler in further:
+        handler.setFormatter(RedactingFormatter("holdfast: %(message)s", redactor))
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.ERROR)
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.INFO, format=form, handlers=[file, *further])
+    logging.basicConfig(level=logging.INFO, handlers=[file, *further])
 
 
 def terminal_log(settings: Settings) -> logging.Handler:
@@ -58,8 +76,6 @@ def terminal_log(settings: Settings) -> logging.Handler:
     terminal.setLevel(settings.log.level.upper())
     if settings.log.level != "debug":
         terminal.addFilter(_is_for_people)
-    # Time and place of each line are in the file.
-    terminal.setFormatter(logging.Formatter("holdfast: %(message)s"))
     return terminal
 
 

@@ -12,9 +12,10 @@ from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
+from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.tools.registry import Registry, built_in_tools
+from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment

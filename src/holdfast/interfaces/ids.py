@@ -1,8 +1,10 @@
 """How each kind of id is made, and the prefixes that tell them apart."""
 
+import re
 from secrets import token_hex
 
-_APPROVAL, _GRANT = "apr_", "gra_"
+_APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
+_CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
 
 
 def new_session_id() -> str:
@@ -48,6 +50,22 @@ def new_question_id() -> str:
 def new_undo_id() -> str:
     """The id of an undo."""
     return f"und_{token_hex(12)}"
+
+
+def new_client_tools_id() -> str:
+    """The id of a request for a client to run its own tools."""
+    return f"{_CLIENT_TOOLS}{token_hex(12)}"
+
+
+def client_call_id(client_tools_id: str, position: int) -> str:
+    """The id under which the client knows one of its calls; it leads back to the request."""
+    return f"call_{client_tools_id.removeprefix(_CLIENT_TOOLS)}_{position}"
+
+
+def client_tools_of_call(call_id: str) -> tuple[str, int] | None:
+    """The request that a client's call belongs to, and the call's position; None for an id from elsewhere."""
+    found = _CLIENT_CALL.fullmatch(call_id)
+    return (_CLIENT_TOOLS + found[1], int(found[2])) if found else None
 
 
 def grant_of_approval(approval_id: str) -> str:

@@ -367,7 +367,7 @@ class RunQuery:
     session_id: str = ""
     status: RunStatus | None = None
     outcomes: tuple[OutcomeKind, ...] = ()  # any of these; empty means all
-    asking: bool | None = None  # whether the run has an open ask
+    asking: Literal["person", "client", "nobody"] | None = None  # whom the run waits for
 
 
 class Index(Protocol):

@@ -31,6 +31,28 @@ class ToolResult:
     blob: str = ""
 
 
+class NobodyAnswered(Exception):
+    """Raised by `ToolContext.ask`: there is no answer, and the text says why.
+
+    A tool that doesn't catch it ends there, and the model is told.
+
+    Example::
+
+        from holdfast import NobodyAnswered, ToolContext
+
+        async def colour(context: ToolContext) -> str:
+            '''The colour that the user wants.'''
+            try:
+                return await context.ask("Which colour?", choices=("red", "blue"))
+            except NobodyAnswered:
+                return "red"
+    """
+
+    def __init__(self, text: str, *, ending: ToolEnding = "expired") -> None:
+        super().__init__(text)
+        self.ending: ToolEnding = ending
+
+
 class ToolCall(Protocol):
     """One call as its tool sees it: who calls, where it may work, and where its output goes.
 
@@ -51,6 +73,13 @@ class ToolCall(Protocol):
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """Show output while the tool runs; waits while the journal is behind; drops output past a limit."""
+        ...
+
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        """Ask a person and wait for the answer, while the tool's patience rests; raises NobodyAnswered.
+
+        A tool that runs again after a crash gets the answer to the same question, if there is one already.
+        """
         ...
 
 

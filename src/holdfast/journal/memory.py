@@ -382,7 +382,7 @@ class MemoryStore(Store):
         asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
         begun = sum(run.status in {"running", "stopping"} for run in runs)
         open_runs = begun + sum(run.status == "queued" for run in runs)
-        return ListedSession(row, open_runs, sum(ask.state == "open" for ask in asks), begun)
+        return ListedSession(row, open_runs, sum(ask.waits_for == "person" for ask in asks), begun)
 
     @override
     async def listed(self, session_id: str) -> ListedSession | None:
@@ -425,14 +425,16 @@ class MemoryStore(Store):
     @override
     async def runs(self, query: RunQuery) -> Sequence[rows.RunRow]:
         self._check_open()
-        asking = {ask.run_id for ask in self._disk.asks.values() if ask.state == "open"}
+        asks = self._disk.asks.values()
+        asking = {ask.run_id: ask.waits_for for ask in asks if ask.waits_for == "client"}
+        asking |= {ask.run_id: ask.waits_for for ask in asks if ask.waits_for == "person"}
         found = [
             run
             for run in self._disk.runs.values()
             if query.session_id in {"", run.session_id}
             and query.status in {None, run.status}
             and (not query.outcomes or run.outcome in query.outcomes)
-            and query.asking in {None, run.run_id in asking}
+            and query.asking in {None, asking.get(run.run_id, "nobody")}
             and (query.before is None or (run.created_ms, run.run_id) < query.before)
         ]
         found.sort(key=lambda run: (run.created_ms, run.run_id), reverse=True)
@@ -446,7 +448,7 @@ class MemoryStore(Store):
     @override
     async def open_asks(self, *, limit: int = 200) -> Sequence[rows.AskRow]:
         self._check_open()
-        found = [ask for ask in self._disk.asks.values() if ask.state == "open"]
+        found = [ask for ask in self._disk.asks.values() if ask.waits_for == "person"]
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
     @override

@@ -4,7 +4,7 @@
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from typing_extensions import override
@@ -25,12 +25,12 @@ from holdfast.redaction import Redactor
 
 
 class RedactingStore(ForwardingStore):
-    """Removes secrets from inputs before they are appended.
+    """Removes secrets from inputs before they are appended; `redactor` is asked at each append.
 
     Run events pass unchanged: the run log redacts them earlier, because it may put them into the spool first.
     """
 
-    def __init__(self, inner: Store, redactor: Redactor) -> None:
+    def __init__(self, inner: Store, redactor: Callable[[], Redactor]) -> None:
         super().__init__(inner)
         self._redactor = redactor
 
@@ -43,7 +43,8 @@ class RedactingStore(ForwardingStore):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        redacted = cast("list[Input]", [self._redactor.redact(event) for event in inputs])
+        redact = self._redactor().redact
+        redacted = cast("list[Input]", [redact(event) for event in inputs])
         return await super().append(session_id, redacted, when=when, idempotency_key=idempotency_key)
 
 

@@ -14,7 +14,13 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from holdfast.codec import UnreadableEvent, decode
-from holdfast.events import ApprovalWithdrawn, Event, OutputRecovered, QuestionWithdrawn
+from holdfast.events import (
+    ApprovalWithdrawn,
+    ClientToolsWithdrawn,
+    Event,
+    OutputRecovered,
+    QuestionWithdrawn,
+)
 from holdfast.folds.rows import ask_of
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
@@ -39,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
-WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn)
+WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn, ClientToolsWithdrawn)
 KEPT_MS = 10 * 365 * 86_400_000  # a spool can stay around for years before it's absorbed
 
 Result: TypeAlias = Appended | Declined | Replayed

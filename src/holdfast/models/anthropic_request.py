@@ -29,6 +29,7 @@ from holdfast.models.wire import (
     is_at,
     messages_of,
     post,
+    sampling_of,
     sendable,
 )
 from holdfast.targets import Target
@@ -62,11 +63,19 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     thinking = _thinking(request, target, max_tokens=max_tokens)
     if by_tool and not thinking:
         body["tool_choice"] = {"type": "any"}  # refused where the model is to think
+    if request.tool_choice and request.tools and not thinking:
+        body["tool_choice"] = _choice(request.tool_choice)
     if request.output is not None and not by_tool:
         format_: Json = {"type": "json_schema", "schema": request.output.schema}
         thinking["output_config"] = {**_mapping(thinking.get("output_config")), "format": format_}
     if request.temperature is not None and not thinking and not is_at(target.base_url, UNSAMPLED_HOST):
         body["temperature"] = request.temperature
+    sampling = sampling_of(request, target)
+    if thinking or is_at(target.base_url, UNSAMPLED_HOST):
+        sampling.pop("top_p", None)
+    if isinstance(stop := sampling.get("stop_sequences"), str):
+        sampling["stop_sequences"] = [stop]
+    body |= sampling
     headers = {"anthropic-version": API_VERSION}
     if target.api_key:
         headers["x-api-key"] = target.api_key
@@ -84,6 +93,10 @@ def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
     if wanted is None:
         return False
     return not (is_at(target.base_url, SCHEMA_HOST) and wanted.schema and _is_closed(wanted.schema))
+
+
+def _choice(tool_choice: str) -> Json:
+    return {"type": "any"} if tool_choice == "required" else {"type": "tool", "name": tool_choice}
 
 
 def _is_closed(schema: object) -> bool:

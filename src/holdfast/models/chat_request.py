@@ -30,6 +30,7 @@ from holdfast.models.wire import (
     is_at,
     messages_of,
     post,
+    sampling_of,
     sendable,
 )
 from holdfast.targets import Target
@@ -75,12 +76,15 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     by_tool = outputs_by_tool(request, target)
     if tools := tools_with_output(request, by_tool=by_tool):
         body["tools"] = [_tool(tool) for tool in tools]
+    if request.tool_choice and tools:
+        body["tool_choice"] = _choice(request.tool_choice)
     if request.output is not None and not by_tool:
         body["response_format"] = _response_format(request.output)
     if request.max_output_tokens is not None:
         body[dialect.max_tokens_field] = request.max_output_tokens
     if request.temperature is not None:
         body["temperature"] = request.temperature
+    body |= sampling_of(request, target)
     if effort := effort_of(request):
         body["reasoning_effort"] = effort
     if request.cache_key and dialect.takes_cache_key:
@@ -92,6 +96,12 @@ def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
     """Whether structured output must come by a tool: the endpoint knows no schema."""
     wanted = request.output
     return wanted is not None and bool(wanted.schema) and not dialect_of(target.base_url).takes_schema
+
+
+def _choice(tool_choice: str) -> str | Json:
+    if tool_choice == "required":
+        return tool_choice
+    return {"type": "function", "function": {"name": tool_choice}}
 
 
 def _response_format(output: OutputFormat) -> Json:

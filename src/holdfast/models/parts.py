@@ -56,6 +56,28 @@ def shown(text: str, parts: Iterable[Part], *, blobs: Mapping[str, bytes]) -> li
     return [*first, *_shown_parts(parts, blobs)]
 
 
+def is_picture_or_pdf(media_type: str) -> bool:
+    """Whether every wire takes it as it is."""
+    return bare_type(media_type) in IMAGE_TYPES or bare_type(media_type) == "application/pdf"
+
+
+def bare_type(media_type: str) -> str:
+    """The media type without parameters."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def text_of(media_type: str, data: bytes) -> str | None:
+    """The bytes as text, if they are text: browsers don't know the type of most source files."""
+    if b"\0" in data:
+        return None
+    kind = bare_type(media_type)
+    is_known = kind.startswith("text/") or kind in TEXT_TYPES
+    try:
+        return data.decode(errors="replace" if is_known else "strict")
+    except UnicodeDecodeError:
+        return None
+
+
 def data_url(media_type: str, encoded: str) -> str:
     """The form in which OpenAI's wires take data."""
     return f"data:{media_type};base64,{encoded}"
@@ -73,11 +95,11 @@ def _shown_parts(parts: Iterable[Part], blobs: Mapping[str, bytes]) -> Iterator[
 
 
 def _shown_blob(part: ImagePart | FilePart, data: bytes) -> Shown:
-    media_type = part.media_type.partition(";")[0].strip().lower()
+    media_type = bare_type(part.media_type)
     if media_type in IMAGE_TYPES:
         return ShownImage(media_type, base64.b64encode(data).decode())
     if media_type == "application/pdf":
         return ShownPdf(part.name or "document.pdf", base64.b64encode(data).decode())
-    if media_type.startswith("text/") or media_type in TEXT_TYPES:
-        return ShownText(f"File {part.name or media_type}:\n{data.decode(errors='replace')}")
+    if (text := text_of(media_type, data)) is not None:
+        return ShownText(f"File {part.name or media_type}:\n{text}")
     return ShownText(f"[{part.name or 'file'}: {media_type}, {len(data)} bytes, not shown]")

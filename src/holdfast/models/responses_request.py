@@ -29,6 +29,7 @@ from holdfast.models.wire import (
     fitting_id,
     messages_of,
     post,
+    sampling_of,
     sendable,
 )
 from holdfast.targets import Target
@@ -75,16 +76,16 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
     body["input"] = items
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
+    if request.tools and request.tool_choice:
+        body["tool_choice"] = _choice(request.tool_choice)
     if request.output is not None:
         body["text"] = {"format": _format(request.output)}
     if request.reasoning_effort != REASONING_OFF:
         body["include"] = ["reasoning.encrypted_content"]
     if effort := effort_of(request):
         body["reasoning"] = {"effort": effort, "summary": "auto"}
-    if dialect.takes_limits and request.max_output_tokens is not None:
-        body["max_output_tokens"] = request.max_output_tokens
-    if dialect.takes_limits and request.temperature is not None:
-        body["temperature"] = request.temperature
+    if dialect.takes_limits:
+        body |= _limits(request, target)
     headers = bearer(target)
     if request.cache_key:
         body["prompt_cache_key"] = request.cache_key
@@ -96,6 +97,15 @@ def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
     """Never: every endpoint of this wire takes a schema."""
     del request, target
     return False
+
+
+def _limits(request: ModelRequest, target: Target) -> Json:
+    given = {"max_output_tokens": request.max_output_tokens, "temperature": request.temperature}
+    return {name: value for name, value in given.items() if value is not None} | sampling_of(request, target)
+
+
+def _choice(tool_choice: str) -> str | Json:
+    return tool_choice if tool_choice == "required" else {"type": "function", "name": tool_choice}
 
 
 def _format(output: OutputFormat) -> Json:

@@ -17,7 +17,7 @@ The final error is `exhausted`.
 
 What an attempt failed of ("main was overloaded") comes from the table in decisions/failures.py, its details
 from decisions/failure_texts.py, and the limit that made a call give up from decisions/retry.py. The states
-that a reader of the log can tell by itself are in folds/doing.py.
+that a reader of the log can tell by itself are in folds/activity.py.
 """
 
 from collections.abc import Callable, Sequence

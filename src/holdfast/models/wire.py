@@ -21,7 +21,7 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
-from holdfast.targets import Target
+from holdfast.targets import SAMPLING, Target
 
 Blobs = Mapping[str, bytes]
 Json = dict[str, object]
@@ -226,6 +226,12 @@ def sendable(message: AssistantMessage, target: Target) -> list[Said]:
     while items and isinstance(items[-1], Thought):
         items.pop()
     return items
+
+
+def sampling_of(request: ModelRequest, target: Target) -> Json:
+    """The sampling options of the request that the target's wire knows, under its names."""
+    names = SAMPLING[target.wire]
+    return {names[name]: value for name, value in request.sampling.items() if name in names}
 
 
 def fitting_id(tool_call_id: str, *, allowed: re.Pattern[str]) -> str:

@@ -146,6 +146,12 @@ def once_because(parts: Sequence[tuple[ActionPart, Sequence[PolicyFinding]]]) ->
     return f"It may run in more than one directory, {_ONLY_ONCE}."
 
 
+def _command_line(argv: Sequence[str]) -> str:
+    """The words as someone would type them; as JSON if they contain characters that can't be seen."""
+    line = shlex.join(argv)
+    return line if line.isprintable() else msgspec.json.encode(argv).decode()
+
+
 def describe(rule: GrantRule) -> str:
     """A grant as a sentence, for the person who is about to give it."""
     if rule.tool == SHELL:
@@ -154,7 +160,7 @@ def describe(rule: GrantRule) -> str:
             command = " ".join(rule.argv)
             return f"`{command}` in {where} with harmless options, on ordinary files of the workspace."
         into = f", writing {', '.join(files)}" if files else ""
-        return f"Exactly `{msgspec.json.encode(rule.argv).decode()}` in {where}{into}."
+        return f"Exactly `{_command_line(rule.argv)}` in {where}{into}."
     if rule.host and rule.tool == FETCH_URL:
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."

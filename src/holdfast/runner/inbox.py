@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.agent.compaction import has_something_to_compact
 from holdfast.events import Input
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.session import Session
@@ -43,7 +44,7 @@ from holdfast.runner.session_grants import (
     session_grants,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
+from holdfast.values import COMPACT, GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
 
 QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the current run, which may end while the message is being stored
@@ -77,7 +78,7 @@ class Sent:
 class NotSent:
     """A message that was refused, and why; nothing was stored."""
 
-    why: Literal["session_deleted", "queue_full", "busy", "run_over"]
+    why: Literal["session_deleted", "queue_full", "busy", "run_over", "nothing_to_compact"]
 
 
 # An idempotent response is stored together with the input, and contains ids that are made here.
@@ -310,6 +311,11 @@ class Inbox:
         when = [IfAskOpen(answered.question_id, answered.at_ms)]
         return isinstance(await self._append(session_id, [answered], when=when), Appended)
 
+    async def answer_client_tools(self, session_id: str, answered: e.ClientToolsAnswered) -> bool:
+        """Hand in what the client's tools returned, once."""
+        when = [IfAskOpen(answered.client_tools_id, answered.at_ms)]
+        return isinstance(await self._append(session_id, [answered], when=when), Appended)
+
     async def change_message(
         self, session_id: str, change: e.MessageEdited | e.MessageMoved | e.MessageRemoved
     ) -> SessionMessage | None:
@@ -341,10 +347,35 @@ class Inbox:
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
         assert isinstance(first, e.RunQueued), "a run begins with run.queued"
         queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
-        when = [IfSessionKnown(), IfRunsOpenBelow(1)]
-        result = await self._append(
-            session_id, [rewound, queued], when=when, once=once(sent) if once else None
+        return await self._start_alone(sent, [rewound, queued], once=once)
+
+    async def compact(
+        self, session_id: str, focus: str, *, client_id: str = "", once: OnceFor | None = None
+    ) -> Sent | NotSent | Replayed | KeyConflict:
+        """Start a run that summarizes the conversation for the model, unless a run is open."""
+        view = await self._supervisor.view(session_id)
+        if view.session.open_runs:
+            return NotSent("busy")
+        if not has_something_to_compact(view):
+            return NotSent("nothing_to_compact")
+        sent = Sent(session_id, new_message_id(), new_run_id())
+        message = Message(
+            text=f"{COMPACT} {focus}".strip(), client_id=client_id, settings=RunSettings(purpose="compaction")
         )
+        queued = e.RunQueued(
+            at_ms=self._clock.now_ms(),
+            run_id=sent.run_id,
+            message_id=sent.message_id,
+            settings=message.settings,
+        )
+        return await self._start_alone(sent, [self._accepted(sent, message), queued], once=once)
+
+    async def _start_alone(
+        self, sent: Sent, inputs: Sequence[Input], *, once: OnceFor | None
+    ) -> Sent | NotSent | Replayed | KeyConflict:
+        """Append the inputs of a run that may only start while no other is open."""
+        when = [IfSessionKnown(), IfRunsOpenBelow(1)]
+        result = await self._append(sent.session_id, inputs, when=when, once=once(sent) if once else None)
         match result:
             case Appended():
                 return sent

@@ -22,7 +22,7 @@ from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
 from holdfast.folds.activity import WORDS
-from holdfast.folds.asks import withdrawn
+from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
 from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
@@ -219,11 +219,13 @@ class SessionOwner:
         await self.view.catch_up(self._deps.store, self.session_id)
 
     async def _settings_for(self, message: SessionMessage) -> RunSettings:
-        """The settings of the run that the message was sent to, but no client is connected to the new run."""
+        """The settings of the run that the message was sent to, but the new run answers, to no client."""
         said = await self._deps.store.read(self.session_id, after=message.seq - 1, limit=1)
         ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
         run = self.view.session.runs.get(ids[0]) if ids else None
-        return replace(run.settings, on_disconnect="") if run is not None else RunSettings()
+        if run is None:
+            return RunSettings()
+        return replace(run.settings, on_disconnect="", purpose="answer")
 
     async def _settle(self, run: Run, fence: Fence) -> None:
         await self._shared.orphans.end(run)
@@ -384,7 +386,11 @@ class SessionOwner:
 
 def _is_waiting(run: Run) -> bool:
     """Whether the run only waits for a person, or for the time that a provider asked for."""
-    return run.phase is Phase.RUNNING and not in_flight(run) and (run.only_waits or run.gate_until_ms > 0)
+    asking = {tool_call_id for ask in run.open_asks for tool_call_id in calls_of(ask.asked)}
+    is_busy = run.attempt_is_open or any(
+        tool.started is not None and tool.asked.tool_call_id not in asking for tool in run.unfinished_tools
+    )
+    return run.phase is Phase.RUNNING and not is_busy and (run.only_waits or run.gate_until_ms > 0)
 
 
 def _bug_outcome(error: Exception) -> Outcome:

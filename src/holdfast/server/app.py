@@ -16,7 +16,8 @@ from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.access.middleware import AccessMiddleware
+from holdfast.server.access.middleware import Access, AccessMiddleware
+from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.blobs import BlobRoutes
@@ -28,6 +29,7 @@ from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.openai.chat import OpenAIChatRoutes
 from holdfast.server.openai.models import OpenAIModelRoutes
+from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
@@ -72,6 +74,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
         "inputs.question": inputs.question,
         "inputs.say": inputs.say,
         "inputs.retry": inputs.retry,
+        "inputs.compact": inputs.compact,
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
         "changes.show": changes.changes,
@@ -112,8 +115,9 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
 
 
 def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
-    openai = OpenAIChatRoutes(deps, runs, disconnects)
-    responses = OpenAIResponsesRoutes(deps, runs, disconnects)
+    repeats = Repeats(deps.clock)
+    openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
+    responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
     return {
         "openai.complete": openai.complete,
@@ -188,16 +192,15 @@ def make_app(
     page = PageRoute(PageRoutes(deps.options.page))
     router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
     drain = deps.supervisor.drain
-    return AccessMiddleware(
-        router, deps.options, keys=deps.keys, sign_ins=deps.sign_ins, tickets=deps.tickets, drain=drain
-    )
+    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets)
+    return AccessMiddleware(router, deps.options, access, drain=drain)
 
 
 def _deps(
     agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> RouteDeps:
     metrics = Metrics()
-    store = MeteredStore(RedactingStore(agent.store, agent.secrets), agent.clock, metrics)
+    store = MeteredStore(RedactingStore(agent.store, redactor_source(agent.secrets)), agent.clock, metrics)
     agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
     keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))

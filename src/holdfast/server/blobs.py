@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.server import BlobStored
+from holdfast.server.contents import redacted_bytes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import has_already, json_answer, read_body
@@ -26,6 +27,7 @@ class BlobRoutes:
         data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
         if not data:
             raise bad_request("The body is empty. Send the bytes of the file", code="empty_blob")
+        data = await redacted_bytes(data, self._deps.redactor)
         name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
         return json_answer(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)

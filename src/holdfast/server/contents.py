@@ -1,14 +1,20 @@
 """The content of a message as clients write it: text, and attachments as blobs or inline."""
 
+import asyncio
 import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from holdfast.interfaces.journal import Blobs
 from holdfast.models.parts import IMAGE_TYPES
+from holdfast.redaction import Redactor
+from holdfast.runner.inbox import Message
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import converted
 from holdfast.values import FilePart, ImagePart, Part, TextPart
@@ -57,6 +63,36 @@ def content_of(
 def parts_in(contents: Iterable[object]) -> int:
     """How many parts some messages hold, texts among them; a message that is no list is one."""
     return sum(max(1, len(cast("list[object]", one))) if isinstance(one, list) else 1 for one in contents)
+
+
+async def redacted_bytes(data: bytes, redactor: Redactor) -> bytes:
+    """A file without secrets; searching many megabytes takes a thread."""
+    return await asyncio.to_thread(redactor.redact_bytes, data) if redactor.texts else data
+
+
+async def without_secrets(message: Message, redactor: Redactor) -> Message:
+    """The message with no secret in the files that came with it; a file that changes gets its new name."""
+    renamed: dict[str, str] = {}
+    attached: Attached = {}
+    for name, data in message.attached.items():
+        cleaned = await redacted_bytes(data, redactor)
+        renamed[name] = name if cleaned == data else sha256(cleaned).hexdigest()
+        attached[renamed[name]] = cleaned
+    if all(old == new for old, new in renamed.items()):
+        return message
+    history = message.history and tuple(
+        msgspec.structs.replace(one, parts=_renamed(one.parts, renamed)) for one in message.history
+    )
+    return replace(message, parts=_renamed(message.parts, renamed), history=history, attached=attached)
+
+
+def _renamed(parts: Iterable[Part], names: Mapping[str, str]) -> tuple[Part, ...]:
+    return tuple(
+        part
+        if isinstance(part, TextPart)
+        else msgspec.structs.replace(part, blob=names.get(part.blob, part.blob))
+        for part in parts
+    )
 
 
 async def keep_attached(

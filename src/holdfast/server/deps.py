@@ -6,9 +6,11 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
+from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.sessions.read_marks import ReadMarks
@@ -38,6 +40,11 @@ class RouteDeps:
     def store(self) -> Store:
         """Everything that is kept."""
         return self.agent.store
+
+    @property
+    def redactor(self) -> Redactor:
+        """What removes the secrets that the current request must not leave behind."""
+        return request_redactor(self.agent.secrets)
 
     @property
     def clock(self) -> Clock:

@@ -20,13 +20,22 @@ _METHODS = ("GET", "HEAD")
 ZIPPED = ".gz"
 BUILT = Path(__file__).parents[1] / "web"
 
-# The page loads nothing from other origins, and uses only files of its own. The middleware
-# adds its own policy for all routes; a browser enforces both.
+# The page loads nothing from other origins, and uses only files of its own. This takes the place of the
+# middleware's policy for all routes, and allows less.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; font-src 'self'; "
-    "img-src 'self' data: blob:; manifest-src 'self'; base-uri 'none'; form-action 'self'; "
+    "img-src 'self' data: blob:; manifest-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+
+# Diagrams are drawn in a document of an opaque origin, without network. Only the page embeds it, and the page
+# gets a drawing as an image. Mermaid needs styles in the document.
+DIAGRAM = "diagram.html"
+DIAGRAM_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'; sandbox allow-scripts"
+)
+_DIAGRAM_SCRIPT = "assets/diagram-"
 
 # The standard library would read the machine's own list, which varies and blocks the loop.
 _KINDS: Mapping[str, str] = MappingProxyType(
@@ -78,6 +87,10 @@ class _File:
             headers["Vary"] = "Accept-Encoding"
         if name == INDEX:
             headers["Content-Security-Policy"] = POLICY
+        elif name == DIAGRAM:
+            headers |= {"Content-Security-Policy": DIAGRAM_POLICY, "X-Frame-Options": "SAMEORIGIN"}
+        elif name.startswith(_DIAGRAM_SCRIPT):
+            headers["Cross-Origin-Resource-Policy"] = "cross-origin"  # for a document without an origin
         return cls(body, zipped, MappingProxyType(headers))
 
 

@@ -6,7 +6,7 @@ To add a tool:
    `holdfast.interfaces.tool.Tool`. `files/listing.py` is a short example.
 2. If it touches files, `action` names them in `Action.paths`, for the approval policy, and `run` opens them
    through `Workspace(…).bound_to(call.judged_paths)`, so that it touches only what was judged.
-3. Add an instance to the list in `registry.built_in_tools`, and the tool's name, at the same position, to
+3. Add an instance to the list in `built_in.built_in_tools`, and the tool's name, at the same position, to
    `holdfast.policy.tool_names.BUILT_IN`, with what the policy takes a call of it to do.
 4. Give it an icon on the page, in `frontend/src/talk/tool_words.ts`; without one it gets the general one.
 

@@ -1,5 +1,6 @@
 """What a tool's function can know about its call, and how it asks the model to try again."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Generic
 
@@ -85,3 +86,30 @@ class ToolContext(Generic[DepsT]):
     async def say(self, text: str) -> None:
         """Show progress to whoever follows the run."""
         await self._call.say(text, stream="progress")
+
+    async def ask(self, question: str, *, choices: Sequence[str] = ()) -> str:
+        """Ask the person a question and wait for the answer; raises NobodyAnswered.
+
+        The question is on the log, and `patience_s` rests while it is open. `choices` are answers to choose
+        from, but the person may answer freely. After a crash, a tool that is `read_only` or `idempotent` runs
+        again, and the same question is not asked a second time. Of any other tool it's then unknown what it
+        did, so its question is withdrawn.
+
+        Example::
+
+            from holdfast import Agent, PendingQuestion, ToolContext
+            from holdfast.testing import Call, Say, ScriptedModel
+
+            async def order(context: ToolContext, item: str) -> str:
+                '''Order an item.'''
+                size = await context.ask(f"Which size of {item}?", choices=("small", "large"))
+                return f"ordered: {item}, {size}"
+
+            async def answer(question: PendingQuestion) -> str:
+                return question.choices[0]  # or ask somebody
+
+            model = ScriptedModel([Call("order", item="tea"), Say("Done.")])
+            agent = Agent(model, tools=[order], on_question=answer)
+            assert (await agent.run("Order tea")).output == "Done."
+        """
+        return await self._call.ask(question, tuple(choices))

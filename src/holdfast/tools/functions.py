@@ -1,6 +1,5 @@
 """Tools from typed Python functions: asynchronous ones run on the loop, others in a child process."""
 
-import asyncio
 import inspect
 import os
 import re
@@ -16,7 +15,7 @@ from typing import IO, Any, TypeAlias, cast, overload
 import msgspec
 from typing_extensions import override
 
-from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.tools import function_child as child
 from holdfast.tools.arguments import arguments_hash, canonical, parsed, schema_of
@@ -208,14 +207,10 @@ class FunctionTool(Tool):
     async def _on_loop(self, given: msgspec.Struct, call: ToolCall) -> ToolResult:
         named = {field.name: getattr(given, field.name) for field in msgspec.structs.fields(given)}
         function = cast("Callable[..., Awaitable[object]]", self.function)
-        deadline = asyncio.timeout(self.traits.patience_s)
         try:
-            async with deadline:
-                value = await function(*self._context(call), **named)
-        except TimeoutError as error:
-            if not deadline.expired():
-                return _raised(error)
-            return _late(self.traits.patience_s)
+            value = await function(*self._context(call), **named)
+        except NobodyAnswered:
+            raise
         except Retry as again:
             return _try_again(str(again))
         except Exception as error:  # noqa: BLE001 - a tool's failure is the model's to act on

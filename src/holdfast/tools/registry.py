@@ -1,9 +1,7 @@
 """The tools by name: what the model is told, and whether its arguments fit."""
 
 import difflib
-import shutil
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Protocol, cast, runtime_checkable
 
 import msgspec
@@ -11,19 +9,6 @@ import msgspec
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
 from holdfast.tools.arguments import BadArguments, parsed
-from holdfast.tools.ask import AskUser
-from holdfast.tools.files.contents import FilesSeen
-from holdfast.tools.files.edits import EditFile, WriteFile
-from holdfast.tools.files.listing import ListFiles
-from holdfast.tools.files.read_file import ReadFile
-from holdfast.tools.files.search import SearchFiles
-from holdfast.tools.files.workspace import Workspace
-from holdfast.tools.shell.background import Background
-from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
-from holdfast.tools.shell.tool import Shell, ShellWorld
-from holdfast.tools.web.addresses import PublicOnly
-from holdfast.tools.web.fetch import Fetcher
-from holdfast.tools.web.tool import FetchUrl
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -110,32 +95,6 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
         parsed(tool.args_type, args)
     else:
         _insist_on_schema(tool.spec.schema, args)
-
-
-def built_in_tools(
-    environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
-) -> list[Tool]:
-    """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
-
-    `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
-    """
-    seen = FilesSeen()
-    workspaces = partial(Workspace, kept_out=kept_out)
-    bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
-    return [
-        Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
-        ShellJobs(background),
-        ShellKill(background),
-        ReadFile(seen, workspaces=workspaces),
-        WriteFile(seen, workspaces=workspaces),
-        EditFile(seen, workspaces=workspaces),
-        ListFiles(workspaces=workspaces),
-        SearchFiles(
-            environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces
-        ),
-        FetchUrl(Fetcher(PublicOnly()), environment=environment),
-        AskUser(),
-    ]
 
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:

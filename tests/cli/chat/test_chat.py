@@ -193,11 +193,20 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
                 await first.until("one answer for both")
 
 
+async def compacted(window: Terminal) -> None:
+    """The conversation is summarized, and a second time there is nothing to do."""
+    await window.say("/compact hosts")
+    screen = await window.until("the earlier conversation was summarized for the model: about")
+    assert screen.count("> /compact hosts") == 1
+    await window.say("/compact")
+    await window.until("There is nothing to compact")
+
+
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
     where = CallTool(ASK_USER, {"text": "Which file?"})
-    answers = [[Say(one)] for one in ("second", "third", "third again")]
+    answers = [[Say(one)] for one in ("second", "third", "third again", "it was all about hosts")]
     script = [[Say("first"), Wait(gate)], *answers, [ask], [where], [Say("fourth")]]
     async with ChaosServer(*script) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
@@ -209,7 +218,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
-            await window.until("1 waiting")
+            await window.until("1 message queued")
             await window.say("/queue")
             await window.until("1. two")
             gate.open()
@@ -224,6 +233,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             assert screen.count("> /etc/hosts is wrong") == 1, "nothing is printed again"
             await window.say("/retry")
             await window.until(lambda screen: "third again" in screen and "⋯" not in screen)
+            await compacted(window)
             await window.say("/sessions")
             screen = await window.until("Sessions (2)")
             assert "open here · just now" in screen

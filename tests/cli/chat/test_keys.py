@@ -27,7 +27,7 @@ async def answered(window: Terminal, text: str) -> None:
 
 async def test_a_line_that_is_typed_before_the_history_is_loaded_stays_in_it(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "typed").write_text, '"yesterday"\n', encoding="utf-8")
-    history = ChatHistory(tmp_path / "typed")
+    history = ChatHistory(tmp_path / "typed", str)
     await asyncio.to_thread(history.read)
     await asyncio.to_thread(history.append_string, "at once")
     assert [text async for text in history.load()] == ["at once", "yesterday"]

@@ -15,6 +15,7 @@ from holdfast.cli.terminal.phrases import ask_text, seconds
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Away, LiveLine
+from holdfast.redaction import without_keys
 from holdfast.values import Action, Failure, GrantRule
 
 RUN = "run_1"
@@ -94,7 +95,7 @@ def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_
     telling.own.add("mine")
     steer = e.MessageAccepted(at_ms=5000, message_id="m2", text="more", client_id="mine", mode="steer")
     assert telling.hear(steer) == ""
-    assert telling.status(5000).endswith("· 1 waiting")
+    assert telling.status(5000).endswith("· 1 message queued")
     assert "read by the agent" in telling.hear(e.MessageDispatched(at_ms=5000, run_id=RUN, message_id="m2"))
     telling.lost(Away("refused", 1))
     assert telling.status(5000) == "reconnecting …"
@@ -196,14 +197,14 @@ def test_durations_are_said_as_people_say_them() -> None:
 
 
 def test_the_history_is_its_owners_alone_and_survives_a_broken_line(tmp_path: Path) -> None:
-    """P11: what was typed is readable by its owner only."""
+    """P11: what was typed is readable by its owner only, and a key isn't kept."""
     path = tmp_path / "history"
-    history = ChatHistory(path)
-    for line in ("first", "two\nlines"):
+    history = ChatHistory(path, without_keys)
+    for line in ("first with sk-abcdefgh12345678ijkl", "two\nlines"):
         history.store_string(line)
     with path.open("ab") as file:
         file.write(b'"torn\n')
     history.store_string("last")
     history.read()
-    assert list(history.load_history_strings()) == ["last", "two\nlines", "first"]
+    assert list(history.load_history_strings()) == ["last", "two\nlines", "first with [redacted]"]
     assert path.stat().st_mode & 0o777 == 0o600

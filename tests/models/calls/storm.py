@@ -12,6 +12,7 @@ from holdfast import events as e
 from holdfast.chaos import (
     Begin,
     CallTool,
+    ChaosOptions,
     ChaosServer,
     ClosedBy,
     CloseOnReuse,
@@ -27,12 +28,11 @@ from holdfast.chaos import (
     KeepAlive,
     Lifecycle,
     Malformed,
-    Record,
     RecordLimits,
     Say,
     SayWords,
     SeenRequest,
-    ServerOptions,
+    SeenTraffic,
     Step,
     Think,
     bad_key,
@@ -128,7 +128,7 @@ async def storm(calls: int, *, seed: int) -> Storm:
     found = Storm()
     weather = Weather(seed)
     dice = random.Random(seed + 1)
-    options = ServerOptions(limits=RecordLimits(bodies_max=20_000))
+    options = ChaosOptions(limits=RecordLimits(bodies_max=20_000))
     async with ChaosServer(choose=weather.script, options=options) as server:
         targets = tuple(
             target_of(server, wire, wire, api_key=f"sk-{wire}", patience=PATIENCE, retry=LIMITS)
@@ -178,7 +178,7 @@ def _outcome(task: "asyncio.Task[Answer | NoAnswer]", told: Told, *, found: Stor
     return f"answered: {ended.finish}"
 
 
-def _check(found: Storm, seen: Record, calls: int) -> None:
+def _check(found: Storm, seen: SeenTraffic, calls: int) -> None:
     """Count at the server: who was asked, and how often."""
     by_call = Counter(
         int(request.model.partition("-")[2]) for request in seen.requests if not _stale(request)

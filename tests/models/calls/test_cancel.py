@@ -9,6 +9,7 @@ from holdfast import events as e
 from holdfast.chaos import (
     CallTool,
     CancelAt,
+    ChaosOptions,
     ChaosServer,
     Drop,
     Gate,
@@ -16,7 +17,6 @@ from holdfast.chaos import (
     ReadOnly,
     Say,
     SayWords,
-    ServerOptions,
     Step,
     Wait,
     rate_limited_s,
@@ -30,7 +30,7 @@ from .calling import Told, ended_by, line_of, line_to, nothing_left, request_of,
 
 GOOD = [Say("hello")]
 WIRE: Wire = "responses"
-SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
+SMALL_BUFFER = ChaosOptions(receive_buffer_bytes=4096)
 
 STATES: dict[str, tuple[list[list[Step]], str]] = {
     "waiting": ([[Hang()]], "waiting for"),

@@ -18,13 +18,13 @@ from holdfast.chaos import (
     Malformed,
     Raw,
     Refuse,
+    ReportedUsage,
     Say,
     SayInTwoWrites,
     SayWords,
     Status,
     Step,
     Think,
-    Usage,
     Wait,
 )
 from holdfast.interfaces.model import Answer, NoAnswer
@@ -151,7 +151,7 @@ async def test_tools_are_asked_for_once_the_answer_is_whole(wire: Wire) -> None:
 @pytest.mark.parametrize("usage_chunk", ["always", "never"])
 async def test_a_usage_only_chunk_after_the_finish_is_normal(wire: Wire, usage_chunk: Any) -> None:
     """Scenario 9."""
-    used = Usage(input_tokens=7, output_tokens=5)
+    used = ReportedUsage(input_tokens=7, output_tokens=5)
     async with line_of(wire, [Say("hello"), Finish(usage=used, usage_chunk=usage_chunk)]) as (line, _):
         assert isinstance(await line.ask(), Answer)
         assert line.told.text == "hello"

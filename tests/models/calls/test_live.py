@@ -4,12 +4,12 @@ import pytest
 
 from holdfast.chaos import (
     Begin,
+    ChaosOptions,
     ChaosServer,
     Gate,
     Hang,
     ReadOnly,
     Say,
-    ServerOptions,
     Wait,
     overloaded,
     rate_limited_s,
@@ -23,7 +23,7 @@ from holdfast.targets import Patience, RetryLimits, Target, Wire
 from .calling import SHORT_S, line_of, line_to, request_of, target_of
 
 GOOD = [Say("hello")]
-SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
+SMALL_BUFFER = ChaosOptions(receive_buffer_bytes=4096)
 
 
 async def test_the_line_says_what_is_waited_for_how_long_and_what_happens_then(wire: Wire) -> None:

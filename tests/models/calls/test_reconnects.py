@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limited_s, server_error
-from holdfast.chaos.server import ServerOptions
+from holdfast.chaos.server import ChaosOptions
 from holdfast.chaos.statuses import loading
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryDisk
@@ -24,7 +24,7 @@ class Back:
     """A model server that is away until the clock has slept for so long."""
 
     def __init__(self, port: int, *scripts: Sequence[Any], after_s: float, clock: TestClock) -> None:
-        self.server = ChaosServer(*scripts, options=ServerOptions(port=port))
+        self.server = ChaosServer(*scripts, options=ChaosOptions(port=port))
         self._after_s = after_s
         self._clock = clock
 
@@ -136,7 +136,7 @@ async def test_a_stream_that_drops_because_its_model_went_away_goes_on_when_it_i
                 went.append(asyncio.create_task(first.aclose()))
 
         went: list[asyncio.Task[None]] = []
-        async with ChaosServer([Say("hel"), Drop()], options=ServerOptions(port=port)) as first:
+        async with ChaosServer([Say("hel"), Drop()], options=ChaosOptions(port=port)) as first:
             line.told.on_event = go_away
             assert isinstance(await line.ask(), Answer)
             await asyncio.gather(*went)

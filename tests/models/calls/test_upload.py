@@ -4,6 +4,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import (
+    ChaosOptions,
     ChaosServer,
     Gate,
     Hang,
@@ -11,7 +12,6 @@ from holdfast.chaos import (
     ReadRest,
     ReadSlowly,
     Say,
-    ServerOptions,
     Wait,
     too_large,
 )
@@ -23,7 +23,7 @@ from .calling import line_of, line_to, request_of, target_of, wait_through_cance
 LARGE = "x" * 8_000_000
 GOOD = [Say("hello")]
 WIRE: Wire = "chat"  # sending is the same for all of them
-SMALL_BUFFER = ServerOptions(receive_buffer_bytes=4096)
+SMALL_BUFFER = ChaosOptions(receive_buffer_bytes=4096)
 HUGE = 10_000_000  # a window that no request of these tests fills
 
 

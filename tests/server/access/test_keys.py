@@ -233,3 +233,26 @@ async def test_two_keys_share_no_idempotency_key_whatever_they_are_called() -> N
             assert first.json == again.json
             made.append(first.json["id"])
         assert made[0] != made[1]
+
+
+async def test_on_an_open_server_a_key_is_removed_and_a_word_in_its_place_is_not() -> None:
+    """P11: clients that must have a key send any word, which then occurs in ordinary texts."""
+    key = "sk-proj-a1B2c3D4e5F6g7H8i9"
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for sent, kept in ((key, "about [redacted]"), ("unneeded", "about unneeded")):
+            _, made = await server.post("/api/sessions", {"title": f"about {sent}"}, **bearer(sent))
+            assert made["title"] == kept
+
+
+async def test_an_error_holds_neither_the_callers_key_nor_one_that_only_looks_like_one() -> None:
+    """P11, P12: a key in a path, a query or a body isn't echoed."""
+    foreign = "sk-proj-a1B2c3D4e5F6g7H8i9"
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
+        for secret in (SECRET, foreign):
+            for path in (f"/v1/runs/{secret}", f"/api/sessions/{secret}", f"/v1/runs?status={secret}"):
+                status, said = await server.get(path, **OWNER)
+                assert status in {400, 404}
+                assert secret not in str(said)
+                assert "[redacted]" in said["error"]["message"]
+            status, said = await server.post("/api/keys", {"name": f"for {secret}"}, **OWNER)
+            assert (status, said["error"]["code"]) == (400, "secret_in_name")

@@ -405,5 +405,5 @@ async def test_a_tool_that_asks_is_approved_beside_a_plain_stream() -> None:
             body = {"choice": "once", "approval_id": asked.data["approval_id"]}
             assert (await server.post(f"/v1/runs/{run_id}/approval", body))[0] == 200
             said = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
-        assert "".join(said) == "done"
+        assert "".join(said) == "[Waiting for a person to approve this: touch {'n': 2}]\n\ndone"
     assert tool.done == [{"n": 2}]

@@ -174,11 +174,7 @@ async def test_what_hermes_clients_send_in_a_response_is_understood() -> None:
             },
             "messages[1].content[0]",
         ),
-        (
-            "responses",
-            {"input": ["x", {"type": "function_call_output", "call_id": "c", "output": "o"}]},
-            "input",
-        ),
+        ("responses", {"input": ["x", {"type": "computer_call", "call_id": "c"}]}, "input[1].type"),
         ("responses", {"input": "x", "conversation": "a/b"}, "conversation"),
     ],
 )

@@ -9,6 +9,8 @@ from server.openai.official_client import client_of
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of
 
+HERMES = {"X-Hermes-Session-Key": "k"}
+
 
 async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:
     """P6: as run elsewhere, since a loop over `function_call` would run it again; a chat lists none."""
@@ -47,10 +49,11 @@ async def test_a_refused_call_is_streamed_with_its_refusal() -> None:
             if event.type == "response.created":
                 tasks.create_task(denied(server, event.response.id.replace("resp_", "run_")))
     done = [event.item for event in events if event.type == "response.output_item.done"]
-    assert [item.type for item in done] == ["mcp_call", "message"]
-    assert (done[0].status, done[0].output) == ("failed", None)
-    assert "denied" in str(done[0].error).lower()
-    assert events[-1].response.output == done
+    assert [item.type for item in done] == ["message", "mcp_call", "message"]
+    assert "[Waiting for a person to approve this" in done[0].content[0].text
+    assert (done[1].status, done[1].output) == ("failed", None)
+    assert "denied" in str(done[1].error).lower()
+    assert events[-1].response.output == done[1:]
     assert tool.done == []
 
 
@@ -61,9 +64,11 @@ async def test_clients_of_hermes_get_the_call_and_beside_it_what_it_brought() ->
         ChaosServer(script, [Say("done")], script, [Say("done")]) as chaos,
         served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(Counted(),))) as server,
     ):
-        _, made = await server.post("/v1/responses", {"input": "hi"})
-        _, shown = await server.get(f"/v1/responses/{made['id']}")
-        stream = await server.call("POST", "/v1/responses", body={"input": "hi", "stream": True})
+        _, made = await server.post("/v1/responses", {"input": "hi"}, **HERMES)
+        _, shown = await server.get(f"/v1/responses/{made['id']}", **HERMES)
+        stream = await server.call(
+            "POST", "/v1/responses", body={"input": "hi", "stream": True}, headers=HERMES
+        )
     call, brought, said = made["output"]
     assert [one["type"] for one in made["output"]] == ["function_call", "function_call_output", "message"]
     assert (call["name"], call["arguments"], said["content"][0]["text"]) == ("touch", '{"n":1}', "done")

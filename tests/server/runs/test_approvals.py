@@ -161,6 +161,9 @@ async def test_a_question_is_asked_and_answered() -> None:
         assert (frame.data["question"], frame.data["choices"]) == ("Which?", ["a", "b"])
         path = f"/v1/runs/{run_id}/question/{frame.data['question_id']}"
         assert (await server.get(f"/v1/runs/{run_id}"))[1]["question"]["question"] == "Which?"
+        _, listed = await server.get("/v1/runs?status=waiting_for_approval")
+        for shown in ((await server.get(f"/v1/runs/{run_id}"))[1], listed["data"][0]):
+            assert (shown["status"], shown["waiting_for"]) == ("waiting_for_approval", "answer")
         assert (await server.post(path, {}))[0] == 400
         assert (await server.post(f"/v1/runs/{run_id}/question/que_x", {"answer": "a"}))[0] == 404
         assert (await server.post(path, {"answer": "a"}))[0] == 200

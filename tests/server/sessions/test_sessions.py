@@ -183,6 +183,30 @@ async def test_a_fork_can_retry_a_run_that_it_inherited_and_the_source_stays_as_
             assert (status, answer["error"]["code"]) == (404, code)
 
 
+async def test_a_conversation_is_compacted_on_request_and_once_per_key() -> None:
+    """P2, P12: the response names a run; what can't be compacted gets a clear error."""
+    async with (
+        ChaosServer([Say("one")], [Say("in short")], [Say("two")]) as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        status, answer = await server.post("/api/sessions/none/compact", {})
+        assert (status, answer["error"]["code"]) == (404, "session_not_found")
+        await server.ended(await server.start("first", session_id="s"))
+        body, once = {"focus": "the\nnumber"}, {"Idempotency-Key": "k1"}
+        status, started = await server.post("/api/sessions/s/compact", body, **once)
+        assert (status, started["session_id"]) == (202, "s")
+        assert (await server.post("/api/sessions/s/compact", body, **once))[1] == started
+        assert (await server.ended(started["run_id"]))["status"] == "completed"
+        status, answer = await server.post("/api/sessions/s/compact", {})
+        assert (status, answer["error"]["code"]) == (409, "nothing_to_compact")
+        assert (await server.post("/api/sessions/s/compact", {"focus": "x" * 2_001}))[0] == 400
+        await server.ended(await server.start("second", session_id="s"))
+        assert said_to(chaos, nth=3)[0].endswith("in short\n\nsecond")
+        _, page = await server.get("/api/sessions/s/messages")
+        said = [entry["content"] for entry in page["data"] if entry["kind"] in {"person", "text"}]
+        assert said == ["first", "one", "/compact the number", "second", "two"]
+
+
 async def test_a_rewind_hides_what_came_after() -> None:
     async with (
         ChaosServer([Say("one")], [Say("two")], [Say("three")]) as chaos,

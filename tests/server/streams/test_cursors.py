@@ -65,6 +65,18 @@ async def test_whoever_polls_is_told_the_epoch_and_begins_anew_with_another() ->
         assert not cursor.endswith(page["epoch"])
 
 
+@pytest.mark.parametrize("unknown", ["99999", "5@", "-1", "three"])
+async def test_a_cursor_that_the_log_does_not_have_begins_at_the_start_for_every_reader(unknown: str) -> None:
+    """P7: a replay repeats events, a wait for a number that never comes would skip them."""
+    async with served() as server:
+        await made(server, renames=4)
+        assert await first_id(server, unknown, as_header=True) == 1
+        _, page = await server.get(f"/api/sessions/s/events?limit=3&after={unknown}")
+        assert [one["seq"] for one in page["events"]] == [1, 2, 3]
+        _, page = await server.get("/api/sessions/s/events?limit=3&after=5")
+        assert page["events"] == [], "the end of the log is a place in it"
+
+
 @pytest.mark.parametrize("after", [0, 2])
 async def test_a_client_that_follows_sees_the_new_log_whole(after: int) -> None:
     """P7: also one that began at a plain number."""

@@ -62,6 +62,7 @@ async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> 
             body = json.dumps({"input": "x" * size}).encode()
             answer = await server.call("POST", "/v1/runs", body=body)
             assert (answer.status, answer.code) == (413, "body_too_large")
+            assert "1000 bytes" in answer.json["error"]["message"], "whatever the length"
 
             async def chunks(whole: bytes = body) -> AsyncIterator[bytes]:
                 for at in range(0, len(whole), 500):
@@ -69,6 +70,8 @@ async def test_a_body_over_the_limit_is_refused_with_its_length_or_without() -> 
 
             async with server.http.post(server.url + "/v1/runs", data=chunks()) as chunked:
                 assert chunked.status == 413
+        file = await server.call("POST", "/api/blobs", body=b"x" * 2001)
+        assert "2000 bytes" in file.json["error"]["message"]
         assert (await server.get("/v1/runs"))[1]["data"] == []
     assert not disk.logs
 
@@ -191,6 +194,12 @@ async def test_what_is_no_http_gets_the_envelope() -> None:
         assert answer.startswith(b"HTTP/1.1 400")
         assert b'"code":"invalid_http"' in answer
         assert has_security_headers(answer)
+        foreign = await raw(server, b"FOO / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"a known HTTP method" in foreign
+        length = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n"
+        assert b"Content-Length" in await raw(server, length), "it says what is wrong"
+        tunnel = await raw(server, b"CONNECT host:443 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"isn't a proxy" in tunnel
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/api/sessions/s/chat/stream"])

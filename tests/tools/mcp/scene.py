@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.interfaces.tool import Tool, ToolResult
+from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.tools.mcp.servers import McpPatience, McpServerConfig, McpServers, marker_run
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.scope import KillPatience, find_marked
@@ -34,6 +34,9 @@ class McpCall(Call):
     """A ToolCall that remembers the progress that was told."""
 
     progress: list[str] = field(default_factory=list[str])
+
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        raise NobodyAnswered(f"{text} {choices}")
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         assert stream == "progress"

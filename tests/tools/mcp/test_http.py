@@ -99,10 +99,12 @@ async def test_a_server_that_does_not_let_us_in_is_given_up(wish: str, connect_s
 
 
 async def test_a_server_that_is_not_there_is_no_reason_to_wait() -> None:
-    config = McpServerConfig(name="web", url=f"http://127.0.0.1:{free_port()}/mcp")
-    async with servers(config) as of:
+    place = f"http://127.0.0.1:{free_port()}"
+    async with servers(McpServerConfig(name="web", url=f"{place}/mcp")) as of:
         await of.settled(within_s=30)
-        assert "connection" in of.status()[0].why.lower()
+        why = of.status()[0].why
+        assert f"no connection to {place} (" in why
+        assert "check that the server is running" in why
 
 
 async def test_an_answer_may_come_as_a_stream_of_events(call: McpCall) -> None:

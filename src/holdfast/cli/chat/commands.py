@@ -1,6 +1,7 @@
 """The slash commands of the chat."""
 
 import asyncio
+import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.safe_text import safe, safe_line
+from holdfast.values import COMPACT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -27,6 +29,7 @@ COMMANDS = (
     ("/retry", "answer the last message again"),
     ("/undo", "undo the last run: its files and its messages; force or keep-both if you changed them"),
     ("/redo", "take the last undo back"),
+    (COMPACT, "replace the conversation by a summary, for the model; add what it must keep"),
     ("/model", "choose the model for the next messages; with a NAME, use that one"),
     ("/attach", "FILE: send it with the next message; alone, list what is attached; clear"),
     ("/sessions", "choose a session; with an ID, switch to it"),
@@ -65,6 +68,7 @@ class Commands:
             "/retry": self._retry,
             "/undo": self._undo,
             "/redo": self._redo,
+            COMPACT: self._compact,
             "/model": self._model,
             "/sessions": self._sessions,
             "/new": self._new,
@@ -167,6 +171,15 @@ class Commands:
         page = await chat.client.messages(chat.session_id, limit=20)
         ids = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
         return ids[-1] if ids else ""
+
+    async def _compact(self, focus: str) -> None:
+        chat = self._chat
+        if not chat.session_id:
+            await self._say("There is nothing to compact yet.")
+            return
+        client_id = secrets.token_hex(8)
+        chat.renderer.own.add(client_id)  # its line is on the screen already
+        await chat.client.compact(chat.session_id, focus, client_id=client_id)
 
     async def _model(self, name: str) -> None:
         chat = self._chat
@@ -282,6 +295,11 @@ def looks_like_command(line: str) -> bool:
 def names_command(line: str) -> bool:
     """Whether it begins with the whole name of one: nothing else takes an answer away."""
     return line.partition(" ")[0].rstrip() in {*(name for name, _ in COMMANDS), "/quit"}
+
+
+def is_compaction(line: str) -> bool:
+    """Whether it is the command that asks for a summary, which stands in the transcript like a message."""
+    return line.partition(" ")[0] == COMPACT
 
 
 def _is_message(rest: str) -> bool:

@@ -20,7 +20,13 @@ from holdfast.api.sessions import TranscriptPage
 from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.asks import ChatAsks
-from holdfast.cli.chat.commands import COMMANDS, Commands, looks_like_command, names_command
+from holdfast.cli.chat.commands import (
+    COMMANDS,
+    Commands,
+    is_compaction,
+    looks_like_command,
+    names_command,
+)
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.program_name import program
@@ -28,10 +34,12 @@ from holdfast.cli.terminal.output import is_drawable
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
-from holdfast.client.address import Patience
+from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.client.updates import Away, Back, LiveLine, Seen
+from holdfast.host.known_secrets import known_secrets
 from holdfast.racing import race
+from holdfast.redaction import Redactor, without_keys
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import CHAT, FilePart, ImagePart, Part
 
@@ -41,7 +49,7 @@ if TYPE_CHECKING:
 TWICE_S = 2.0
 STOP_S = 5.0  # how long leaving waits for the server to take a stop
 SHOWN_AT_FIRST = 40
-PATIENCE = Patience(call_s=15.0, follow_s=600.0)
+PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 
 
 def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
@@ -90,7 +98,7 @@ class ChatScreen:
         self.asks = ChatAsks(self)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
-        self._history = ChatHistory(attached.directory.data_dir / "chat-history")
+        self._history = ChatHistory(attached.directory.data_dir / "chat-history", self._without_secrets)
         self.prompt = ChatPrompt(
             history=self._history,
             words=Words(COMMANDS, lambda: self.known, self._files.matching),
@@ -107,6 +115,11 @@ class ChatScreen:
         self._watching: asyncio.Task[None] | None = None
         self._key_tasks: set[asyncio.Task[None]] = set()  # what keys have begun
         self._interrupted_s = -TWICE_S
+
+    def _without_secrets(self, text: str) -> str:
+        loaded = self.attached.loaded
+        settings = loaded.settings if loaded else self.attached.directory.settings
+        return without_keys(Redactor(known_secrets(settings)).redact_text(text))
 
     def _new_renderer(self, own: set[str]) -> Renderer:
         return Renderer(self.style, own=own, can_approve=self.can_approve)
@@ -410,7 +423,8 @@ class ChatScreen:
         except ClientError as error:
             await self.complain(error)
             return
-        last = next((entry for entry in reversed(page.data) if entry.get("kind") == "person"), None)
+        said = (entry for entry in reversed(page.data) if entry.get("kind") == "person")
+        last = next((entry for entry in said if not is_compaction(str(entry.get("content", "")))), None)
         if last is not None and not self.prompt.typed:
             message: dict[str, Any] = last.get("message") or {}
             sent: list[Any] = message.get("parts") or []

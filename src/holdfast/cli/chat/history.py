@@ -1,7 +1,7 @@
 """What was typed in the chat, kept in the data directory for its owner's eyes."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -12,11 +12,15 @@ BYTES_MAX = 4 * 1024 * 1024
 
 
 class ChatHistory(History):
-    """One JSON string a line, newest last; a line that cannot be read is passed over."""
+    """One JSON string a line, newest last; a line that cannot be read is passed over.
 
-    def __init__(self, path: Path) -> None:
+    `redact` removes secrets before a line is kept.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
         super().__init__()
         self._path = path
+        self._redact = redact
         # Nothing is loaded later: that would forget a line which was typed before.
         self._loaded = True
 
@@ -36,7 +40,7 @@ class ChatHistory(History):
 
     def store_string(self, string: str) -> None:
         """See History."""
-        self._write(msgspec.json.encode(string) + b"\n", os.O_APPEND)
+        self._write(msgspec.json.encode(self._redact(string)) + b"\n", os.O_APPEND)
 
     def _write(self, data: bytes, how: int) -> None:
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | how, 0o600)

@@ -12,6 +12,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
+from holdfast.folds.entries import saved_words
 from holdfast.safe_text import safe, safe_line
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
@@ -48,7 +49,7 @@ class Renderer:
     asks: dict[str, AskEvent] = field(default_factory=dict[str, AskEvent])
     tools: dict[str, str] = field(default_factory=dict[str, str])  # tool calls that are not over
     waiting: dict[str, str] = field(default_factory=dict[str, str])  # messages that no run has taken up
-    doings: dict[str, Activity] = field(default_factory=dict[str, Activity])  # of the open runs
+    activities: dict[str, Activity] = field(default_factory=dict[str, Activity])  # of the open runs
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
@@ -74,12 +75,12 @@ class Renderer:
         step = _STEPS.get(type(event))
         shown = step(self, event) if step is not None else ""
         if (run_id := getattr(event, "run_id", "")) in self.open_runs:
-            self._doing(run_id, event.at_ms).take(event)
+            self._activity(run_id, event.at_ms).take(event)
         return shown
 
-    def _doing(self, run_id: str, now_ms: int) -> Activity:
+    def _activity(self, run_id: str, now_ms: int) -> Activity:
         """What an open run is doing; of one that was under way before the first event, "at work" is known."""
-        return self.doings.setdefault(run_id, Activity(latest="between", changed_ms=now_ms))
+        return self.activities.setdefault(run_id, Activity(latest="between", changed_ms=now_ms))
 
     @property
     def run_id(self) -> str:
@@ -100,21 +101,22 @@ class Renderer:
             return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
         if not self.open_runs:
             return ""
-        words = self._words(self._doing(self.run_id, now_ms), now_ms)
-        return f"{words} · {len(self.waiting)} waiting" if self.waiting else words
+        words = self._words(self._activity(self.run_id, now_ms), now_ms)
+        count = len(self.waiting)
+        return f"{words} · {count} {'message' if count == 1 else 'messages'} queued" if count else words
 
-    def _words(self, doing: Activity, now_ms: int) -> str:
+    def _words(self, activity: Activity, now_ms: int) -> str:
         said = self.server_says
-        if said is not None and said.run_id == self.run_id and doing.name not in CERTAIN:
+        if said is not None and said.run_id == self.run_id and activity.name not in CERTAIN:
             return safe_line(said.text)
         silent_s = (now_ms - self._last_event_ms) // 1000
-        if doing.name in MOVING and silent_s >= SILENT_S:
-            waiting = WORDS["waiting"].format(model=doing.model or "the model")
+        if activity.name in MOVING and silent_s >= SILENT_S:
+            waiting = WORDS["waiting"].format(model=activity.model or "the model")
             return safe_line(f"{waiting} · {silent_s} s")
-        if doing.name == "approval" and not self.can_approve:
+        if activity.name == "approval" and not self.can_approve:
             return "waiting for an approval, which your key can't give"
-        words = doing.words(tool=safe_line(self.tools.get(doing.tool_call_id, ""), TOOL_CHARS_MAX))
-        passed_s = 0 if doing.name in MOVING else max(0, now_ms - doing.since_ms) // 1000
+        words = activity.words(tool=safe_line(self.tools.get(activity.tool_call_id, ""), TOOL_CHARS_MAX))
+        passed_s = 0 if activity.name in MOVING else max(0, now_ms - activity.since_ms) // 1000
         return safe_line(f"{words} · {passed_s} s" if passed_s else words)
 
     def lost(self, away: Away) -> None:
@@ -205,7 +207,7 @@ class Renderer:
             self.open_runs.remove(event.run_id)
         self.asks = {key: one for key, one in self.asks.items() if one.run_id != event.run_id}
         shown = self._text.end() if self._text.is_begun else ""
-        self.doings.pop(event.run_id, None)
+        self.activities.pop(event.run_id, None)
         self.tools.clear()
         self._thought = ""
         return shown
@@ -213,7 +215,7 @@ class Renderer:
     def queued(self, event: e.RunQueued) -> str:
         """A run exists."""
         self.open_runs.append(event.run_id)
-        self.doings[event.run_id] = Activity(changed_ms=event.at_ms)
+        self.activities[event.run_id] = Activity(changed_ms=event.at_ms)
         self._messages[event.run_id] = event.message_id
         self.last_run = event.run_id
         return ""
@@ -225,7 +227,7 @@ class Renderer:
         self.open_runs.insert(0, event.run_id)
         self.last_run = event.run_id
         self.waiting.pop(self._messages.pop(event.run_id, ""), None)
-        self.doings.setdefault(event.run_id, Activity())
+        self.activities.setdefault(event.run_id, Activity())
         return ""
 
     def accepted(self, event: e.MessageAccepted) -> str:
@@ -273,6 +275,11 @@ def _rewound(event: e.SessionRewound) -> str:
     return f"{files} as before the run" + ("" if event.undo.keeps_log else ", and its messages were removed")
 
 
+def _compacted_words(event: e.ContextCompacted) -> str:
+    saved = f": about {event.tokens_before:,} → {event.tokens_after:,} tokens" if event.tokens_before else ""
+    return f"the earlier conversation was summarized for the model{saved}"
+
+
 def _removed(renderer: Renderer, event: e.MessageRemoved) -> str:
     renderer.waiting.pop(event.message_id, None)
     return ""
@@ -308,9 +315,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ApprovalWithdrawn: Renderer.settled,
         e.QuestionWithdrawn: Renderer.settled,
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
-        e.ContextCompacted: _notice(
-            lambda _: "the earlier conversation was summarized to fit the model's context"
-        ),
+        e.ContextCompacted: _notice(_compacted_words),
+        e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(_rewound),
         e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),

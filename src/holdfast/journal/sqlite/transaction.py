@@ -327,7 +327,7 @@ class Transaction:
             ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
             if ask is not None:
                 self._asks[ask_id] = ask
-                head.open_asks += _is_open(ask) - _is_open(known)
+                head.open_asks += _needs_person(ask) - _needs_person(known)
         if (text := rows.search_text(seq, event)) is not None:
             self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
         if named := rows.blobs_of(event):
@@ -346,10 +346,12 @@ def _is_begun(row: rows.RunRow | None) -> bool:
     return row is not None and row.status in {"running", "stopping"}
 
 
-def _is_open(row: rows.RunRow | rows.AskRow | None) -> bool:
-    if isinstance(row, rows.RunRow):
-        return row.status != "ended"
-    return row is not None and row.state == "open"
+def _is_open(row: rows.RunRow | None) -> bool:
+    return row is not None and row.status != "ended"
+
+
+def _needs_person(row: rows.AskRow | None) -> bool:
+    return row is not None and row.waits_for == "person"
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:

@@ -32,6 +32,7 @@ class SimpleCommand:
     fed: bool = False  # its input is not the caller's: a pipe, a document, a file
     forks: bool = False  # runs beside other commands: in a pipeline or in the background
     looped: bool = False
+    loop_names: frozenset[str] = frozenset()  # variables of the loops around it that have only fixed values
     functions: frozenset[str] = frozenset()  # the functions whose bodies it stands in
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from holdfast.policy.path_facts import PathFacts, is_disk
 from holdfast.policy.shell.commands import SimpleCommand
 from holdfast.policy.shell.option_tables import READERS
-from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, Word, likely_name
+from holdfast.policy.shell.words import EXPANDED, FROM_INPUT, JOINED, Word, likely_name
 
 _FORMATS = frozenset(("mkfs", "mke2fs", "mkswap", "wipefs", "blkdiscard", "sgdisk", "sfdisk"))
 _WRITES_DISKS = frozenset(("dd", "shred", "tee", "truncate", "badblocks"))
@@ -155,7 +155,7 @@ def _of_everything(
 
 def _if_empty(word: Word) -> str:
     """What to do about a variable at the beginning of a path."""
-    is_variable = word.text.lstrip('"').startswith("$") and word.why == EXPANDED
+    is_variable = word.text.lstrip('"').startswith("$") and word.why in {EXPANDED, JOINED}
     return " if the variable is empty; write ${NAME:?} to make sure it is set" if is_variable else ""
 
 

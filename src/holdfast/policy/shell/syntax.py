@@ -43,6 +43,7 @@ _FAR = re.compile("[\u0100-\U0010ffff]")
 _NEAR = {2: "\xe9", 3: "\xe9_", 4: "\xe9\xe9"}  # as many bytes, and no more than letters to a shell either
 # What stands outside quotes, for a count of parentheses; quotes that do not end stay as they are.
 _QUOTED = re.compile(r"""\\.|\$?'[^'\\]*+'|'[^']*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9_./,:@%+=-]+")
 _DESCRIPTOR = re.compile(r"\d+-?|-")
 _DESCRIPTOR_STARTS = frozenset("-0123456789")
 # fmt: off
@@ -132,6 +133,7 @@ class _Place:
     fed: bool = False
     forks: bool = False
     looped: bool = False
+    loop_names: frozenset[str] = frozenset()
     inner: bool = False  # inside a word, where the source is not compared
     functions: frozenset[str] = frozenset()
 
@@ -213,14 +215,27 @@ class _Walk:
 
     def visit_loop(self, node: Node, place: _Place) -> None:
         """Read a loop, whose variable is set like any other."""
+        own = self.fixed_names(node)
         for nth, child in enumerate(node.children):
             if child.type == "variable_name":
-                self.commands.append(SimpleCommand(assignments=((self.source.raw(child), Word("", LOOPED)),)))
+                setting = (self.source.raw(child), Word("", LOOPED))
+                self.commands.append(SimpleCommand(assignments=(setting,), loop_names=own))
                 self.explain(child, place)
+            elif child.type == "do_group":
+                self.visit(child, replace(place, loop_names=place.loop_names | own))
             elif node.field_name_for_child(nth) == "value":
                 self.word(child, place)
             else:
                 self.visit(child, place)
+
+    def fixed_names(self, node: Node) -> frozenset[str]:
+        """The variable of a `for` loop, if the text gives it at least one value and every value is plain."""
+        name = node.child_by_field_name("variable")
+        if name is None or node.type != "for_statement" or node.children[0].type != "for":
+            return frozenset()
+        values = [read_word(self.source.raw(one)) for one in node.children_by_field_name("value")]
+        fixed = bool(values) and all(one.literal and _PLAIN_VALUE.fullmatch(one.text) for one in values)
+        return frozenset((self.source.raw(name),)) if fixed else frozenset()
 
     def visit_function(self, node: Node, place: _Place) -> None:
         """Read a function definition; its name may then mean anything, so the whole script needs approval."""
@@ -326,6 +341,7 @@ class _Walk:
             fed=place.fed,
             forks=place.forks,
             looped=place.looped,
+            loop_names=place.loop_names,
             functions=place.functions,
         )
 

@@ -14,7 +14,7 @@ from holdfast.policy.secret_reads import secret_reads
 from holdfast.policy.shell.autorun_writes import autorun_findings, links_made, through_links
 from holdfast.policy.shell.commands import Redirect, Script, SimpleCommand
 from holdfast.policy.shell.dangers import bombs, circles, dangers, losses
-from holdfast.policy.shell.file_patterns import with_names
+from holdfast.policy.shell.file_patterns import has_patterns, with_names
 from holdfast.policy.shell.git import repository_findings
 from holdfast.policy.shell.guesses import guessed
 from holdfast.policy.shell.programs import concerns
@@ -51,6 +51,8 @@ _ADDRESS = re.compile(
 )
 # Variables that hold no secret, and the status of the last command.
 _KNOWN_VARIABLES = re.compile(r"\$(?:(?:HOME|PWD|OLDPWD|USER|LOGNAME|SHELL)\b|\?)")
+_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_PLAIN_NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _MORE_EXPANSIONS = re.compile(r"[$`*?\[{~]")
 _TOO_LONG = (
     f"A command can be up to {TEXT_BYTES_MAX // 1024} kB long. Write the text to a file and run the file."
@@ -112,8 +114,8 @@ def judge_script(
             continue
         denials += dangers(command, facts, cwds=cwds, reads_only=_only_reads(command))
         one = _judge_step(step, _reading(command), facts, cwds=cwds)
-        if only_reads and (spread := with_names(command.words, facts, cwds=cwds)):
-            one = _if_harmless(replace(step, command=replace(command, words=spread)), one, facts)
+        if only_reads:
+            one = _if_harmless(step, one, facts)
         more = through_links(command, facts, cwds=cwds, links=links)
         judged.append(replace(one, findings=(*one.findings, *more)))
         links |= links_made(command, facts, cwds=cwds)
@@ -184,16 +186,53 @@ def _only_reads(command: SimpleCommand) -> bool:
 
 
 def _leaves_alone(step: ScriptStep) -> bool:
-    """Whether a step changes no file and no variable."""
+    """Whether a step changes no file and no variable, except that of a plain loop."""
     command = step.command
+    if _is_plain_loop(command):
+        return not step.findings
     writes = any(redirect.kind in {"write", "append"} for redirect in command.redirects)
     return _only_reads(command) and not (step.findings or command.assignments or writes)
 
 
+def _is_plain_loop(command: SimpleCommand) -> bool:
+    """Whether this only gives a loop's variable its next value, under a name that no program obeys."""
+    names = [name for name, _ in command.assignments]
+    return (
+        bool(names)
+        and not (command.words or command.redirects)
+        and command.loop_names.issuperset(names)
+        and all(value.why == LOOPED for _, value in command.assignments)
+        and all(_PLAIN_NAME.fullmatch(name) and "proxy" not in name for name in names)
+    )
+
+
 def _if_harmless(step: ScriptStep, otherwise: JudgedStep, facts: PathFacts) -> JudgedStep:
-    """The verdict on a step whose patterns are replaced by the names that they match now, if it is mild."""
-    one = _judge_step(step, _reading(step.command), facts, cwds=otherwise.cwds)
-    return otherwise if one.findings else replace(one, literal=False)
+    """A milder verdict in a script that only reads: on a plain loop, and on patterns by what they match now.
+
+    Patterns are judged in every directory in which the step may run.
+    """
+    command = step.command
+    if _is_plain_loop(command):
+        return replace(otherwise, findings=())
+    if not has_patterns(command.words):
+        return otherwise
+    judged: list[JudgedStep] = []
+    for cwd in otherwise.cwds:
+        words = with_names(command.words, facts, cwd=cwd)
+        if words is None:
+            return otherwise
+        spread = replace(step, command=replace(command, words=words))
+        judged.append(_judge_step(spread, _reading(spread.command), facts, cwds=(cwd,)))
+    if any(one.findings for one in judged):
+        return otherwise
+    return replace(
+        judged[0],
+        argv=tuple(word for one in judged for word in one.argv),
+        literal=False,
+        cwds=otherwise.cwds,
+        paths=tuple(sorted({path for one in judged for path in one.paths})),
+        down=tuple(sorted({path for one in judged for path in one.down})),
+    )
 
 
 def _judge_step(
@@ -240,13 +279,17 @@ def _written(command: SimpleCommand, facts: PathFacts, cwds: tuple[str, ...]) ->
 def _words(command: SimpleCommand) -> Iterator[PolicyFinding]:
     echoes = bool(command.words) and known_name(command.words[0]) == "echo"
     for at, word in enumerate(command.words):
-        if not word.literal and not (echoes and at and _is_known_variable(word)):
+        if not word.literal and not (echoes and at and _is_known_variable(word, command.loop_names)):
             yield PolicyFinding("word", f"`{word.text}` {word.why}.")
 
 
-def _is_known_variable(word: Word) -> bool:
-    """Whether a word is fixed text but for variables that anybody may see."""
-    return word.why == EXPANDED and not _MORE_EXPANSIONS.search(_KNOWN_VARIABLES.sub("", word.text))
+def _is_known_variable(word: Word, fixed: frozenset[str]) -> bool:
+    """Whether a word is fixed text but for variables that anybody may see, or whose values the text has."""
+    if word.why != EXPANDED:
+        return False
+    text = _KNOWN_VARIABLES.sub("", word.text)
+    text = _VARIABLE.sub(lambda found: "" if found[1] in fixed else found[0], text)
+    return not _MORE_EXPANSIONS.search(text)
 
 
 def _settings(command: SimpleCommand) -> Iterator[PolicyFinding]:

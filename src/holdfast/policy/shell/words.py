@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 UNREADABLE = "is ambiguous"
 EXPANDED = "is expanded when the command runs"
+JOINED = "contains a variable that is expanded when the command runs"  # `${a}b`, whose text is `$ab`
 SUBSTITUTED = "contains the output of another command"
 ESCAPED = "hides characters behind escapes"
 GLOB = "is a file name pattern"
@@ -22,6 +23,7 @@ LOOPED = "takes its values from the loop"
 BLANKS = frozenset(" \t\n")
 _ENDS = BLANKS | frozenset(";|&<>()")
 _NAME = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_NAME_CHAR = re.compile(r"[A-Za-z0-9_]")
 # What may follow a dollar sign that stands for itself; every other neighbour may begin an expansion.
 _PLAIN_AFTER_DOLLAR = frozenset(" \t\n/|).,:;%=+\\]}^~&<>")
 _ANSI = re.compile(
@@ -192,6 +194,8 @@ class WordReader:
             return self.double()
         if name := _NAME.match(self.raw, self.at):
             self.take(f"${name[1] or name[2]}", length=len(name[0]))
+            if name[1] and _NAME_CHAR.match(self.raw, self.at):
+                self.why = JOINED
             return False
         if following in {"(", "{", "[", ""}:
             return True

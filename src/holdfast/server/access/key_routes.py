@@ -11,6 +11,7 @@ from holdfast.api.access import CreateKeyRequest, KeyList, KeyMade, KeyRevoked, 
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, KeyExists, is_key_name
+from holdfast.server.access.request_secrets import check_is_no_key
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, too_many
 from holdfast.server.transport.bodies import decoded, json_answer
@@ -46,6 +47,7 @@ class KeyRoutes:
             raise bad_request(
                 f"'name' must be 1 to {NAME_CHARS_MAX} printable characters without / and \\", param="name"
             )
+        check_is_no_key(name, param="name")
         if not scopes:
             raise bad_request(f"'scopes' must name at least one of {', '.join(SCOPES)}", param="scopes")
         if deps.keys.is_open:

@@ -10,8 +10,10 @@ from ipaddress import ip_address
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, paths_of
+from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
@@ -20,6 +22,7 @@ _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not lis
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
+_UPLOAD_PATHS = paths_of("blobs.upload")
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -37,6 +40,8 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"content-security-policy", _CONTENT_POLICY),
 ]
+# A response that has one of these itself doesn't get the general one: a browser would enforce both.
+_REPLACED = frozenset((b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy"))
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
 # Browser SDKs send headers of their own; the star covers all of them except Authorization.
 _CORS_HEADERS = (
@@ -81,6 +86,16 @@ class _AccessHeaders:
     body_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What decides who may come in, and what must not get out."""
+
+    keys: KeyRing
+    sign_ins: SignIns
+    tickets: Tickets
+    secrets: Redactor
+
+
 class AccessMiddleware:
     """Wraps the routes; an ASGI application.
 
@@ -92,24 +107,22 @@ class AccessMiddleware:
         self,
         app: ASGIApp,
         options: ServerOptions,
+        access: Access,
         *,
-        keys: KeyRing,
-        sign_ins: SignIns,
-        tickets: Tickets,
         drain: Callable[[], Awaitable[None]],
     ) -> None:
         self._app = app
         self.drain = drain
         self.open_files = options.open_files
-        self.keys = keys
-        self.sign_ins = sign_ins
-        self._tickets = tickets
+        self.keys = access.keys
+        self.sign_ins = access.sign_ins
+        self._tickets = access.tickets
+        self._secrets = access.secrets
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
-        # Routes may set lower limits of their own.
-        self._body_bytes_max = max(options.limits.body_bytes_max, options.limits.blob_bytes_max)
+        self._limits = options.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the application's lifespan."""
@@ -118,6 +131,7 @@ class AccessMiddleware:
             return
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
+        begin_request(self._secrets, *self._sent_secrets(asked))
         response = _ResponseSender(send, self._headers(asked))
         try:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
@@ -131,7 +145,7 @@ class AccessMiddleware:
         except Exception as error:  # every failure gets the error envelope
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
-            problem = problem_of(error)
+            problem = without_secrets(problem_of(error))
             await response.send_whole(problem.status, problem.encoded(), problem.headers)
 
     def brings_key(self, scope: Scope) -> bool:
@@ -141,6 +155,13 @@ class AccessMiddleware:
             return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
         except Problem:
             return False
+
+    def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
+        """What the caller sent to prove who it is."""
+        _, _, sent = asked.authorization.partition(" ")
+        sent = sent.strip()
+        # On an open server, clients send any word for a key that they must have.
+        return (sent if not self.keys.is_open or is_like_key(sent) else "", asked.cookie, asked.page)
 
     def _lists(self, origin: str) -> bool:
         """Whether pages of this origin may read responses; with * all may, but without the cookie."""
@@ -176,8 +197,9 @@ class AccessMiddleware:
         name = self._name_of(asked, scope) if path.startswith(API_ROOTS) else ""
         if name is None:
             raise _refusal(asked, scope)
-        if asked.body_bytes > self._body_bytes_max:
-            raise too_large(self._body_bytes_max)
+        most = self._limits.blob_bytes_max if path in _UPLOAD_PATHS else self._limits.body_bytes_max
+        if asked.body_bytes > most:
+            raise too_large(most)
         return name
 
     def _check_host(self, asked: _AccessHeaders) -> None:
@@ -240,7 +262,9 @@ class _ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.began = True
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
+            said = _REPLACED.intersection(name for name, _ in own)
+            message["headers"] = own + [header for header in self._headers if header[0] not in said]
         await self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
@@ -259,10 +283,9 @@ def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
 
 
 def too_large(bytes_max: int) -> Problem:
-    """The body is larger than the limit."""
-    return Problem(
-        413, f"The request body is larger than the limit of {bytes_max} bytes", code="body_too_large"
-    )
+    """The body is larger than its route accepts."""
+    text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+    return Problem(413, text, code="body_too_large")
 
 
 _DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))

@@ -1,30 +1,46 @@
 """Chat Completions as a view of a run."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
+from msgspec import UNSET, to_builtins
 from starlette.requests import Request
 from starlette.responses import Response
 from typing_extensions import override
 
+from holdfast import events as e
 from holdfast.api.openai import (
     ChatChoice,
     ChatCompletion,
+    ChatFunction,
     ChatMessage,
     ChatRequest,
     ChatUsage,
     OutputTokensDetails,
     PromptTokensDetails,
+    ToolCallShown,
 )
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import Run
+from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import Message, Sent
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.messages import named_session, said_in
-from holdfast.server.openai.models import insist_on_known_model
+from holdfast.server.openai.client_tools import (
+    ClientCall,
+    Declared,
+    client_calls,
+    declared_tools,
+    give_up_waiting,
+    resumed_run,
+    said_before,
+)
+from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.models import insist_on_known_model, sampling_of
 from holdfast.server.openai.output_format import chat_output
+from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.shapes import (
     BREAK,
     OpenAIFeed,
@@ -34,16 +50,20 @@ from holdfast.server.openai.shapes import (
     failed_answer,
     headers_of,
     is_failure,
+    is_failure_of,
+    is_hermes,
     problem_of_run,
     raw,
     settings_of,
     source_of,
+    waiting_shown,
+    waiting_text,
 )
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
-from holdfast.server.streams.waiting import wait_for
+from holdfast.server.streams.waiting import ResponseSpan, wait_for
 from holdfast.server.transport.bodies import json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -56,10 +76,11 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class OpenAIChatRoutes:
     """What the Chat Completions route does."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
         self._deps = deps
         self._runs = runs
         self._disconnects = disconnects
+        self._repeats = repeats
 
     async def complete(self, request: Request) -> Any:
         """POST /v1/chat/completions."""
@@ -70,34 +91,72 @@ class OpenAIChatRoutes:
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:
-                return place.given_to(await self._streamed(request, wanted, key))
-        row, headers, on_left = await self._begun(request, wanted, key)
-        ended = await wait_for(deps, row, request, on_left=on_left)
-        return _whole(ended, row=row, model=wanted.model or deps.options.model, headers=headers)
+                begun = await self._joined_or_begun(request, body, wanted, key)
+                return place.given_to(self._streamed(request, body, wanted, begun))
+        begun = await self._joined_or_begun(request, body, wanted, key)
+        try:
+            ended = await wait_for(
+                deps,
+                begun.row,
+                request,
+                after=begun.after,
+                stops_at_asks=not is_hermes(request),
+                on_left=begun.on_left,
+            )
+        except Problem:
+            self._repeats.left(request, body, row=begun.row, after=begun.after)
+            raise
+        return _whole(ended, begun, model=wanted.model or deps.options.model)
 
-    async def _begun(
-        self, request: Request, wanted: ChatRequest, key: OnceKey | None
-    ) -> tuple[RunRow, dict[str, str], Callable[[], None] | None]:
-        """The run that has the message, the headers that name it, and what to call when its client leaves."""
+    async def _joined_or_begun(
+        self, request: Request, body: bytes, wanted: ChatRequest, key: OnceKey | None
+    ) -> "_Begun":
+        """The run that the request starts, or that it started before and lost."""
+        if (left := self._repeats.joined(request, body)) is not None:
+            return self._read(left.row, wanted, sent=None, after=left.after)
+        return await self._begun(request, wanted, key)
+
+    async def _begun(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Begun":
+        """The run that has the message, or that went on with what the client's tools returned."""
+        deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
-        sent = await earlier_answer(key, self._deps, status=202)
+        said = said_in(wanted.messages, deps.limits, param="messages")
+        declared = declared_tools(wanted, deps)
+        resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
+        if resumed is not None:
+            return self._read(resumed.row, wanted, sent=None, after=resumed.after)
+        sent = await earlier_answer(key, deps, status=202)
         if sent is None:
-            sent = await self._runs.send(session_id, await self._message(wanted, session_id), key=key)
-        row = await self._runs.row_of_sent(sent)
+            await give_up_waiting(deps, session_id, by=by)
+            message = await self._message(request, wanted, session_id, said=said, declared=declared)
+            sent = await self._runs.send(session_id, message, key=key)
+        return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
+
+    def _read(
+        self, row: RunRow, wanted: ChatRequest, *, sent: Sent | Response | None, after: int = 0
+    ) -> "_Begun":
         on_left = None if wanted.is_detached else self._disconnects.read_by(row)
-        return row, headers_of(row, sent), on_left
+        return _Begun(row, after, headers_of(row, sent), on_left)
 
-    async def _streamed(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> OpenAIStream:
+    def _streamed(self, request: Request, body: bytes, wanted: ChatRequest, begun: "_Begun") -> OpenAIStream:
         deps = self._deps
-        row, headers, on_left = await self._begun(request, wanted, key)
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-        model, created = wanted.model or deps.options.model, row.created_ms // 1000
-        view = ChatView(row, model, created=created, include_usage=usage)
-        feed = OpenAIFeed(deps.store, deps.folds, row, view=view)
-        return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
+        model, row = wanted.model or deps.options.model, begun.row
+        view = ChatView(row, model, after=begun.after, include_usage=usage, tells_asks=not is_hermes(request))
+        feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=begun.after)
+        headers = raw(begun.headers)
 
-    async def _message(self, wanted: ChatRequest, session_id: str) -> Message:
-        said = said_in(wanted.messages, self._deps.limits, param="messages")
+        def left() -> None:
+            if not feed.is_over:
+                self._repeats.left(request, body, row=row, after=begun.after)
+            if begun.on_left is not None:
+                begun.on_left()
+
+        return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
+
+    async def _message(
+        self, request: Request, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared
+    ) -> Message:
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
@@ -106,41 +165,81 @@ class OpenAIChatRoutes:
         return Message(
             text=said.text,
             parts=said.parts,
-            settings=settings_of(wanted, said.instructions, output=await chat_output(wanted.response_format)),
+            settings=settings_of(
+                request,
+                wanted,
+                said.instructions,
+                declared=declared,
+                sampling=sampling_of(wanted, self._deps),
+                output=await chat_output(wanted.response_format),
+            ),
             history=history,
             source=source_of(session_id),
             attached=said.attached,
         )
 
 
-def _whole(ended: RunReadModel, *, row: RunRow, model: str, headers: Mapping[str, str]) -> Response:
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run, the event after which the response begins, and what to call when the client leaves."""
+
+    row: RunRow
+    after: int
+    headers: dict[str, str]
+    on_left: Callable[[], None] | None
+
+
+def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     """The answer to a client that does not stream.
 
-    It lists no tool calls: whoever gets some runs them, and these were run here.
+    It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
     """
-    run = ended.state
-    if is_failure(run):
-        return failed_answer(run, headers)
-    message = ChatMessage(role="assistant", content=ended.output, refusal=None)
+    run, row = ended.run.state, begun.row
+    if is_failure_of(ended):
+        return failed_answer(run, begun.headers)
+    calls = client_calls(ended)
+    text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
+    if ended.person_ask is not None:
+        text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask))))
+    message = ChatMessage(
+        role="assistant",
+        content=None if calls and not text else text,
+        refusal=None,
+        tool_calls=tuple(map(_tool_call, calls)) if calls else UNSET,
+    )
+    finish = "tool_calls" if calls else _finish(run)
     completion = ChatCompletion(
-        id=f"chatcmpl-{row.run_id.removeprefix('run_')}",
+        id=_completion_id(row, begun.after),
         object="chat.completion",
         created=row.created_ms // 1000,
-        model=model,
-        choices=(ChatChoice(index=0, message=message, logprobs=None, finish_reason=_finish(run)),),
-        usage=_usage(run),
+        model=run.model or model,
+        choices=(ChatChoice(index=0, message=message, logprobs=None, finish_reason=finish),),
+        usage=_usage(ended.used),
+        holdfast=waiting_shown(ended),
     )
-    return json_answer(completion, headers=headers)
+    return json_answer(completion, headers=begun.headers)
+
+
+def _completion_id(row: RunRow, after: int) -> str:
+    """The same for each reader, and another one for what follows after the client's tools."""
+    return f"chatcmpl-{row.run_id.removeprefix('run_')}" + (f"-{after}" if after else "")
+
+
+def _tool_call(call: ClientCall) -> ToolCallShown:
+    return ToolCallShown(
+        id=call.call_id, type="function", function=ChatFunction(name=call.name, arguments=call.arguments)
+    )
 
 
 class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
-    def __init__(self, row: RunRow, model: str, *, created: int, include_usage: bool) -> None:
+    def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, tells_asks: bool) -> None:
+        self._tells_asks = tells_asks  # in the text, as its client knows no other place
         self._head: dict[str, Any] = {
-            "id": f"chatcmpl-{row.run_id.removeprefix('run_')}",
+            "id": _completion_id(row, after),
             "object": "chat.completion.chunk",
-            "created": created,
+            "created": row.created_ms // 1000,
             "model": model,
         }
         self._include_usage = include_usage
@@ -153,6 +252,7 @@ class ChatView(RunStreamView):
 
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text as content; tools as progress beside it."""
+        self._head["model"] = run.state.model or self._head["model"]
         match frame["event"]:
             case "message.delta" if run.state.settings.output is not None:
                 return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
@@ -164,24 +264,39 @@ class ChatView(RunStreamView):
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
                 # What is said before a tool and after it would else run together in one message.
                 self._break = BREAK if self._spoke else ""
-                return [b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))]
+                told = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))
+                return [*self._asks(frame, run), told]
             case "run.steered":
                 self._break = BREAK if self._spoke else ""
                 return []
             case _:
                 return []
 
-    def end(self, ended: RunReadModel) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
-        run = ended.state
-        if is_failure(run):
+        run = ended.run.state
+        if ended.client_ask is None and is_failure(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
-        whole = [self._chunk({"content": ended.output})] if run.settings.output is not None else []
-        usage, finish = {"usage": _usage(run)}, _finish(run)
+        self._head["model"] = run.model or self._head["model"]
+        if calls := client_calls(ended):
+            listed = [{"index": n, **to_builtins(_tool_call(call))} for n, call in enumerate(calls)]
+            last, finish = [self._chunk({"tool_calls": listed})], "tool_calls"
+        else:
+            is_whole = run.settings.output is not None
+            last, finish = [self._chunk({"content": ended.run.output})] if is_whole else [], _finish(run)
+        usage = {"usage": _usage(ended.used)}
         if not self._include_usage:
-            return [*whole, self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
+            return [*last, self._chunk({}, finish=finish, beside=usage), b"data: [DONE]\n\n"]
         used = b"data: %b\n\n" % encode(self._head | {"choices": []} | usage)
-        return [*whole, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
+        return [*last, self._chunk({}, finish=finish), used, b"data: [DONE]\n\n"]
+
+    def _asks(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+        """That the run waits for a person, in the text."""
+        ask = run.state.asks.get(frame.get("approval_id") or frame.get("question_id") or "")
+        if not self._tells_asks or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
+            return []
+        between, self._break, self._spoke = self._break, BREAK, True
+        return [self._chunk({"content": between + waiting_text(ask.asked)})]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:
@@ -218,8 +333,7 @@ def _finish(run: Run) -> Literal["stop", "length", "content_filter"]:
             return "stop"
 
 
-def _usage(run: Run) -> ChatUsage:
-    usage = run.usage
+def _usage(usage: Tally) -> ChatUsage:
     return ChatUsage(
         prompt_tokens=usage.input_tokens,
         completion_tokens=usage.output_tokens,

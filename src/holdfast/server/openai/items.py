@@ -1,8 +1,7 @@
 """The output items of a response: what was said, and the calls of tools that the server has run itself.
 
-What is built on OpenAI's packages runs each `function_call` that it is given. So the packages get the form
-that OpenAI has for tools which are run elsewhere, and all others what hermes' clients know: the call, and
-beside it what it brought.
+A client runs each `function_call` that it is given. So the agent's own calls have the form that OpenAI has
+for tools which are run elsewhere. Hermes' clients get what they know: the call, and beside it its result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from typing_extensions import override
 
 from holdfast.folds.entries import ToolCard
+from holdfast.server.openai.client_tools import ClientCall
 from holdfast.server.openai.shapes import encode
 
 Item: TypeAlias = dict[str, Any]
@@ -65,21 +65,34 @@ def item_id(kind: str, run_id: str, name: object) -> str:
     return f"{kind}_{run_id.removeprefix('run_')}_{name}"
 
 
+def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemStatus = "completed") -> Item:
+    """The item of a call alone; to a client that means that it is to run it."""
+    return {
+        "id": item_id("fc", run_id, call.call_id),
+        "type": "function_call",
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "status": status,
+    }
+
+
+def told_function_call(item: Item, at: int) -> Sequence[Told]:
+    """What a stream tells of such an item."""
+    place, arguments = {"item_id": item["id"], "output_index": at}, item["arguments"]
+    return [
+        (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
+        ("response.function_call_arguments.delta", {**place, "delta": arguments}),
+        ("response.function_call_arguments.done", {**place, "arguments": arguments, "name": item["name"]}),
+        (DONE, {"output_index": at, "item": item}),
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionCalls(CallItems):
     """The call, and what it brought as an item of its own."""
 
     run_id: str
-
-    def _call(self, call: ServerToolCall, status: ItemStatus) -> Item:
-        return {
-            "id": item_id("fc", self.run_id, call.call_id),
-            "type": "function_call",
-            "call_id": call.call_id,
-            "name": call.name,
-            "arguments": call.arguments,
-            "status": status,
-        }
 
     def _output(self, call: ServerToolCall) -> Item:
         return {
@@ -93,19 +106,12 @@ class FunctionCalls(CallItems):
     @override
     def listed(self, call: ServerToolCall) -> Sequence[Item]:
         if call.result is None:
-            return [self._call(call, "incomplete")]
-        return [self._call(call, "completed"), self._output(call)]
+            return [function_call(self.run_id, call, "incomplete")]
+        return [function_call(self.run_id, call), self._output(call)]
 
     @override
     def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
-        item, arguments = self._call(call, "completed"), call.arguments
-        place = {"item_id": item["id"], "output_index": at}
-        return [
-            (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
-            ("response.function_call_arguments.delta", {**place, "delta": arguments}),
-            ("response.function_call_arguments.done", {**place, "arguments": arguments, "name": call.name}),
-            (DONE, {"output_index": at, "item": item}),
-        ]
+        return told_function_call(function_call(self.run_id, call), at)
 
     @override
     def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -13,58 +14,114 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import bad_request
 from holdfast.server.runs.requests import history_of, too_many_parts
 from holdfast.server.transport.bodies import checked_session_id, converted
-from holdfast.values import HistoryMessage, Part
+from holdfast.values import ClientToolResult, HistoryMessage, Part
+
+CALLS_ABOVE = "(The results of your tool calls are above. Continue.)"
+_LEFT_OUT = frozenset(
+    {"reasoning", "item_reference", "mcp_list_tools"}
+)  # nothing that another model could use
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a client said last, with what came before it."""
+    """What a client said last, with what came before it.
+
+    If it last returned results of its own tools, they are `results`, and also at the end of `before`.
+    """
 
     text: str
     parts: tuple[Part, ...]
     before: tuple[HistoryMessage, ...]
     instructions: str
     attached: Attached
+    results: tuple[ClientToolResult, ...] = ()
 
 
 def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> Said:
-    """The messages of a conversation in our form, the last the user's; raises a Problem that names the place.
+    """The messages of a conversation in our form; raises a Problem that names the place.
 
-    What a client's own tools brought is left out: here the server's tools work, and a result without its call
-    would look like something that a person said.
+    The last is the user's, or results of the client's own tools.
     """
     if parts_in(item.get("content") for item in items) > limits.content_parts_max:
         raise too_many_parts(limits, param=param)
     attached: Attached = {}
     history: list[tuple[int, HistoryItem]] = []
     instructions: list[str] = []
-    last = -1
     for at, item in enumerate(items):
-        one = _item(item, f"{param}[{at}]")
-        if one is not None and one.role in {"system", "developer"}:
-            instructions.append(content_of(one.content, param=f"{param}[{at}].content", attached={})[0])
-            continue
-        last = at
-        if one is not None:
-            history.append((at, one))
-    if not history or history[-1][0] != last or history[-1][1].role != "user":
+        for one in _items(item, f"{param}[{at}]"):
+            if one.role in {"system", "developer"}:
+                instructions.append(content_of(one.content, param=f"{param}[{at}].content", attached={})[0])
+            elif history and _continues(history[-1][1], one):
+                history[-1][1].tool_calls = [*(history[-1][1].tool_calls or ()), *(one.tool_calls or ())]
+            else:
+                history.append((at, one))
+    told = "\n\n".join(one for one in instructions if one)
+    if history and history[-1][1].role == "tool":
+        before = history_of(history, limits, param=param, attached=attached)
+        return Said(CALLS_ABOVE, (), before, told, attached, _results(before))
+    if not history or history[-1][1].role != "user":
         raise bad_request(f"The last of '{param}' must be the user's", param=param)
+    last = history[-1][0]
     where = f"{param}[{last}].content"
     text, parts = content_of(history[-1][1].content, param=where, attached=attached)
     if not text.strip() and not parts:
         raise bad_request(f"The last of '{param}' is empty: say what the model should do", param=where)
     before = history_of(history[:-1], limits, param=param, attached=attached)
-    return Said(text, parts, before, "\n\n".join(one for one in instructions if one), attached)
+    return Said(text, parts, before, told, attached)
 
 
-def _item(item: dict[str, Any], where: str) -> HistoryItem | None:
-    """A message; None is an item that belongs to a tool or is no message."""
-    if (item.get("type") or "message") != "message":
-        return None
+def _results(history: Sequence[HistoryMessage]) -> tuple[ClientToolResult, ...]:
+    last = list(takewhile(lambda message: message.role == "tool", reversed(history)))
+    return tuple(
+        ClientToolResult(tool_call_id=one.tool_call_id, text=one.content, parts=one.parts)
+        for one in reversed(last)
+    )
+
+
+def _continues(answer: HistoryItem, item: HistoryItem) -> bool:
+    """Whether the item is one more call of the same answer: Responses has an item for each."""
+    return answer.role == item.role == "assistant" and item.content is None and bool(item.tool_calls)
+
+
+def _items(item: dict[str, Any], where: str) -> Sequence[HistoryItem]:
+    """An item as messages; none if there is nothing in it that a model could use."""
+    match item.get("type") or "message":
+        case "message":
+            return [_message(item, where)]
+        case "function_call":
+            return [_called(item, item.get("call_id"), where)]
+        case "function_call_output":
+            return [_returned(item.get("output"), item.get("call_id"), where)]
+        case "mcp_call":
+            result = item.get("output") or str(item.get("error") or "")
+            return [_called(item, item.get("id"), where), _returned(result, item.get("id"), where)]
+        case kind if kind in _LEFT_OUT:
+            return []
+        case kind:
+            raise bad_request(
+                f"Invalid '{where}.type': this server can't use an item of type {str(kind)[:40]!r}",
+                param=f"{where}.type",
+            )
+
+
+def _message(item: dict[str, Any], where: str) -> HistoryItem:
     content = item.get("content")
     known = {"content": item.get("refusal") if content is None else content}
-    one = converted(known | {key: item[key] for key in ("role",) if key in item}, HistoryItem, param=where)
-    return None if one.role in {"tool", "function"} else one
+    keys = [key for key in ("role", "tool_calls", "tool_call_id") if item.get(key) is not None]
+    one = converted(known | {key: item[key] for key in keys}, HistoryItem, param=where)
+    if one.role == "function":  # how results were returned before there were tools
+        one.role = "tool"
+    return one
+
+
+def _called(item: dict[str, Any], call_id: object, where: str) -> HistoryItem:
+    function = {"name": item.get("name"), "arguments": item.get("arguments") or ""}
+    calls = [{"id": call_id, "function": function}]
+    return converted({"role": "assistant", "content": None, "tool_calls": calls}, HistoryItem, param=where)
+
+
+def _returned(output: object, call_id: object, where: str) -> HistoryItem:
+    return converted({"role": "tool", "content": output, "tool_call_id": call_id}, HistoryItem, param=where)
 
 
 def named_session(request: Request, *, otherwise: str = "") -> str:

@@ -1,16 +1,19 @@
 """A run as a response of the Responses protocol: the object, and the events of its stream."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 from typing_extensions import override
 
+from holdfast import events as e
 from holdfast.api.openai import OutputTokensDetails, PromptTokensDetails, ResponseShown, ResponseUsage
-from holdfast.folds.entries import Text, ToolCard
+from holdfast.folds.entries import Entry, Text, ToolCard
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import Run
+from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
+from holdfast.server.openai.client_tools import ClientCall, client_calls, said_before
 from holdfast.server.openai.items import (
     CallItems,
     FunctionCalls,
@@ -18,15 +21,26 @@ from holdfast.server.openai.items import (
     ServerCalls,
     ServerToolCall,
     call_of,
+    function_call,
     message_item,
     text_part,
+    told_function_call,
 )
 from holdfast.server.openai.output_format import shown_format
-from holdfast.server.openai.shapes import BREAK, RunStreamView, encode, is_failure, problem_of_run
+from holdfast.server.openai.shapes import (
+    BREAK,
+    RunStreamView,
+    encode,
+    is_failure,
+    problem_of_run,
+    waiting_shown,
+    waiting_text,
+)
 from holdfast.server.problems import Problem
 from holdfast.server.runs.history import response_id
 from holdfast.server.streams.hermes import Frame, tool_args
-from holdfast.values import RunSettings
+from holdfast.server.streams.waiting import ResponseSpan
+from holdfast.values import ClientTool, RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +53,16 @@ class ResponseContext:
     conversation: str | None = None
     is_stored: bool = True
     is_background: bool = False
-    by_package: bool = False  # with one of OpenAI's packages
+    by_hermes: bool = False  # one of hermes' own clients
+    after: int = 0  # the event of the run after which the response begins
+    calls_before: int = 0  # the tool calls that the run made up to there
 
 
-def response_of(row: RunRow, asked: ResponseContext, fold: RunReadModel | None = None) -> ResponseShown:
-    """The response object; without a fold it is the one that a stream begins with."""
+def response_of(row: RunRow, asked: ResponseContext, span: ResponseSpan | None = None) -> ResponseShown:
+    """The response object; without a span of the run it is the one that a stream begins with."""
     settings = asked.settings
     response = ResponseShown(
-        id=response_id(row.run_id),
+        id=response_id(row.run_id, after=asked.after),
         object="response",
         created_at=row.created_ms // 1000,
         status="in_progress",
@@ -65,19 +81,31 @@ def response_of(row: RunRow, asked: ResponseContext, fold: RunReadModel | None =
         store=asked.is_stored,
         temperature=settings.temperature,
         text={"format": shown_format(settings.output)},
-        tool_choice="auto",
-        tools=(),
+        tool_choice=settings.tool_choice or "auto",
+        tools=tuple(map(_tool, settings.client_tools)),
         top_p=None,
         truncation="disabled",
         usage=None,
     )
-    run = fold.state if fold else None
-    if fold is None or run is None or run.outcome is None:
+    run = span.run.state if span else None
+    if span is None or run is None or not (run.outcome or span.client_ask or span.person_ask):
         is_queued = run is not None and run.status == "queued"
         return replace(response, status="queued") if is_queued else response
+    response = replace(response, output=tuple(_output(span, asked)), usage=_usage(span.used))
+    response = replace(response, model=run.model or response.model)
+    if span.person_ask is not None:
+        details = {"reason": "waiting_for_approval"}
+        shown = waiting_shown(span)
+        return replace(response, status="incomplete", incomplete_details=details, holdfast=shown)
+    if span.client_ask is not None:
+        return replace(response, status="completed", completed_at=span.client_ask.at_ms // 1000)
     completed_at = run.updated_ms // 1000 if run.outcome == "completed" else None
-    output = tuple(_output(fold, asked))
-    return replace(response, output=output, usage=_usage(run), completed_at=completed_at, **_ending(run))
+    return replace(response, completed_at=completed_at, **_ending(run))
+
+
+def _tool(tool: ClientTool) -> dict[str, Any]:
+    fields = {"name": tool.name, "description": tool.description or None, "parameters": tool.schema}
+    return {"type": "function", **fields, "strict": False}
 
 
 def _ending(run: Run) -> dict[str, Any]:
@@ -92,29 +120,48 @@ def _ending(run: Run) -> dict[str, Any]:
     return {"status": "completed"}
 
 
-def _output(fold: RunReadModel, asked: ResponseContext) -> list[dict[str, Any]]:
-    """What the run did and what came of it, in its order, and then its clean answer.
+def _output(span: ResponseSpan, asked: ResponseContext) -> list[dict[str, Any]]:
+    """What the run did and what came of it, in its order; then its clean answer, or calls for the client.
 
-    The tools are the server's own, so each call stands here with its output: there is nothing left to run.
+    Calls of the agent's own tools have their output with them: there is nothing left to run.
     """
+    fold = span.run
     run = fold.state
     calls = _calls_of(asked, run.run_id)
     items: list[dict[str, Any]] = []
     made = before = 0
-    for entry in fold.view.entries:
+    for entry in _entries(span, asked.after):
         if isinstance(entry, ToolCard):
             made += 1
             items += calls.listed(call_of(entry))
         elif isinstance(entry, Text) and entry.text:
             before = made
-    if text := fold.output:
-        status = _message_status(run)
+    text, status = fold.output, _message_status(run)
+    if span.client_ask is not None:
+        text, status = said_before(span, asked.after), "completed"
+    elif span.person_ask is not None:
+        said = said_before(span, asked.after)
+        text, status = BREAK.join(filter(None, (said, waiting_text(span.person_ask)))), "incomplete"
+    if text:
+        before += asked.calls_before
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
-    return items
+    return items + [function_call(run.run_id, call) for call in client_calls(span)]
+
+
+def _entries(span: ResponseSpan, after: int) -> list[Entry]:
+    """The entries of the span, without the client's own calls."""
+    view = span.run.view
+    ends = [seq for seq, asked in view.client_asks.items() if asked is span.client_ask] or [sys.maxsize]
+    own = {id_ for asked in view.client_asks.values() for id_ in asked.tool_call_ids}
+    return [
+        entry
+        for entry in view.entries
+        if after < entry.seq < ends[0] and not (isinstance(entry, ToolCard) and entry.tool_call_id in own)
+    ]
 
 
 def _calls_of(asked: ResponseContext, run_id: str) -> CallItems:
-    return ServerCalls(run_id) if asked.by_package else FunctionCalls(run_id)
+    return FunctionCalls(run_id) if asked.by_hermes else ServerCalls(run_id)
 
 
 def _message_status(run: Run) -> ItemStatus:
@@ -122,8 +169,7 @@ def _message_status(run: Run) -> ItemStatus:
     return "completed" if run.outcome == "completed" else "incomplete"
 
 
-def _usage(run: Run) -> ResponseUsage:
-    usage = run.usage
+def _usage(usage: Tally) -> ResponseUsage:
     return ResponseUsage(
         input_tokens=usage.input_tokens,
         input_tokens_details=PromptTokensDetails(
@@ -150,9 +196,9 @@ class ResponseView(RunStreamView):
         self._text: list[str] = []
         self._calls: dict[str, int] = {}  # the place of each among the items
 
-    def response(self, fold: RunReadModel | None = None) -> ResponseShown:
+    def response(self, span: ResponseSpan | None = None) -> ResponseShown:
         """The response object as it stands."""
-        return response_of(self._row, self._asked, fold)
+        return response_of(self._row, self._asked, span)
 
     def begin(self) -> list[bytes]:
         """It is created and under way."""
@@ -172,6 +218,10 @@ class ResponseView(RunStreamView):
             case "run.steered":
                 self._steered = True
                 return []
+            case "approval.request" | "question.request" if not self._asked.by_hermes:
+                ask = run.state.asks[frame.get("approval_id") or frame["question_id"]].asked
+                between = BREAK if self._text else ""
+                return [] if isinstance(ask, e.ClientToolsAsked) else self._say(between + waiting_text(ask))
             case "tool.started":
                 return [*self._close_message(), *self._call(frame, run)]
             case "tool.completed":
@@ -182,20 +232,24 @@ class ResponseView(RunStreamView):
             case _:
                 return []
 
-    def end(self, ended: RunReadModel) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """The message is closed, and the response says truthfully how it ended."""
-        response = self.response(ended)
-        is_whole = self._asked.settings.output is not None and not is_failure(ended.state)
-        said = self._say(ended.output) if is_whole and ended.output else []
+        response, run = self.response(ended), ended.run
+        calls = client_calls(ended)
+        is_whole = self._asked.settings.output is not None and not calls and not is_failure(run.state)
+        said = self._say(run.output) if is_whole and run.output else []
         name = response.status if response.status in {"completed", "incomplete"} else "failed"
-        closed = self._close_message(_message_status(ended.state))
+        closed = self._close_message("completed" if calls else _message_status(run.state))
+        called = [frame for call in calls for frame in self._call_of_client(call)]
         # Deltas may be joined once the run is over, and their numbers with them; the end is told in any case.
         self._after = -1
-        return [
-            *said,
-            *closed,
-            self._event(f"response.{name}", response=response),
-        ]
+        return [*said, *closed, *called, self._event(f"response.{name}", response=response)]
+
+    def _call_of_client(self, call: ClientCall) -> list[bytes]:
+        self._index += 1
+        item = function_call(self._row.run_id, call)
+        told = told_function_call(item, self._index)
+        return [self._event(kind, **fields) for kind, fields in told]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:
@@ -233,7 +287,9 @@ class ResponseView(RunStreamView):
         return closed
 
     def _message(self, text: str, status: ItemStatus) -> dict[str, Any]:
-        return message_item(self._row.run_id, text, calls_before=len(self._calls), status=status)
+        return message_item(
+            self._row.run_id, text, calls_before=self._asked.calls_before + len(self._calls), status=status
+        )
 
     def _call(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         self._index += 1

@@ -10,24 +10,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.openai import DeletedResponse, ResponsesRequest
+from holdfast.folds.entries import ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.runner.inbox import Message
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.client_tools import (
+    Declared,
+    declared_tools,
+    give_up_waiting,
+    resumed_run,
+)
 from holdfast.server.openai.input_items import input_items
-from holdfast.server.openai.messages import named_session, said_in
-from holdfast.server.openai.models import insist_on_known_model
+from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.models import insist_on_known_model, sampling_of
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.references import whole_items
+from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
     OpenAIFeed,
     OpenAIStream,
     failed_answer,
     headers_of,
-    is_failure,
+    is_failure_of,
+    is_hermes,
     raw,
     settings_of,
     source_of,
@@ -38,12 +47,13 @@ from holdfast.server.runs.history import (
     await_given_history,
     await_session_history,
     hidden_note,
+    response_begins_after,
     response_id,
     response_row,
 )
 from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
-from holdfast.server.streams.waiting import NO_RETRY, wait_for
+from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
 from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
@@ -65,10 +75,11 @@ class Kept(msgspec.Struct, omit_defaults=True):
 class OpenAIResponsesRoutes:
     """What the routes under /v1/responses do."""
 
-    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, repeats: Repeats) -> None:
         self._deps = deps
         self._runs = runs
         self._disconnects = disconnects
+        self._repeats = repeats
 
     async def create(self, request: Request) -> Any:
         """POST /v1/responses."""
@@ -79,51 +90,94 @@ class OpenAIResponsesRoutes:
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:
-                row, asked, headers = await self._begun(request, wanted, key)
-                feed, on_left = self._feed(row, ResponseView(row, asked)), self._left(row, wanted)
+                row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
+                feed, on_left = self._feed(row, asked, ResponseView(row, asked)), self._left(row, wanted)
+
+                def left() -> None:
+                    if not feed.is_over:
+                        self._repeats.left(request, body, row=row, after=asked.after)
+                    if on_left is not None:
+                        on_left()
+
                 return place.given_to(
-                    OpenAIStream(
-                        feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left
-                    )
+                    OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
-        row, asked, headers = await self._begun(request, wanted, key)
+        row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, await deps.folds.run(row)), headers=headers)
-        ended = await wait_for(deps, row, request, on_left=self._left(row, wanted))
-        if is_failure(ended.state):
-            return failed_answer(ended.state, headers)
+            return json_answer(response_of(row, asked, await self._span(row, asked)), headers=headers)
+        try:
+            ended = await wait_for(
+                deps,
+                row,
+                request,
+                after=asked.after,
+                stops_at_asks=not asked.by_hermes,
+                on_left=self._left(row, wanted),
+            )
+        except Problem:
+            self._repeats.left(request, body, row=row, after=asked.after)
+            raise
+        if is_failure_of(ended):
+            return failed_answer(ended.run.state, headers)
         return json_answer(response_of(row, asked, ended), headers=headers)
+
+    async def _joined_or_begun(
+        self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
+    ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
+        """The run that the request starts, or that it started before and lost."""
+        if (left := self._repeats.joined(request, body)) is None:
+            return await self._begun(request, wanted, key)
+        asked = await self._kept(left.row, wanted, after=left.after)
+        return left.row, replace(asked, by_hermes=is_hermes(request)), headers_of(left.row, None)
 
     async def _begun(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
-        sent = await earlier_answer(key, self._deps, status=202)
+        deps, by = self._deps, request.scope[KEY_NAME]
+        said, declared = await self._said(wanted), declared_tools(wanted, deps)
+        resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
+        if resumed is not None:
+            asked = await self._kept(resumed.row, wanted, after=resumed.after)
+            return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
+        sent = await earlier_answer(key, deps, status=202)
         if sent is None:
-            session_id, message = await self._message(request, wanted)
+            session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        asked = replace(await self._kept(row, wanted), by_package=_is_package(request))
+        asked = replace(await self._kept(row, wanted), by_hermes=is_hermes(request))
         return row, asked, headers_of(row, sent)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
         """What to call when the client leaves, if the run is to end with it."""
         return None if wanted.is_detached else self._disconnects.read_by(row)
 
-    def _feed(self, row: RunRow, view: ResponseView) -> OpenAIFeed:
-        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view)
+    def _feed(self, row: RunRow, asked: ResponseContext, view: ResponseView) -> OpenAIFeed:
+        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=asked.after)
 
-    async def _message(self, request: Request, wanted: ResponsesRequest) -> tuple[str, Message]:
+    async def _span(self, row: RunRow, asked: ResponseContext) -> ResponseSpan:
+        """As much of the run as the response tells."""
+        fold = await self._deps.folds.run(row)
+        if not fold.view.client_asks:
+            return ResponseSpan(fold, used=fold.state.usage)
+        return await told_so_far(self._deps, row, after=asked.after)
+
+    async def _said(self, wanted: ResponsesRequest) -> Said:
+        if isinstance(wanted.input, str) and not wanted.input.strip():
+            raise bad_request("Missing or empty 'input': say what the model should do", param="input")
+        return said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
+
+    async def _message(
+        self, request: Request, wanted: ResponsesRequest, *, said: Said, declared: Declared
+    ) -> tuple[str, Message]:
         """The session to go on in, and what is said there."""
+        by = request.scope[KEY_NAME]
         if wanted.previous_response_id and wanted.conversation_name:
             raise bad_request(
                 "You can't use 'previous_response_id' and 'conversation' together", param="conversation"
             )
         if wanted.background and wanted.store is False:
             raise bad_request("A background response must be stored", param="store")
-        if isinstance(wanted.input, str) and not wanted.input.strip():
-            raise bad_request("Missing or empty 'input': say what the model should do", param="input")
-        said = said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
         attached = dict(said.attached)
         given = wanted.conversation_name
         given = checked_session_id(given, param="conversation") if given else named_session(request)
@@ -132,13 +186,22 @@ class OpenAIResponsesRoutes:
             earlier = given_history(wanted.conversation_history, self._deps.limits, attached=attached)
             session_id, history = given, (*earlier, *said.before)
         else:
+            if wanted.previous_response_id:
+                earlier_run = await response_row(
+                    self._deps, wanted.previous_response_id, param="previous_response_id"
+                )
+                await give_up_waiting(self._deps, earlier_run.session_id, by=by)
+            await give_up_waiting(self._deps, given, by=by)
             session_id, history = await self._going_on(wanted, given, said.before)
         message = Message(
             text=said.text,
             parts=said.parts,
             settings=settings_of(
+                request,
                 wanted,
                 "\n\n".join(one for one in (wanted.instructions, said.instructions) if one),
+                declared=declared,
+                sampling=sampling_of(wanted, self._deps),
                 output=await responses_output(wanted.text),
             ),
             history=history,
@@ -166,9 +229,9 @@ class OpenAIResponsesRoutes:
             return session_id, earlier
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
-    async def _kept(self, row: RunRow, wanted: ResponsesRequest) -> ResponseContext:
+    async def _kept(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
         """What the response was asked with, as far as later readers need it on disk."""
-        store, response = self._deps.store, response_id(row.run_id)
+        store, response = self._deps.store, response_id(row.run_id, after=after)
         if wanted.store is False:
             try:
                 await store.put_note(hidden_note(row.session_id, response), b"not stored")
@@ -187,16 +250,21 @@ class OpenAIResponsesRoutes:
             except JournalError as error:
                 # The run is accepted: an error now would have it sent a second time.
                 _log.warning("the request of response %s isn't stored: %s", response, error)
-        return replace(await self._asked(row, kept), is_stored=wanted.store is not False)
+        asked = await self._asked(row, kept, after=after)
+        return replace(asked, is_stored=wanted.store is not False)
 
-    async def _asked(self, row: RunRow, kept: Kept) -> ResponseContext:
-        settings = (await self._deps.folds.run(row)).state.settings
+    async def _asked(self, row: RunRow, kept: Kept, *, after: int) -> ResponseContext:
+        fold = await self._deps.folds.run(row)
+        settings = fold.state.settings
+        earlier = [entry for entry in fold.view.entries if isinstance(entry, ToolCard) and entry.seq <= after]
         return ResponseContext(
             settings.model or self._deps.options.model,
             settings,
             previous=kept.previous,
             conversation=kept.conversation,
             is_background=kept.background,
+            after=after,
+            calls_before=len(earlier),
         )
 
     async def _again(self, request: Request) -> tuple[RunRow, ResponseContext]:
@@ -205,17 +273,18 @@ class OpenAIResponsesRoutes:
         row = await response_row(self._deps, response, param="response_id")
         note = await self._deps.store.note(_kept_note(row.session_id, response))
         kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
-        return row, replace(await self._asked(row, kept), by_package=_is_package(request))
+        asked = await self._asked(row, kept, after=response_begins_after(response))
+        return row, replace(asked, by_hermes=is_hermes(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
         deps, after = self._deps, _after(request)
         row, asked = await self._again(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, await deps.folds.run(row)))
+            return json_answer(response_of(row, asked, await self._span(row, asked)))
         view = ResponseView(row, asked, after=after)
         on_left = await self._runs.read_by(row)
-        return OpenAIStream(self._feed(row, view), deps.streams, limits=deps.limits, on_left=on_left)
+        return OpenAIStream(self._feed(row, asked, view), deps.streams, limits=deps.limits, on_left=on_left)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
@@ -228,8 +297,8 @@ class OpenAIResponsesRoutes:
         await read_body(request, deps.limits)
         row, asked = await self._again(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
-            await wait_for(deps, row, request)
-        return json_answer(response_of(row, asked, await deps.folds.run(row)))
+            await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
+        return json_answer(response_of(row, asked, await self._span(row, asked)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
@@ -237,11 +306,6 @@ class OpenAIResponsesRoutes:
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_answer(DeletedResponse(id=response, object="response.deleted", deleted=True))
-
-
-def _is_package(request: Request) -> bool:
-    """Whether one of OpenAI's packages asks; each says so in this header."""
-    return "x-stainless-lang" in request.headers
 
 
 def _kept_note(session_id: str, response: str) -> str:

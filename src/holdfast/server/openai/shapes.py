@@ -5,24 +5,28 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Send
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.api.openai import OpenAIRequest
+from holdfast.api.openai import OpenAIRequest, PersonNeeded
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import Run
+from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
+from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.openai.client_tools import Declared
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream, Feed
-from holdfast.server.streams.waiting import NO_RETRY
+from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
 from holdfast.server.transport.bodies import json_answer
 from holdfast.server.transport.once import replay_headers
 from holdfast.values import OPENAI, OutputFormat, RunSettings
@@ -44,7 +48,15 @@ _STATUSES = {
 }
 
 
-def settings_of(body: OpenAIRequest, instructions: str, *, output: OutputFormat | None = None) -> RunSettings:
+def settings_of(
+    request: Request,
+    body: OpenAIRequest,
+    instructions: str,
+    *,
+    declared: Declared,
+    sampling: dict[str, object],
+    output: OutputFormat | None = None,
+) -> RunSettings:
     """The settings that the caller asked for."""
     return RunSettings(
         model=body.model or "",
@@ -55,6 +67,11 @@ def settings_of(body: OpenAIRequest, instructions: str, *, output: OutputFormat 
         on_disconnect="detach" if body.is_detached else body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
         output=output,
+        sampling=sampling,
+        no_questions=not is_hermes(request),
+        client_tools=declared.tools,
+        tool_choice=declared.choice,
+        client=request.scope[KEY_NAME] if declared.tools else "",
     )
 
 
@@ -89,7 +106,7 @@ class RunStreamView(Protocol):
         """What an event that hermes has a frame for adds."""
         ...
 
-    def end(self, ended: RunReadModel) -> list[bytes]:
+    def end(self, ended: ResponseSpan) -> list[bytes]:
         """What comes after the last."""
         ...
 
@@ -101,15 +118,25 @@ class RunStreamView(Protocol):
 class OpenAIFeed(Feed):
     """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
-    def __init__(self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView) -> None:
+    def __init__(
+        self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView, after: int = 0
+    ) -> None:
         self._journal = journal
         self._folds = folds
         self._row = row
         self._view = view
+        self._after = after  # of the run's events, those up to here belong to earlier responses
+        self._used = Tally()
+        self._counted = 0
         self._reader: FrameReader | None = None
         self._records = journal.follow(row.session_id, after=row.first_seq - 1)
         self._pending = view.begin()
         self._over = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the response was told to its end."""
+        return self._over
 
     def cut_off(self) -> list[bytes]:
         """What a reader has to be told who gets no more; nothing if there is no more to come."""
@@ -127,7 +154,8 @@ class OpenAIFeed(Feed):
         if self._over:
             return None
         if self._reader is None:
-            self._reader = FrameReader(self._row, await self._folds.frames(self._row), after=0)
+            frames = await self._folds.frames(self._row)
+            self._reader = FrameReader(self._row, frames, after=self._after)
             self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
         records = await anext(self._records, None)
         return None if records is None else self._frames(self._reader, records)
@@ -141,10 +169,17 @@ class OpenAIFeed(Feed):
             return []
         made: list[bytes] = []
         for record, frame in read:
-            if isinstance(record.event, e.RunEnded):
+            event = record.event
+            if record.seq <= self._after:
+                continue
+            if isinstance(event, e.Usage) and record.seq > self._counted:
+                self._counted = record.seq  # a reader that fell behind reads some again
+                self._used.add(event)
+            if isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 self._over = True
-                made += self._view.end(reader.run)
-            elif frame is not None:
+                asked = event if isinstance(event, e.ClientToolsAsked) else None
+                return [*made, *self._view.end(ResponseSpan(reader.run, asked, used=self._used))]
+            if frame is not None and not _is_of_client(event, reader.run):
                 made += self._view.add(frame.frame, reader.run)
         return made
 
@@ -163,6 +198,14 @@ class OpenAIFeed(Feed):
         return None
 
 
+def _is_of_client(event: e.Event, run: RunReadModel) -> bool:
+    """Whether it tells what the client itself has told us."""
+    if isinstance(event, e.ClientToolsAnswered | e.ClientToolsExpired | e.ClientToolsWithdrawn):
+        return True
+    asked = run.view.client_asks.values()
+    return isinstance(event, e.ToolEnded) and any(event.tool_call_id in one.tool_call_ids for one in asked)
+
+
 class OpenAIStream(EventStream):
     """An event stream that never just stops: to the package such an end looks like the end of the answer."""
 
@@ -176,15 +219,46 @@ class OpenAIStream(EventStream):
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 
+def is_failure_of(span: ResponseSpan) -> bool:
+    """Whether a response that ends here has no answer; a client that is to do something has one."""
+    return span.client_ask is None and span.person_ask is None and is_failure(span.run.state)
+
+
+def waiting_text(asked: e.PersonAsked) -> str:
+    """What a client reads that can't answer itself."""
+    if isinstance(asked, e.QuestionAsked):
+        return f"[Waiting for a person to answer: {asked.text}]"
+    what = asked.headline or asked.action.summary
+    return f"[Waiting for a person to approve this: {what}]"
+
+
+def waiting_shown(span: ResponseSpan) -> PersonNeeded | UnsetType:
+    """The same for programs."""
+    asked = span.person_ask
+    if asked is None:
+        return UNSET
+    kind = "question" if isinstance(asked, e.QuestionAsked) else "approval"
+    return PersonNeeded(waiting_for=kind, id=asked.ask_id, run_id=asked.run_id, text=waiting_text(asked))
+
+
+def is_hermes(request: Request) -> bool:
+    """Whether one of hermes' own clients asks; they name their session, or its key, in a header."""
+    return any(name.lower().startswith("x-hermes-") for name in request.headers)
+
+
 def source_of(session_id: str) -> str:
     """Where a session comes from; only one that its client did not name is hidden and kept for a while."""
     return "api" if session_id else OPENAI
 
 
-def headers_of(row: RunRow, sent: Sent | Response) -> dict[str, str]:
+def headers_of(row: RunRow, sent: Sent | Response | None) -> dict[str, str]:
     """Where the run can be found; a header holds ASCII only, so other letters are quoted."""
     session_id = row.session_id if row.session_id.isascii() else quote(row.session_id)
-    return {"X-Hermes-Session-Id": session_id, "X-Hermes-Run-Id": row.run_id, **replay_headers(sent)}
+    return {
+        "X-Hermes-Session-Id": session_id,
+        "X-Hermes-Run-Id": row.run_id,
+        **(replay_headers(sent) if sent else {}),
+    }
 
 
 def raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

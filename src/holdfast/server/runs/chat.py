@@ -14,7 +14,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
-from holdfast.server.runs.responses import status_of
+from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
@@ -37,7 +37,7 @@ class ChatRoutes:
         """POST /api/sessions/{session_id}/chat."""
         row, headers = await self._begun(request)
         ended = await wait_for(self._deps, row, request, on_left=await self._runs.read_by(row))
-        run, output = ended.state, ended.output
+        run, output = ended.run.state, ended.run.output
         status = status_of(run)
         if status != "completed":
             problem = Problem(502, error_of(run), code=code_of(run))

@@ -1,5 +1,7 @@
 """Continuing after an earlier response: in its session if it's the newest there, else with its history."""
 
+import re
+
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
@@ -13,16 +15,26 @@ from holdfast.server.streams.waiting import NO_RETRY, wait_a_while
 from holdfast.values import HistoryMessage
 
 _PREFIX = "resp_"
+_SEQ = re.compile("[0-9]{1,18}")
 
 
-def response_id(run_id: str) -> str:
-    """The id of a run's response: a response is a view of a run."""
-    return _PREFIX + run_id.removeprefix("run_")
+def response_id(run_id: str, *, after: int = 0) -> str:
+    """The id of a run's response: a response is a view of a run.
+
+    A run that waits for results of the client's tools has another response `after` each such wait.
+    """
+    return _PREFIX + run_id.removeprefix("run_") + (f"_{after}" if after else "")
 
 
 def run_id_of(response: str) -> str:
     """The run that the response is a view of."""
-    return "run_" + response.removeprefix(_PREFIX)
+    return "run_" + response.removeprefix(_PREFIX).partition("_")[0]
+
+
+def response_begins_after(response: str) -> int:
+    """The event of its run after which a response begins; 0 for the first."""
+    after = response.removeprefix(_PREFIX).partition("_")[2]
+    return int(after) if _SEQ.fullmatch(after) else 0
 
 
 def hidden_note(session_id: str, response: str) -> str:
@@ -33,6 +45,10 @@ def hidden_note(session_id: str, response: str) -> str:
 async def response_row(deps: RouteDeps, response: str, *, param: str) -> RunRow:
     """The run of a response; raises a Problem if there is none that may be seen."""
     row = await deps.store.run(run_id_of(response)) if response.startswith(_PREFIX) else None
+    if row is not None and response != response_id(row.run_id):
+        after = response_begins_after(response)
+        asks = (await deps.folds.run(row)).view.client_asks
+        row = row if after in asks and response == response_id(row.run_id, after=after) else None
     if row is None or not await _may_be_seen(deps, row.session_id, response=response):
         raise Problem(404, f"Response not found: {response[:100]}", code="response_not_found", param=param)
     return row

@@ -1,4 +1,4 @@
-"""Inputs to runs over HTTP: stop, steer, approve, answer, retry, try now."""
+"""Inputs to runs over HTTP: stop, steer, approve, answer, retry, compact, try now."""
 
 import asyncio
 from contextlib import nullcontext
@@ -18,18 +18,22 @@ from holdfast.api.approvals import (
     RulePreview,
 )
 from holdfast.api.runs import GateRequest, GateTried, RetryRequest, SayRequest, Stopping, StopRequest
+from holdfast.api.sessions import CompactRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.contents import Attached, content_of, keep_attached, parts_in
+from holdfast.server.contents import Attached, content_of, keep_attached, parts_in, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
-from holdfast.server.runs.responses import accepted, not_sent, open_ask, reserved_place, run_state, started
+from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
+from holdfast.server.runs.run_state import open_ask, run_state
 from holdfast.server.runs.runs import row_of
+from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_answer, once_for, once_key, replayed
@@ -70,6 +74,7 @@ class RunInputRoutes:
         once = key.for_sent(accepted) if key else None
         # Only what is queued may have to wait for a slot.
         with reserved_place(deps) if said.mode == "queue" else nullcontext():
+            message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
                 sent = await deps.inbox.send(row.session_id, message, once=once)
@@ -100,14 +105,23 @@ class RunInputRoutes:
             return earlier
         once = key.for_sent(started) if key else None
         with reserved_place(deps):
-            sent = await deps.inbox.retry(session_id, run_id, once=once)
-        match sent:
-            case Sent():
-                return json_answer(started(sent), 202)
-            case NotSent():
-                raise not_sent(sent)
-            case Replayed() | KeyConflict():
-                return replayed(sent, status=202)
+            return _started_alone(await deps.inbox.retry(session_id, run_id, once=once))
+
+    async def compact(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/compact."""
+        deps = self._deps
+        body = await read_body(request, deps.limits)
+        wanted = await parsed(body, deps.limits, CompactRequest)
+        session_id = (await session_of(deps, request)).row.session_id
+        key = once_key(request, body, deps)
+        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
+            return earlier
+        once = key.for_sent(started) if key else None
+        focus = safe_line(wanted.focus)
+        with reserved_place(deps):
+            return _started_alone(
+                await deps.inbox.compact(session_id, focus, client_id=wanted.client_id, once=once)
+            )
 
     async def _inherited(self, run_id: str, session_id: str) -> str:
         """The named session, if its log has the run; a fork has runs from its source."""
@@ -250,6 +264,20 @@ class RunInputRoutes:
         return await asyncio.to_thread(
             agent.judge.rule, asked.action, grants, workspace=workspace, width=width
         )
+
+
+def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
+    """The response about a run that may only start while no other is open."""
+    match sent:
+        case Sent():
+            return json_answer(started(sent), 202)
+        case NotSent("busy"):
+            text = "The session has an active run or waiting messages. Stop the run, or clear the queue"
+            raise Problem(409, text, code="session_busy")
+        case NotSent():
+            raise not_sent(sent)
+        case Replayed() | KeyConflict():
+            return replayed(sent, status=202)
 
 
 def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:

@@ -1,7 +1,7 @@
 """Lists of runs: which rows match a status, and a preview of each run."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict, get_args
+from typing import Literal, Protocol, TypedDict, get_args
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, RunStatus
@@ -94,7 +94,13 @@ class RunFilter(TypedDict, total=False):
 
     status: RunStatus
     outcomes: tuple[OutcomeKind, ...]
-    asking: bool
+    asking: Literal["person", "client", "nobody"]
+
+
+STATUS_FILTERS = (
+    *("queued", "running", "waiting_for_approval", "stopping", "ended"),
+    *dict.fromkeys(STATUSES.values()),
+)
 
 
 def runs_with(status: str) -> RunFilter | None:
@@ -104,8 +110,12 @@ def runs_with(status: str) -> RunFilter | None:
             return {}
         case "queued" | "stopping" | "ended":
             return {"status": status}
-        case "running" | "waiting_for_approval":
-            return {"status": "running", "asking": status == "waiting_for_approval"}
+        case "running":
+            return {"status": "running", "asking": "nobody"}
+        case "waiting_for_approval":
+            return {"status": "running", "asking": "person"}
+        case "waiting_for_client":
+            return {"status": "running", "asking": "client"}
         case _:
             outcomes: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
             wanted: tuple[OutcomeKind, ...] = tuple(one for one in outcomes if STATUSES[one] == status)

@@ -15,7 +15,15 @@ from holdfast.server.transport.bodies import (
     checked_workspace,
     converted,
 )
-from holdfast.values import ONE_SHOT, PEOPLE_SOURCES, Budget, HistoryMessage, Part, RunSettings
+from holdfast.values import (
+    ONE_SHOT,
+    PEOPLE_SOURCES,
+    Budget,
+    HistoryMessage,
+    HistoryToolCall,
+    Part,
+    RunSettings,
+)
 
 METADATA_KEYS_MAX = 64
 ORIGINS = PEOPLE_SOURCES | {ONE_SHOT}
@@ -111,10 +119,24 @@ def history_of(
                 param=f"{where}.role",
             )
         text, parts = content_of(item.content, param=f"{where}.content", attached=attached)
-        count += parts_in([item.content])
+        calls = item.tool_calls or []
+        count += parts_in([item.content]) + len(calls)
         if count > limits.content_parts_max:
             raise too_many_parts(limits, param=param)
-        history.append(HistoryMessage(role=item.role, content=text, parts=parts))
+        history.append(
+            HistoryMessage(
+                role=item.role,
+                content=text,
+                parts=parts,
+                tool_calls=tuple(
+                    HistoryToolCall(
+                        tool_call_id=call.id, name=call.function.name, arguments=call.function.arguments
+                    )
+                    for call in calls
+                ),
+                tool_call_id=item.tool_call_id or "",
+            )
+        )
     return tuple(history)
 
 

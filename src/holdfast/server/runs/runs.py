@@ -14,13 +14,14 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
 from holdfast.runner.inbox import Message, NotSent, Sent
-from holdfast.server.contents import keep_attached
+from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
-from holdfast.server.runs.listing import preview_of, previews_of, runs_with
+from holdfast.server.runs.listing import STATUS_FILTERS, preview_of, previews_of, runs_with
 from holdfast.server.runs.requests import message_of
-from holdfast.server.runs.responses import not_sent, reserved_place, run_shown, run_state, started
+from holdfast.server.runs.responses import not_sent, reserved_place, started
+from holdfast.server.runs.run_state import run_shown, run_state, waiting_for
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
@@ -84,6 +85,7 @@ class RunRoutes:
         deps = self._deps
         with reserved_place(deps):
             await known_workspace(message.settings.workspace)
+            message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
             result = await deps.inbox.send(session_id, message, once=once)
@@ -152,7 +154,10 @@ class RunRoutes:
         limit = whole_number(request, "limit", default=50, most=PAGE_MAX)
         wanted = runs_with(query.get("status", ""))
         if wanted is None:
-            raise bad_request(f"Unknown status {query['status'][:40]!r}", param="status")
+            known = ", ".join(STATUS_FILTERS)
+            raise bad_request(
+                f"'status' must be one of {known}, not {query['status'][:40]!r}", param="status"
+            )
         rows = await self._deps.store.runs(
             RunQuery(
                 limit=limit + 1,
@@ -171,8 +176,10 @@ class RunRoutes:
     async def _listed(self, row: RunRow, preview: str) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
         status: str = hermes.STATUSES[row.outcome] if row.outcome else row.status
+        awaited = None
         if status == "running" and not row.outcome:
-            status = (await self._deps.folds.run(row)).state.status
+            state = (await self._deps.folds.run(row)).state
+            status, awaited = state.status, waiting_for(state)
         turn = self._turn(row.run_id) if status in {"queued", "running"} else {}
         return RunListed(
             run_id=row.run_id,
@@ -183,6 +190,7 @@ class RunRoutes:
             model=row.model,
             preview=preview,
             outcome=row.outcome,
+            waiting_for=awaited,
             **turn,
         )
 

@@ -87,11 +87,9 @@ class SessionLogRoutes:
         found = await session_of(deps, request)
         session_id = found.row.session_id
         epoch = found.row.epoch
-        after = cursor_in(request, epoch=epoch)
+        after = cursor_in(request, epoch=epoch, last_seq=await deps.store.last_seq(session_id))
         if "limit" in request.query_params:
             return await self._stretch(request, found.row, after)
-        if after > await deps.store.last_seq(session_id):
-            after = 0  # a cursor of another log: a replay changes nothing, a gap would
         live = Live(lambda: live_lines(deps.supervisor, session_id), limits=deps.limits, view="native")
         records = deps.store.follow(session_id, after=after)
         feed = SessionFeed(records, deps.list_changes, live=live)

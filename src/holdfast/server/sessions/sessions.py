@@ -121,7 +121,7 @@ class SessionRoutes:
         created = e.SessionCreated(
             at_ms=deps.clock.now_ms(),
             epoch=new_epoch(),
-            title=deps.agent.secrets.redact_text(checked_title(wanted.title or "")),
+            title=deps.redactor.redact_text(checked_title(wanted.title or "")),
             workspace=checked_workspace(wanted.workspace or ""),
         )
         key = once_key(request, body, deps)
@@ -236,7 +236,7 @@ class SessionRoutes:
         session_id = checked_session_id(request.path_params["session_id"])
         if len(draft.text) > DRAFT_CHARS_MAX:
             raise bad_request(f"'text' is longer than {DRAFT_CHARS_MAX} characters", param="text")
-        key, text = _draft_note(session_id), self._deps.agent.secrets.redact_text(draft.text)
+        key, text = _draft_note(session_id), self._deps.redactor.redact_text(draft.text)
         if not text:
             await self._deps.store.drop_note(key)
             return json_answer(DraftText(text=text))

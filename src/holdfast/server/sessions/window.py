@@ -81,7 +81,7 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         answers=view.answers,
         context_tokens=run.context_tokens,
         usage=msgspec.to_builtins(run.usage),
-        doing=msgspec.to_builtins(view.doing),
+        doing=msgspec.to_builtins(view.activity),
         texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
         files_changed=run.files_changed,

@@ -1,7 +1,8 @@
 """Where a reader of a session's log stands: a seq, and if it knows it the epoch of the log that it read.
 
-A session that was purged may be made again under its id. A seq of the earlier log means nothing in the new
-one, so that a cursor of another epoch begins at the start.
+A cursor that the log doesn't have begins at the start: a replay repeats events, while a wait for a number
+that never comes would skip them. That's the case beyond the end of the log, and for another epoch: a session
+that was purged may be made again under its id, and a seq of the earlier log means nothing in the new one.
 """
 
 from starlette.requests import Request
@@ -9,7 +10,7 @@ from starlette.requests import Request
 EPOCH_HEADER = b"x-holdfast-epoch"
 
 
-def cursor_in(request: Request, *, epoch: str) -> int:
+def cursor_in(request: Request, *, epoch: str, last_seq: int) -> int:
     """The seq after which to go on in the log of this epoch; 0 is the start.
 
     `Last-Event-ID` or `after` is SEQ or SEQ@EPOCH.
@@ -18,4 +19,5 @@ def cursor_in(request: Request, *, epoch: str) -> int:
     number, at, of_epoch = given.partition("@")
     if not (number.isascii() and number.isdigit()) or (at and of_epoch != epoch):
         return 0
-    return int(number[:18])
+    after = int(number[:18])
+    return after if after <= last_seq else 0

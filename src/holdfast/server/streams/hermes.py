@@ -16,6 +16,7 @@ from holdfast.folds.asks import SETTLED_STATES, kind_of
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
+from holdfast.interfaces.ids import client_call_id
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
@@ -23,7 +24,15 @@ ALIASES: Mapping[str, str] = MappingProxyType({"approve": "once", "allow": "once
 
 Frame: TypeAlias = dict[str, Any]
 Status: TypeAlias = Literal[
-    "queued", "running", "waiting_for_approval", "stopping", "completed", "failed", "interrupted", "cancelled"
+    "queued",
+    "running",
+    "waiting_for_approval",
+    "waiting_for_client",
+    "stopping",
+    "completed",
+    "failed",
+    "interrupted",
+    "cancelled",
 ]
 
 STATUSES: Mapping[str, Status] = MappingProxyType(
@@ -95,7 +104,7 @@ def code_of(run: Run) -> str:
     return run.cause or str(run.outcome)
 
 
-def ask_of(asked: e.AskAsked) -> ApprovalShown | QuestionShown:
+def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
     """The frame of an approval or a question."""
     expires_at = asked.expires_at_ms / 1000 if asked.expires_at_ms else None
     if isinstance(asked, e.ApprovalAsked):
@@ -136,6 +145,20 @@ def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
             return fields | {"cause": event.cause}
         case _:
             return fields
+
+
+def _client_calls(run: RunReadModel, event: e.ClientToolsAsked) -> Frame:
+    """The calls that the client must run, under the ids that it returns their results with."""
+    calls = [
+        {
+            "id": client_call_id(event.client_tools_id, position),
+            "tool": _tool_name(run, tool_call_id),
+            "args": tool_args(run, tool_call_id),
+        }
+        for position, tool_call_id in enumerate(event.tool_call_ids)
+    ]
+    expires_at = event.expires_at_ms / 1000 if event.expires_at_ms else None
+    return {"client_tools_id": event.client_tools_id, "calls": calls, "expires_at": expires_at}
 
 
 def milestone_of(run: RunReadModel) -> str:
@@ -240,6 +263,10 @@ _NAMES: Mapping[type[e.Event], str] = MappingProxyType(
         e.QuestionAnswered: "question.responded",
         e.QuestionExpired: "question.expired",
         e.QuestionWithdrawn: "question.expired",
+        e.ClientToolsAsked: "client_tools.request",
+        e.ClientToolsAnswered: "client_tools.responded",
+        e.ClientToolsExpired: "client_tools.expired",
+        e.ClientToolsWithdrawn: "client_tools.expired",
     }
 )
 _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = MappingProxyType(
@@ -254,6 +281,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
         e.QuestionAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
+        e.ClientToolsAsked: _client_calls,
         **dict.fromkeys(SETTLED_STATES, _settled_ask),
         e.RunEnded: _terminal,
     }

@@ -2,29 +2,50 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
+from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.racing import race
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 
+READ_AT_ONCE = 64
 # The openai package retries requests with such a status, unless it's told not to.
 NO_RETRY = {"X-Should-Retry": "false"}
 
 
+@dataclass(frozen=True, slots=True)
+class ResponseSpan:
+    """What one response tells of a run: all of it, or as far as calls that the client must run itself."""
+
+    run: RunReadModel
+    client_ask: e.ClientToolsAsked | None = None
+    person_ask: e.PersonAsked | None = None  # where a client is told of it instead of an answer
+    used: Tally = field(default_factory=Tally)
+
+
 async def wait_for(
-    deps: RouteDeps, row: RunRow, request: Request, *, on_left: Callable[[], None] | None = None
-) -> RunReadModel:
-    """Wait until the run has ended; returns the run.
+    deps: RouteDeps,
+    row: RunRow,
+    request: Request,
+    *,
+    after: int = 0,
+    stops_at_asks: bool = False,
+    on_left: Callable[[], None] | None = None,
+) -> ResponseSpan:
+    """Wait until the run has ended, or waits for its client again; `after` is the seq of the last such wait.
+
+    With `stops_at_asks`, it's enough that the run waits for a person.
 
     The wait also ends when the client disconnects or the server shuts down.
     `on_left` is called when the wait is over for any reason.
     """
-    ending = asyncio.ensure_future(_ended(deps, row))
+    ending = asyncio.ensure_future(_ended(deps, row, after=after, stops_at_asks=stops_at_asks))
     leaving = asyncio.ensure_future(_left(request))
     closing = asyncio.ensure_future(deps.streams.until_end())
     try:
@@ -44,6 +65,27 @@ async def wait_for(
     )
 
 
+async def told_so_far(deps: RouteDeps, row: RunRow, *, after: int) -> ResponseSpan:
+    """What `wait_for` would return, as far as the log has it."""
+    used, at = Tally(), max(after, row.first_seq - 1)
+    while records := await deps.store.read(row.session_id, after=at, limit=READ_AT_ONCE):
+        for event in (record.event for record in records if run_of(record.event) == row.run_id):
+            if isinstance(event, e.Usage):
+                used.add(event)
+            elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
+                return await _span(deps, row, event, used)
+        at = records[-1].seq
+    return ResponseSpan(await deps.folds.run(row), used=used)
+
+
+async def _span(
+    deps: RouteDeps, row: RunRow, end: e.RunEnded | e.ClientToolsAsked, used: Tally
+) -> ResponseSpan:
+    current = await deps.store.run(row.run_id) or row
+    asked = end if isinstance(end, e.ClientToolsAsked) else None
+    return ResponseSpan(await deps.folds.run(current), asked, used=used)
+
+
 async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
     """Wait until the run has ended, for longer than an abandoned run may live."""
     row = await deps.store.run(run_id)
@@ -57,12 +99,22 @@ async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
             task.exception()  # the reader of the run's ending finds out what happened
 
 
-async def _ended(deps: RouteDeps, row: RunRow) -> RunReadModel:
-    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1, pace="seldom"):
-        for record in records:
-            if isinstance(record.event, e.RunEnded) and run_of(record.event) == row.run_id:
-                current = await deps.store.run(row.run_id) or row
-                return await deps.folds.run(current)
+async def _ended(
+    deps: RouteDeps, row: RunRow, *, after: int = 0, stops_at_asks: bool = False
+) -> ResponseSpan:
+    used = Tally()
+    async for records in deps.store.follow(
+        row.session_id, after=max(after, row.first_seq - 1), pace="seldom"
+    ):
+        for event in (record.event for record in records if run_of(record.event) == row.run_id):
+            if isinstance(event, e.Usage):
+                used.add(event)
+            elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
+                return await _span(deps, row, event, used)
+            elif stops_at_asks and isinstance(event, e.PersonAsked):
+                run = await deps.folds.run(row)
+                if run.state.asks[event.ask_id].state == "open":
+                    return ResponseSpan(run, person_ask=event, used=used)
     text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 

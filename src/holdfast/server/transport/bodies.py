@@ -2,24 +2,22 @@
 
 import asyncio
 import codecs
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import msgspec.inspect
 from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.runs import SESSION_ID_CHARS_MAX
 from holdfast.server.access.middleware import too_large
+from holdfast.server.access.request_secrets import check_holds_no_secret
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.field_errors import choices_of, field_problem
 
 LARGE_BYTES = 64 * 1024  # checking more than this would block the event loop
-_FIELD = re.compile(r"`\$(?:\.(?P<field>[^`\s]*))?`")
-_MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _encode = msgspec.json.Encoder().encode
 
 _NOTHING = frozenset({b"", b"null"})
@@ -88,7 +86,7 @@ def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), words=_words(kind)) from None
+        raise field_problem(error, choices=choices_of(kind)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
 
@@ -98,43 +96,7 @@ def converted(value: object, kind: type[Body], *, param: str) -> Body:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise _invalid(str(error), inside=param) from None
-
-
-def _words(kind: type) -> Mapping[str, Sequence[str]]:
-    """The allowed words of each field that takes only certain words."""
-    found = msgspec.inspect.type_info(kind)
-    fields = found.fields if isinstance(found, msgspec.inspect.StructType) else ()
-    return {field.encode_name: [*_words_of(field.type)] for field in fields}
-
-
-def _words_of(kind: msgspec.inspect.Type) -> Iterator[str]:
-    match kind:
-        case msgspec.inspect.Metadata():
-            yield from _words_of(kind.type)
-        case msgspec.inspect.UnionType():
-            for one in kind.types:
-                yield from _words_of(one)
-        case msgspec.inspect.LiteralType():
-            yield from (str(value) for value in kind.values if value != "")
-        case _:
-            pass
-
-
-def _invalid(said: str, *, inside: str = "", words: Mapping[str, Sequence[str]] | None = None) -> Problem:
-    reason, _, _ = said.partition(" - at `")
-    place = _FIELD.search(said)
-    field = (place["field"] or "") if place else ""
-    missing = _MISSING.search(said)
-    if missing:
-        field = f"{field}.{missing['field']}" if field else missing["field"]
-    param = f"{inside}.{field}" if inside and field else inside or field
-    param = param.replace(".[", "[").replace("[...]", "[]")
-    if reason.startswith("Invalid enum value") and (allowed := (words or {}).get(param)):
-        reason = f"{reason}; it must be one of {', '.join(allowed)}"
-    if not param:
-        return bad_request(f"The body must be a JSON object: {reason}")
-    return bad_request(f"Invalid '{param}': {reason}", param=param)
+        raise field_problem(error, inside=param) from None
 
 
 def _check_shape(body: bytes, limits: Limits) -> None:
@@ -188,6 +150,7 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
     )
     if not fits:
         raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
+    check_holds_no_secret(session_id, param=param)
     return session_id
 
 

@@ -16,7 +16,12 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
 
-_GARBLED = bad_request("This isn't an HTTP request", code="invalid_http")
+_GARBLED = bad_request("This isn't a valid HTTP request", code="invalid_http")
+_METHOD = bad_request(
+    "The request doesn't begin with a known HTTP method such as GET or POST. Use http, not https",
+    code="invalid_http",
+)
+_NO_PROXY = bad_request("CONNECT isn't supported: this server isn't a proxy", code="invalid_http")
 _NO_ROOM = Problem(
     503,
     "Too many connections are open. Try again",
@@ -116,6 +121,7 @@ class DeadlinedConnection(HttpToolsProtocol):
     _loose_bytes = 0  # since the headers began, or since the end of a body
     _is_in_head = True
     _is_too_long = False
+    _refusal = _GARBLED
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for headers, with a deadline."""
@@ -150,7 +156,8 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._hold(self._loose_bytes)
         try:
             self._parse(data)
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as error:
+            self._refusal = _refusal_of(error)
             self.send_400_response("")
             return
         if self._loose_bytes > self.deadlines.header_bytes_max:
@@ -303,7 +310,7 @@ class DeadlinedConnection(HttpToolsProtocol):
             # It follows a complete request, and would be taken for its response.
             cycle.keep_alive = False
             return
-        self.transport.write(_answer(_TOO_LONG if self._is_too_long else _GARBLED))
+        self.transport.write(_answer(_TOO_LONG if self._is_too_long else self._refusal))
         self.transport.close()
 
     def _cut_after(self, seconds: float) -> None:
@@ -325,6 +332,15 @@ class DeadlinedConnection(HttpToolsProtocol):
         transport: Any = self.transport
         if transport is not None and not transport.is_closing():
             transport.close()
+
+
+def _refusal_of(error: httptools.HttpParserError) -> Problem:
+    """What to say about bytes that the parser rejects; its own texts are fixed and repeat nothing."""
+    if isinstance(error, httptools.HttpParserInvalidMethodError):
+        return _METHOD
+    if isinstance(error, httptools.HttpParserCallbackError):
+        return _NO_PROXY if isinstance(error.__context__, _NoTunnel) else _GARBLED
+    return bad_request(f"This isn't a valid HTTP request: {error}", code="invalid_http")
 
 
 def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> Any:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed, StoredResponse
+from holdfast.redaction import is_like_key
 from holdfast.runner.inbox import Message, OnceFor, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
@@ -51,8 +52,14 @@ def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
     digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
     # A colon separates the two, so the first must not contain one.
     whose: str = request.scope[KEY_NAME].replace(":", "\n")
-    key = f"{whose}:{given}"
+    key = f"{whose}:{_stored_form(given, deps)}"
     return OnceKey(key, digest, deps.clock.now_ms() + KEPT_MS)
+
+
+def _stored_form(given: str, deps: RouteDeps) -> str:
+    """The key as it's stored: an API key that a client put there by mistake is stored as its hash."""
+    holds_secret = is_like_key(given) or deps.redactor.redact_text(given) != given
+    return f"sha256={sha256(given.encode()).hexdigest()}" if holds_secret else given
 
 
 def once_for(

@@ -41,11 +41,13 @@ class Disconnects:
 
     async def _stop(self, row: RunRow) -> None:
         current = await self._deps.store.run(row.run_id)
-        if current is None or current.status == "ended":
+        if current is None or current.status == "ended" or await self._waits_for_others(current):
             return
         await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
         # A shutdown closes streams too; those readers return to the next server and must find the run.
-        while not self._readers[row.run_id] and not self._is_going:
+        while (
+            not self._readers[row.run_id] and not self._is_going and not await self._waits_for_others(current)
+        ):
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
             except TRANSIENT as trouble:
@@ -55,6 +57,12 @@ class Disconnects:
                 await self._deps.clock.sleep_s(AGAIN_S)
             else:
                 return
+
+    async def _waits_for_others(self, row: RunRow) -> bool:
+        """Whether its client has its answer so far, and comes back with results or after asking a person."""
+        run = (await self._deps.folds.run(row)).state
+        is_told = run.settings.no_questions and run.status == "waiting_for_approval"
+        return is_told or run.status == "waiting_for_client"
 
     @property
     def _is_going(self) -> bool:

@@ -132,7 +132,10 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             async with asyncio.timeout_at(deadline_s):
                 response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            return self._failed(request, error, code=NOT_SENT)
+            place = f"{request.url.scheme}://{request.url.netloc.decode()}"
+            advice = "check that the server is running, and its url in the configuration"
+            missing = httpx2.ConnectError(f"no connection to {place} ({error}); {advice}")
+            return self._failed(request, missing, code=NOT_SENT)
         except (httpx2.TransportError, TimeoutError) as error:
             return self._failed(request, error, code=CUT_OFF)
         return self._checked(request, response, deadline_s=deadline_s)

@@ -21,7 +21,8 @@ UPDATE store SET fence = fence + 1 WHERE id = 1 RETURNING fence
 SELECT key, max(coalesce((SELECT max(seq) FROM events WHERE events.session = sessions.key), 0),
                 coalesce((SELECT max(seq) FROM recent WHERE recent.session = sessions.key), 0)),
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
-       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM asks
+        WHERE asks.session = sessions.key AND state = 'open' AND kind <> 'client_tools'),
        (SELECT count(*) FROM runs
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued'),
        session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
@@ -86,8 +87,10 @@ SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.cre
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE (:status IS NULL OR status = :status)
   AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
-  AND (:asking IS NULL OR :asking = EXISTS (
-        SELECT 1 FROM asks WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'))
+  AND (:asking IS NULL OR :asking = coalesce((
+        SELECT iif(min(kind = 'client_tools'), 'client', 'person') FROM asks
+        WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'
+        GROUP BY run_id), 'nobody'))
   AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 
@@ -97,8 +100,10 @@ FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE runs.session = (SELECT key FROM sessions WHERE session_id = :session_id)
   AND (:status IS NULL OR status = :status)
   AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
-  AND (:asking IS NULL OR :asking = EXISTS (
-        SELECT 1 FROM asks WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'))
+  AND (:asking IS NULL OR :asking = coalesce((
+        SELECT iif(min(kind = 'client_tools'), 'client', 'person') FROM asks
+        WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'
+        GROUP BY run_id), 'nobody'))
   AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 
@@ -116,7 +121,7 @@ ON CONFLICT (ask_id) DO UPDATE SET state = excluded.state
 -- name: open_asks
 SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
 FROM asks JOIN sessions ON sessions.key = asks.session
-WHERE state = 'open' ORDER BY asked_ms, ask_id LIMIT :limit
+WHERE state = 'open' AND kind <> 'client_tools' ORDER BY asked_ms, ask_id LIMIT :limit
 
 -- name: session
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
@@ -127,7 +132,8 @@ FROM sessions WHERE session_id = :session_id
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
-       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM asks
+        WHERE asks.session = sessions.key AND state = 'open' AND kind <> 'client_tools'),
        (SELECT count(*) FROM runs
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions
@@ -140,7 +146,8 @@ ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended'),
-       (SELECT count(*) FROM asks WHERE asks.session = sessions.key AND state = 'open'),
+       (SELECT count(*) FROM asks
+        WHERE asks.session = sessions.key AND state = 'open' AND kind <> 'client_tools'),
        (SELECT count(*) FROM runs
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions WHERE session_id = :session_id

@@ -1,0 +1,96 @@
+"""Attached files that the model can't read: they are put into the workspace before the model is told.
+
+A file is on disk before `attachments.saved` is in the log, and the model is called after that. Its name
+follows from its content, so a run that crashes in between finds the file again and saves no second one.
+"""
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.context import context_for
+from holdfast.interfaces.journal import JournalError
+from holdfast.messages import Message, UserMessage
+from holdfast.models.parts import is_picture_or_pdf, text_of
+from holdfast.policy.tool_names import READ_FILE, SHELL
+from holdfast.safe_text import safe_line
+from holdfast.tools.files.attachments import save_attachment
+from holdfast.tools.files.workspace import PathRefused
+from holdfast.tools.offload import offload
+from holdfast.values import FilePart, ImagePart, SavedFile, TextPart
+
+TEXT_BYTES_MAX = 32 * 1024  # a longer text is a file, of which the model is shown the beginning
+HEAD_CHARS_MAX = 4_000
+
+
+class Attachments:
+    """The attachments of one run's messages."""
+
+    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
+        self._view = view
+        self._log = log
+        self._deps = deps
+        self._readable: set[str] = set()  # blobs that the model is shown as they are
+
+    async def context(self) -> tuple[Message, ...]:
+        """The messages for the next model call, once all files that they speak of are in the workspace."""
+        messages = context_for(self._view.transcript, self._log.run_id)
+        files = [await self._saved(part) for part in self._unknown(messages)] if self._can_read_files else []
+        saved = tuple(file for file in files if file is not None)
+        if not saved:
+            return messages
+        self._log.emit(e.AttachmentsSaved(at_ms=self._log.now_ms(), run_id=self._log.run_id, files=saved))
+        await self._view.settled(self._log)
+        return context_for(self._view.transcript, self._log.run_id)
+
+    @property
+    def _can_read_files(self) -> bool:
+        tools = self._deps.tools_now()
+        return tools.get(READ_FILE) is not None or tools.get(SHELL) is not None
+
+    def _unknown(self, messages: tuple[Message, ...]) -> list[ImagePart | FilePart]:
+        parts = {
+            part.blob: part
+            for message in messages
+            if isinstance(message, UserMessage)
+            for part in message.parts
+            if not isinstance(part, TextPart) and part.blob not in self._readable
+        }
+        return list(parts.values())
+
+    async def _saved(self, part: ImagePart | FilePart) -> SavedFile | None:
+        """The file in the workspace; None if the model is better shown the attachment itself."""
+        data = None if is_picture_or_pdf(part.media_type) else await self._blob(part.blob)
+        text = None if data is None else text_of(part.media_type, data)
+        if data is None or (text is not None and len(data) <= TEXT_BYTES_MAX):
+            self._readable.add(part.blob)
+            return None
+        head = (text or "")[:HEAD_CHARS_MAX]
+        file = SavedFile(
+            blob=part.blob,
+            name=safe_line(part.name) or "file",
+            media_type=safe_line(part.media_type),
+            bytes=len(data),
+            head=head,
+        )
+        settings = self._view.run(self._log.run_id).settings
+        workspace = self._deps.workspaces(Path(settings.workspace or self._deps.workspace))
+        try:
+            path = await offload(lambda: save_attachment(workspace, part.name, data))
+        except PathRefused as refused:
+            if text is None:
+                return replace(file, why=str(refused))
+            self._readable.add(part.blob)  # it can be shown whole
+            return None
+        return replace(file, path=path)
+
+    async def _blob(self, name: str) -> bytes | None:
+        """None if it's missing or damaged: the model is told so where the attachment would be."""
+        try:
+            return await self._deps.store.blob(name)
+        except JournalError:
+            return None

@@ -1,0 +1,28 @@
+"""The secrets that a configuration contains: of targets, MCP servers and the server itself."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qsl, urlsplit
+
+from holdfast.config.secret_values import command_parts
+from holdfast.config.settings import Settings
+from holdfast.config.target_secrets import is_secret_header, names_secret, secrets_of, without_scheme
+
+
+def known_secrets(settings: Settings) -> Iterator[str]:
+    """Every secret in the configuration; the key that the first start makes is in a file instead."""
+    yield from secrets_of(settings.model_targets())
+    yield from mcp_secrets_of(settings)
+    yield from (str(key) for key in settings.server.api_keys or ())
+
+
+def mcp_secrets_of(settings: Settings) -> Iterator[str]:
+    """The keys that MCP servers are given; a server may repeat one in an error."""
+    for server in settings.mcp_servers:
+        named = [*server.env.items(), *parse_qsl(urlsplit(server.url).query)]
+        given = [str(value) for name, value in named if names_secret(name)]
+        headers = [(name, str(value).strip()) for name, value in server.headers.items()]
+        given += [value for name, value in headers if is_secret_header(name, value)]
+        given += [secret for _, secret in command_parts(server.command)]
+        for text in filter(None, map(str.strip, given)):
+            yield text
+            yield without_scheme(text)

@@ -1,0 +1,57 @@
+"""The secrets that a request must not leave behind: those of the server, and the key that its caller sent.
+
+Contents (messages, titles, files) lose such a secret, and names (session ids, key names) that contain one are
+refused. The secrets are in a context variable, because the store must know them too.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from holdfast.redaction import NO_SECRETS, Redactor, is_like_key, without_keys
+from holdfast.server.problems import Problem, bad_request
+
+_of_request: ContextVar[Redactor | None] = ContextVar("holdfast_request_secrets", default=None)
+
+
+def begin_request(known: Redactor, *sent: str) -> None:
+    """From here on, what the caller sent as its key is a secret, like those that the server knows."""
+    _of_request.set(known.also(sent))
+
+
+def request_redactor(otherwise: Redactor = NO_SECRETS) -> Redactor:
+    """The redactor of the current request; outside of one, the one that is given."""
+    return _of_request.get() or otherwise
+
+
+def redactor_source(known: Redactor) -> Callable[[], Redactor]:
+    """For a store: the redactor of the current request, or the server's own for what runs by itself."""
+    return lambda: request_redactor(known)
+
+
+def check_holds_no_secret(name: str, *, param: str) -> None:
+    """Raise a Problem if a name that would be stored and shown contains a key."""
+    if request_redactor().redact_text(name) != name:
+        raise _names_secret(param)
+
+
+def check_is_no_key(name: str, *, param: str) -> None:
+    """The same for names that nobody has a reason to form like a key."""
+    if is_like_key(name) or request_redactor().redact_text(name) != name:
+        raise _names_secret(param)
+
+
+def without_secrets(problem: Problem) -> Problem:
+    """The problem with no secret in its text, and nothing that is formed like an API key."""
+    message = without_keys(request_redactor().redact_text(problem.message))
+    param = None if problem.param is None else without_keys(request_redactor().redact_text(problem.param))
+    if (message, param) == (problem.message, problem.param):
+        return problem
+    return Problem(problem.status, message, code=problem.code, param=param, headers=problem.headers)
+
+
+def _names_secret(param: str) -> Problem:
+    return bad_request(
+        f"'{param}' contains an API key. It would be stored and shown, so choose another one",
+        param=param,
+        code="secret_in_name",
+    )

@@ -1,0 +1,56 @@
+"""Requests that OpenAI's packages repeat by themselves: a repeat reads the run that the first one started.
+
+The packages repeat a request after a timeout or a lost connection, with the same bytes and a header that
+counts the repeats. Without this, the work would be done again for each.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import sha256
+
+from starlette.requests import Request
+
+from holdfast.folds.rows import RunRow
+from holdfast.interfaces.clock import Clock
+from holdfast.server.access.caller import KEY_NAME
+
+KEPT_S = 60.0
+KEPT_MAX = 1000
+COUNT_HEADER = "x-stainless-retry-count"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A response whose reader left before its end: the run, and the event after which the response begins."""
+
+    row: RunRow
+    after: int
+    at_s: float
+
+
+class Repeats:
+    """Remembers the requests of readers who left; two open connections never share a response."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._left: OrderedDict[str, Left] = OrderedDict()
+
+    def joined(self, request: Request, body: bytes) -> Left | None:
+        """What an earlier request with the same bytes and key began, if this one repeats it; taken once."""
+        if request.headers.get(COUNT_HEADER, "0") in {"", "0"}:
+            return None
+        left = self._left.pop(_name(request, body), None)
+        return left if left is not None and self._clock.steady_s() - left.at_s < KEPT_S else None
+
+    def left(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
+        """The reader left before the end of the response."""
+        self._left[_name(request, body)] = Left(row, after, self._clock.steady_s())
+        while len(self._left) > KEPT_MAX:
+            self._left.popitem(last=False)
+
+
+def _name(request: Request, body: bytes) -> str:
+    """Who sent what, and where to."""
+    whose: str = request.scope[KEY_NAME]
+    path: str = request.scope["path"]
+    return sha256(b"\0".join([whose.encode(), path.encode("utf-8", "surrogateescape"), body])).hexdigest()

@@ -1,0 +1,82 @@
+"""A run as responses show it: its state, from its fold, and what it waits for."""
+
+from typing import Any, Literal
+
+from msgspec.structs import asdict
+
+from holdfast import events as e
+from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
+from holdfast.api.runs import RunShown, RunState
+from holdfast.folds.asks import kind_of
+from holdfast.folds.rows import AskRow, RunRow
+from holdfast.folds.run import Run
+from holdfast.folds.session_fold import RunReadModel
+from holdfast.server.streams import hermes
+from holdfast.server.streams.hermes import Status
+
+
+def run_state(fold: RunReadModel, row: RunRow) -> RunState:
+    """A run's state, from its fold."""
+    run = fold.state
+    asks: dict[str, Any] = {}
+    for asked in (ask.asked for ask in run.open_asks):
+        if not isinstance(asked, e.ClientToolsAsked):
+            asks.setdefault(kind_of(asked), hermes.ask_of(asked))
+    return RunState(
+        run_id=run.run_id,
+        session_id=row.session_id,
+        status=status_of(run),
+        created_at=run.created_ms / 1000,
+        updated_at=run.updated_ms / 1000,
+        model=run.model or run.settings.model or run.target,
+        last_event=hermes.milestone_of(fold),
+        last_event_id=run.last_seq,
+        output=fold.output,
+        usage=hermes.usage_of(run) if run.outcome is not None or run.usage.output_tokens else None,
+        metadata=run.settings.metadata,
+        gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
+        outcome=run.outcome,
+        waiting_for=waiting_for(run),
+        **asks,
+        **_ending(run),
+    )
+
+
+def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
+    """What a run that waits for a person needs from them."""
+    if run.status != "waiting_for_approval":
+        return None
+    return "approval" if any(kind_of(ask.asked) == "approval" for ask in run.open_asks) else "answer"
+
+
+def run_shown(state: RunState, **more: Any) -> RunShown:
+    """The same with what only the server knows."""
+    return RunShown(**asdict(state) | more)
+
+
+def status_of(run: Run) -> Status | str:
+    """The run's status as hermes clients know it."""
+    return hermes.STATUSES[run.outcome] if run.outcome else run.status
+
+
+def _ending(run: Run) -> dict[str, Any]:
+    """The fields of a RunState that say how the run ended."""
+    match run.outcome:
+        case None | "completed":
+            return {}
+        case "refused":
+            return {"finish_reason": "refusal"}
+        case "cancelled":
+            return {"cause": run.cause}
+        case _:
+            hint = run.failure.hint if run.failure is not None else ""
+            return {"error": hermes.error_of(run), "code": hermes.code_of(run), "hint": hint}
+
+
+def open_ask(ask: AskRow, asked: e.Event) -> OpenAsk | None:
+    """An approval or question that waits; None if the event is neither."""
+    if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
+        return None
+    fields = asdict(hermes.ask_of(asked))
+    fields |= {"run_id": ask.run_id, "session_id": ask.session_id, "asked_at": ask.asked_ms / 1000}
+    return OpenApproval(**fields) if isinstance(asked, e.ApprovalAsked) else OpenQuestion(**fields)

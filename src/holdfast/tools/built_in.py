@@ -1,0 +1,46 @@
+"""The built-in tools of a server."""
+
+import shutil
+from collections.abc import Mapping
+from functools import partial
+
+from holdfast.interfaces.tool import Tool
+from holdfast.tools.ask import AskUser
+from holdfast.tools.files.contents import FilesSeen
+from holdfast.tools.files.edits import EditFile, WriteFile
+from holdfast.tools.files.listing import ListFiles
+from holdfast.tools.files.read_file import ReadFile
+from holdfast.tools.files.search import SearchFiles
+from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
+from holdfast.tools.shell.tool import Shell, ShellWorld
+from holdfast.tools.web.addresses import PublicOnly
+from holdfast.tools.web.fetch import Fetcher
+from holdfast.tools.web.tool import FetchUrl
+
+
+def built_in_tools(
+    environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
+) -> list[Tool]:
+    """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
+
+    `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
+    """
+    seen = FilesSeen()
+    workspaces = partial(Workspace, kept_out=kept_out)
+    bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
+    return [
+        Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
+        ShellJobs(background),
+        ShellKill(background),
+        ReadFile(seen, workspaces=workspaces),
+        WriteFile(seen, workspaces=workspaces),
+        EditFile(seen, workspaces=workspaces),
+        ListFiles(workspaces=workspaces),
+        SearchFiles(
+            environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces
+        ),
+        FetchUrl(Fetcher(PublicOnly()), environment=environment),
+        AskUser(),
+    ]
