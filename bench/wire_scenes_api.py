@@ -123,7 +123,7 @@ async def completions(c: Client, _model: Model) -> None:
     for play in ("plain", "think", "cut", "refused", "filtered", "empty", "read"):
         for stream in (False, True):
             body = {
-                "model": "main",
+                "model": "holdfast/main",
                 "messages": [{"role": "user", "content": f"play:{play}"}],
                 "stream": stream,
             }
@@ -171,8 +171,10 @@ async def responses(c: Client, _model: Model) -> None:
     route = "POST /v1/responses"
     made: dict[str, Any] = {}
     for play in ("plain", "think", "cut", "refused", "read"):
-        made = (await c.call(route, {"model": "main", "input": f"play:{play}", "metadata": {"k": "v"}})).json
-        await c.call(route, {"model": "main", "input": f"play:{play}", "stream": True})
+        made = (
+            await c.call(route, {"model": "holdfast/main", "input": f"play:{play}", "metadata": {"k": "v"}})
+        ).json
+        await c.call(route, {"model": "holdfast/main", "input": f"play:{play}", "stream": True})
     openai = auth(User_Agent="OpenAI/Python 2.0.0")
     made = (await c.call(route, {"input": "play:read"}, headers=openai)).json
     await c.call(route, {"input": "play:read", "stream": True}, headers=openai)

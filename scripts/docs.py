@@ -42,8 +42,8 @@ running server.
 - **Who may come in.** `Authorization: Bearer KEY` on every route that is not marked *open*. A browser
   signs in once with `POST /api/sign-in`. Its cookie opens nothing alone: requests carry the header
   `X-Holdfast-Page` beside it, and images and downloads a ticket (`POST /api/tickets`).
-- **What a key may do.** Each route names the scope that it needs: `chat`, `approve` or `admin`. A key
-  without it gets 403 `missing_scope`.
+- **What a key may do.** Each route names the scope that it needs: `chat`, `approve`, `admin` or `relay`.
+  A key without it gets 403 `missing_scope`.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
   list the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
   `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,

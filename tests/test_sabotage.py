@@ -7,6 +7,7 @@ import pytest
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
+from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
@@ -14,7 +15,7 @@ from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
-SABOTAGES = (*OF_PARTS, *OF_PATHS, *OF_PROGRAMS, *OF_RUNS, *OF_SERVERS, *OF_UNDO)
+SABOTAGES = (*OF_CONFINEMENT, *OF_PARTS, *OF_PATHS, *OF_PROGRAMS, *OF_RUNS, *OF_SERVERS, *OF_UNDO)
 
 # Only a broken check waits as long as this, and that is no proof.
 PATIENCE_S = 15

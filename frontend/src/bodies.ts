@@ -518,7 +518,7 @@ export interface SignedIn {
   readonly signed_in: true;
   readonly name: string;
   readonly page: string;
-  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+  readonly scopes: readonly ("admin" | "approve" | "chat" | "relay")[];
 }
 
 /** The cookie no longer works. */
@@ -549,7 +549,7 @@ export interface KeyShown {
   readonly name: string;
   readonly source: "added" | "configured" | "made";
   readonly created_at: number | null;
-  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+  readonly scopes: readonly ("chat" | "approve" | "admin" | "relay")[];
 }
 
 /** A new key; its secret is shown here and never again. */
@@ -557,7 +557,7 @@ export interface KeyMade {
   readonly name: string;
   readonly source: "added" | "configured" | "made";
   readonly created_at: number | null;
-  readonly scopes: readonly ("chat" | "approve" | "admin")[];
+  readonly scopes: readonly ("chat" | "approve" | "admin" | "relay")[];
   readonly key: string;
 }
 
@@ -649,6 +649,22 @@ export interface ModelShown {
   readonly owned_by: string;
 }
 
+/** All models as Anthropic's clients read them. */
+export interface AnthropicModelList {
+  readonly data: readonly AnthropicModel[];
+  readonly has_more: boolean;
+  readonly first_id: string | null;
+  readonly last_id: string | null;
+}
+
+/** A model as Anthropic's clients read it. */
+export interface AnthropicModel {
+  readonly type: "model";
+  readonly id: string;
+  readonly display_name: string;
+  readonly created_at: string;
+}
+
 /** A response, as the OpenAI API describes it. */
 export interface ResponseShown {
   readonly id: string;
@@ -731,13 +747,22 @@ export interface Capabilities {
   readonly runtime: Readonly<Record<string, unknown>>;
   readonly features: Readonly<Record<string, unknown>>;
   readonly endpoints: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly sandbox?: SandboxShown;
 }
 
 /** How to authenticate, and what the caller's key may do. */
 export interface AuthShown {
   readonly type: "bearer";
   readonly required: boolean;
-  readonly scopes: readonly ("admin" | "approve" | "chat")[];
+  readonly scopes: readonly ("admin" | "approve" | "chat" | "relay")[];
+}
+
+/** What the commands of agents run in; `says` is one line for people. */
+export interface SandboxShown {
+  readonly backend: "bubblewrap" | "landlock" | "none";
+  readonly holds: boolean;
+  readonly network: "hosts" | "off" | "on";
+  readonly says: string;
 }
 
 /** The server's health in detail. */
@@ -755,6 +780,7 @@ export interface DetailedHealth {
   readonly open_files: OpenFilesShown;
   readonly warning?: string;
   readonly disk?: DiskShown;
+  readonly sandbox?: SandboxShown;
 }
 
 /** Whether the store accepts writes, and how long one takes to reach the disk. */

@@ -482,6 +482,7 @@ export interface ToolStarted {
   readonly run_id: string;
   readonly tool_call_id: string;
   readonly effect_key: string;
+  readonly profile?: string;
 }
 
 /** A running tool said something. */
@@ -549,6 +550,16 @@ export interface Action {
   readonly host?: string;
   readonly diff?: string;
   readonly digest?: string;
+  readonly lift?: Lift;
+}
+
+/** What an approval lifts of the sandbox for one command; empty means that it runs inside. */
+export interface Lift {
+  readonly hosts?: readonly string[];
+  readonly network?: boolean;
+  readonly write?: readonly string[];
+  readonly read?: readonly string[];
+  readonly everything?: boolean;
 }
 
 /** A rule that "session" or "always" can store, with an action that it covers and one that still asks. */
@@ -565,6 +576,7 @@ export interface GrantRule {
   readonly paths?: readonly string[];
   readonly host?: string;
   readonly width?: Width;
+  readonly lift?: Lift;
 }
 
 /** A person decided. */

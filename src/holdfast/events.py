@@ -278,6 +278,7 @@ class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
 
     tool_call_id: str
     effect_key: str
+    profile: str = ""  # the digest of the sandbox's profile; empty if there was no sandbox
 
 
 class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output"):

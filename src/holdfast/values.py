@@ -199,6 +199,16 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint: str = ""
 
 
+class Lift(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an approval lifts of the sandbox for one command; empty means that it runs inside."""
+
+    hosts: tuple[str, ...] = ()  # these hosts, through the proxy
+    network: bool = False  # every host
+    write: tuple[str, ...] = ()  # these paths, protected ones included
+    read: tuple[str, ...] = ()  # these paths, secret ones included
+    everything: bool = False  # no sandbox at all
+
+
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The one exact thing that an approval is about."""
 
@@ -209,6 +219,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     diff: str = ""
     digest: str = ""
+    lift: Lift = Lift()
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -223,6 +234,7 @@ class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     paths: tuple[str, ...] = ()
     host: str = ""
     width: Width = "exact"
+    lift: Lift = Lift()
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -78,6 +78,16 @@ def test_variables_are_read_as_what_their_key_wants() -> None:
     assert it.settings.server.on_restart == "resume"
 
 
+def test_a_key_takes_one_of_its_words_or_a_list() -> None:
+    listed = loaded(TARGET + '[sandbox]\nnetwork = ["a.example"]\nwrite = ["~/x"]\n').settings.sandbox
+    assert (listed.network, listed.write) == (("a.example",), ("/home/u/x",))
+    assert loaded(TARGET + '[sandbox]\nnetwork = "on"\n').settings.sandbox.network == "on"
+    by_variable = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "a.example, b.example"})
+    assert by_variable.settings.sandbox.network == ("a.example", "b.example")
+    off = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "off"})
+    assert off.settings.sandbox.network == "off"
+
+
 def test_the_whole_example_is_understood() -> None:
     it = loaded(
         TARGET

@@ -38,6 +38,9 @@ WRONG = [
         "names the file /etc/hf/none.md, which can't be read: No such",
     ),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
+    ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),
+    ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network[0] must be a host name"),
+    ("[sandbox]\nnetwork = 1\n", 2, "sandbox.network must be text, not a whole number"),
     ("[approvals]\nexpires_s = -1\n", 2, "approvals.expires_s must be 0 or more"),
     (
         "[approvals]\nrules = [{ argv = ['x'] }]\n",

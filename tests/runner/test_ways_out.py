@@ -144,25 +144,35 @@ async def test_whatever_signals_end_a_chat_its_tools_are_dead_first(
             assert await end_all(work) == []
 
 
-async def test_after_a_kill_and_a_restart_a_daemon_without_an_environment_is_dead_too(tmp_path: Path) -> None:
-    """P5, P6: before its run goes on; what was started as a background process lives, also without one."""
+@pytest.mark.parametrize("sandbox", ["off", "auto"])
+async def test_after_a_kill_and_a_restart_a_daemon_without_an_environment_is_dead_too(
+    tmp_path: Path, sandbox: str
+) -> None:
+    """P5, P6: before its run goes on; what was started as a background process lives, also without one.
+
+    In a sandbox the foreground is dead as soon as the server is.
+    """
+    lives_on = ["bwrap", "sleep"] if sandbox == "auto" else ["sleep"]
     lasting = "env -i setsid -f bash -c 'echo up > lasting; exec sleep 600' >/dev/null 2>&1"
     keep = CallTool("shell", {"command": lasting, "background": True})
     async with ChaosServer([keep], [RUN_IT], [Say("ok")]) as chaos:
-        work = await prepared(tmp_path, chaos)
+        work = await prepared(tmp_path, chaos, more=f'\n[sandbox]\nmode = "{sandbox}"\n')
         async with program(tmp_path) as server:
             run_id = await server.start("work")
             await until((work / "begun").exists)
             await until((work / "lasting").exists)
             server.process.kill()
             await server.ended()
-        assert len(await asyncio.to_thread(living_in, work)) >= 5
+        if sandbox == "auto":
+            await until(lambda: [one.name for one in living_in(work)] == lives_on)
+        else:
+            assert len(await asyncio.to_thread(living_in, work)) >= 5
         async with program(tmp_path) as server:
             seen = await server.events(run_id)
             (job,) = await asyncio.to_thread(lambda: list(tmp_path.glob("data/background/*.state")))
             is_adopted = b'"ended":true' not in await asyncio.to_thread(job.read_bytes)
             left = await end_all(work)
-    assert [one.name for one in left] == ["sleep"]
+    assert [one.name for one in left] == lives_on
     assert is_adopted
     assert [frame.data["ending"] for frame in seen if frame.data["type"] == "tool.ended"] == [
         "detached",

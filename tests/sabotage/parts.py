@@ -21,7 +21,8 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.cli.ask_menu import TypeAheadGuard
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.decisions.outages import Outage, outage_at
-from holdfast.decisions.retry import Decision, GiveUp, History, Tried, decide
+from holdfast.decisions.relayed import decide_relayed
+from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
 from holdfast.folds.activity import Activity
 from holdfast.interfaces.journal import Blobs, Store
 from holdfast.interfaces.tool import ToolCall, ToolResult
@@ -43,6 +44,7 @@ from holdfast.runner.inbox import Message
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, run_not_found
+from holdfast.server.relay.redacting import ByteFilter
 from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
@@ -375,6 +377,38 @@ async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], Messag
     assert (refused.status, refused.param) == (400, "input")
 
 
+def replaces_what_was_seen(
+    failure: Failure, history: History, *, has_content: bool, wait_ms_max: int
+) -> Decision:
+    """Asks again although the client has a part of the answer: it would get two answers in one."""
+    del has_content
+    return decide_relayed(failure, history, has_content=False, wait_ms_max=wait_ms_max)
+
+
+async def check_a_relay_replaces_nothing_that_was_seen(
+    decide_next: Callable[..., Decision],
+) -> None:
+    target = Target(name="a", wire="chat", base_url="http://a.test/v1", model="m")
+    history = History(targets=(target,), current="a", now_ms=0, last_progress_ms=0, random=0.5)
+    failure = Failure(kind="dropped", text="")
+    assert isinstance(decide_next(failure, history, has_content=False, wait_ms_max=1000), RetryAfter)
+    assert isinstance(decide_next(failure, history, has_content=True, wait_ms_max=1000), GiveUp)
+
+
+class PassesPiecesAlone(ByteFilter):
+    """Looks at each piece by itself, so a key that is split over two gets through."""
+
+    def feed(self, piece: bytes) -> bytes:
+        return super().feed(piece) + super().flush()
+
+
+async def check_a_relayed_key_in_two_pieces_is_caught(kind: type[ByteFilter]) -> None:
+    passing = kind(Redactor(["sk-a-long-secret"]))
+    passed = passing.feed(b"data: sk-a-lo") + passing.feed(b"ng-secret\n\n") + passing.flush()
+    assert b"sk-a-long-secret" not in passed
+    assert passed == b"data: [redacted]\n\n"
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage(
         "P3",
@@ -385,6 +419,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P3", check_a_wait_is_a_length_and_no_time_of_day, TestClock, WallWaits),
     Sabotage("P3", check_the_line_says_what_runs, Activity, GuessesFromTheNewestEntry),
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
+    Sabotage("P4", check_a_relay_replaces_nothing_that_was_seen, decide_relayed, replaces_what_was_seen),
+    Sabotage("P11", check_a_relayed_key_in_two_pieces_is_caught, ByteFilter, PassesPiecesAlone),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),

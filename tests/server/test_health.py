@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from holdfast.api.server import SandboxShown
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import read_page
@@ -10,12 +11,15 @@ from serving import Setting, served, target_of
 
 
 async def test_the_detailed_health_says_how_it_is(tmp_path: Path) -> None:
-    options = ServerOptions(data_dir=tmp_path)
+    sandbox = SandboxShown(backend="none", holds=False, network="off", says="There is no sandbox.")
+    options = ServerOptions(data_dir=tmp_path, sandbox=sandbox)
     async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(options=options)) as server:
         _, health = await server.get("/health/detailed")
         assert health["status"] == "ok"
         assert health["store"]["writable"] is True
         assert health["disk"]["free_bytes"] > 0
+        assert health["sandbox"]["says"] == "There is no sandbox."
+        assert (await server.get("/v1/capabilities"))[1]["sandbox"] == health["sandbox"]
         assert health["active_sessions"] == health["open_streams"] == 0
         assert (await server.get("/api/targets"))[1]["data"] == [
             {
@@ -33,7 +37,7 @@ async def test_capabilities_name_only_routes_that_are_there() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         _, capabilities = await server.get("/v1/capabilities")
         assert capabilities["object"] == "hermes.api_server.capabilities"
-        scopes = ["chat", "approve", "admin"]
+        scopes = ["chat", "approve", "admin", "relay"]
         assert capabilities["auth"] == {"type": "bearer", "required": False, "scopes": scopes}
         features = capabilities["features"]
         assert (

@@ -106,11 +106,15 @@ async def test_the_model_that_is_asked_for_by_name_answers() -> None:
             replace(target_of(second, name="other"), model="large"),
         )
         async with served(*targets) as server:
-            for model, said in (("other", "two"), ("large", "two"), ("main", "one")):
+            for model, said in (("holdfast/other", "two"), ("holdfast/main", "one")):
                 _, answer = await server.post("/v1/chat/completions", {"messages": USER, "model": model})
                 assert answer["choices"][0]["message"]["content"] == said, model
                 assert answer["model"] == model
-            for asked, said in ({}, "small"), ({"model": "other"}, "large"), ({"model": "gpt-x"}, "small"):
+            for asked, said in (
+                ({}, "small"),
+                ({"model": "other"}, "large"),
+                ({"model": "gpt-x"}, "small"),
+            ):
                 run_id = await server.start(**asked)
                 await server.ended(run_id)
                 assert (await server.get(f"/v1/runs/{run_id}"))[1]["model"] == said

@@ -11,6 +11,7 @@ from typing import Literal
 from holdfast.interfaces.journal import Blobs
 from holdfast.interfaces.tool import NobodyAnswered
 from holdfast.journal.memory import MemoryStore
+from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.process_table import table
@@ -34,6 +35,7 @@ class Call:
     effect_key: str = "key"
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
+    confinement: Confinement | None = None
     blobs: Blobs = field(default_factory=MemoryStore)
     said: str = ""
     heard: asyncio.Event = field(default_factory=asyncio.Event)

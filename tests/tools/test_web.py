@@ -14,13 +14,8 @@ from yarl import URL
 
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
-from holdfast.tools.web.addresses import (
-    IPAddress,
-    PublicOnly,
-    UrlRefused,
-    insist_on_form,
-    is_public,
-)
+from holdfast.policy.public_addresses import IPAddress, is_public
+from holdfast.tools.web.addresses import PublicOnly, UrlRefused, insist_on_form
 from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from holdfast.tools.web.readable import readable
 from holdfast.tools.web.tool import FetchUrl

@@ -213,6 +213,7 @@ function About(): JSX.Element {
         <span>
           Holdfast {about?.version ?? ""}
           <span class="fine muted">Everything you see is already on disk.</span>
+          {about?.sandbox ? <span class="fine muted">{about.sandbox}</span> : null}
         </span>
         {about?.auth ? (
           <button

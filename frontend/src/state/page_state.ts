@@ -117,4 +117,6 @@ export interface Server {
   readonly model: string;
   readonly auth: boolean;
   readonly scopes: readonly string[];
+  /** One line about what commands run in; empty if the server doesn't say. */
+  readonly sandbox: string;
 }

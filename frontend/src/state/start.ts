@@ -58,8 +58,8 @@ async function begin(): Promise<void> {
 async function describe(): Promise<void> {
   const result = await ask<Capabilities>("GET", "/v1/capabilities");
   if (result.ok) {
-    const { version, model, auth } = result.value;
-    server.value = { version, model, auth: auth.required, scopes: auth.scopes };
+    const { version, model, auth, sandbox } = result.value;
+    server.value = { version, model, auth: auth.required, scopes: auth.scopes, sandbox: sandbox?.says ?? "" };
   }
 }
 

@@ -1,6 +1,6 @@
 /** A rule that spares people a question: what exactly it allows. */
 import type { JSX } from "preact";
-import type { GrantOffer, GrantRule } from "../events.ts";
+import type { GrantOffer, GrantRule, Lift } from "../events.ts";
 import { exact } from "../markdown/safe.ts";
 
 interface RuleTextProps {
@@ -24,7 +24,7 @@ export function RuleText({ rule, offer }: RuleTextProps): JSX.Element {
 }
 
 function partsOf(
-  { tool, argv, paths, host, width }: GrantRule,
+  { tool, argv, paths, host, width, lift }: GrantRule,
   offer?: GrantOffer,
 ): readonly (readonly [string, string])[] {
   // an example says the tool and the exact command
@@ -35,8 +35,18 @@ function partsOf(
     ["Would ask", offer?.asks ?? ""],
     ["Paths", (paths ?? []).join(", ")],
     ["Host", host ?? ""],
+    ["Beyond the sandbox", lift ? liftWords(lift) : ""],
   ] as const;
   return parts.filter(([, value]) => value !== "");
+}
+
+function liftWords({ hosts = [], network, write = [], read = [], everything }: Lift): string {
+  if (everything) return "everything";
+  return [
+    ...(network ? ["every host"] : hosts),
+    ...write.map((path) => `change ${path}`),
+    ...read.map((path) => `read ${path}`),
+  ].join(", ");
 }
 
 /** A word of a command as a shell would have to be given it, so that two words never look like one. */

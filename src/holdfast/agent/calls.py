@@ -6,8 +6,8 @@ no ending in the log is finished here, so the first time and the time after a cr
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -28,15 +28,16 @@ from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.tool_names import ASK_USER
+from holdfast.policy.tool_names import ASK_USER, kind_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
+from holdfast.sandbox.confinement import Confinable, Confinement
 from holdfast.tools.arguments import BadArguments, arguments_hash, effect_key, parsed
 from holdfast.tools.ask import AskUserArgs
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
-from holdfast.values import Action, Choice, GrantRule
+from holdfast.values import Action, Choice, GrantRule, Lift
 
 _log = logging.getLogger(__name__)
 
@@ -87,6 +88,7 @@ class RunningCall:
     deadline: asyncio.Timeout
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
+    confinement: Confinement | None = None
     shown_chars: int = 0
     asks_open: int = 0
     left_s: float = 0.0  # of the tool's patience, while it rests
@@ -158,6 +160,7 @@ class ToolCalls:
         # How many bytes of each command the policy reads; None if it doesn't read the command.
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
+        self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
         self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
     async def finish(self) -> bool:
@@ -286,6 +289,7 @@ class ToolCalls:
                 self._approved[asked.tool_call_id] = judged.action.digest
             if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
+                self._lifts[asked.tool_call_id] = judged.action.lift
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
@@ -307,6 +311,8 @@ class ToolCalls:
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
         judge, place = self._deps.judge, self._workspace
+        if self._deps.protected is not None:
+            self._deps.protected.look(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
@@ -345,9 +351,14 @@ class ToolCalls:
         await self._deps.drain.checkpoint(run.run_id)
         if not tool.traits.read_only:
             await self._snapshots.before_change()
+        confinement = await self._confinement(asked, tool)
         self._log.emit(
             e.ToolStarted(
-                at_ms=self._log.now_ms(), run_id=run.run_id, tool_call_id=asked.tool_call_id, effect_key=key
+                at_ms=self._log.now_ms(),
+                run_id=run.run_id,
+                tool_call_id=asked.tool_call_id,
+                effect_key=key,
+                profile=confinement.profile.digest if confinement else "",
             )
         )
         await self._view.settled(self._log)
@@ -365,13 +376,36 @@ class ToolCalls:
             asyncio.timeout(tool.traits.patience_s),
             self._approved.get(asked.tool_call_id, ""),
             self._judged_paths.get(asked.tool_call_id, ()),
+            confinement,
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
-            return await _run_guarded(tool, asked.args, one)
+            async with self._approving(asked):
+                return await _run_guarded(tool, asked.args, one)
         finally:
             one.end()
             self._begun[asked.tool_call_id] += one.asked_s
+
+    @asynccontextmanager
+    async def _approving(self, asked: e.ToolAsked) -> AsyncGenerator[None]:
+        """While a file tool writes protected files, no sandboxed command is blamed for it."""
+        protected, paths = self._deps.protected, self._judged_paths.get(asked.tool_call_id, ())
+        if protected is None or kind_of(asked.name) != "write" or not paths:
+            yield
+            return
+        opened = ExitStack()
+        await asyncio.to_thread(opened.enter_context, protected.approving(self._workspace, paths))
+        try:
+            yield
+        finally:
+            await asyncio.shield(asyncio.to_thread(opened.close))
+
+    async def _confinement(self, asked: e.ToolAsked, tool: Tool) -> Confinement | None:
+        """What the tool's programs run in."""
+        if not isinstance(tool, Confinable):
+            return None
+        lift = self._lifts.get(asked.tool_call_id, Lift())
+        return await asyncio.to_thread(tool.confinement, asked.args, workspace=self._workspace, lift=lift)
 
     def _ended(self, call: CallState, result: ToolResult) -> None:
         now_s = self._deps.clock.monotonic_s()

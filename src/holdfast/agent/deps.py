@@ -15,6 +15,7 @@ from holdfast.interfaces.tool import Tool
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.redaction import NO_SECRETS, Redactor
+from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
 from holdfast.undo.snapshots import Snapshots
@@ -39,6 +40,7 @@ class AgentDeps:
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that nobody asked for
+    protected: ProtectedPaths | None = None  # what sandboxed commands must not change
     instructions: str = ""
     secrets: Redactor = NO_SECRETS
     spool: Spool | None = None

@@ -176,7 +176,11 @@ def _redirects(view: SharedFold, run_id: str) -> bool:
 
 async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
     settings = view.run(run_id).settings
-    workspace = deps.workspaces(Path(settings.workspace or deps.workspace))
+    place = Path(settings.workspace or deps.workspace)
+    workspace = deps.workspaces(place)
+    if deps.protected is not None:
+        # A background process may have written instructions of its own meanwhile.
+        await asyncio.to_thread(deps.protected.look, place)
     history = history_instructions(view.transcript, run_id)
     return await instructions_for(workspace, deps.instructions, settings.instructions, history)
 

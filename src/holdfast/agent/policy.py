@@ -1,7 +1,7 @@
 """The approval policy as an agent uses it: rules, mode and grants, for the workspace of each run."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing_extensions import override
 from holdfast.interfaces.journal import Notes
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.policy.approvals import Policy, choices_for, for_a_person, judge, rule_for
+from holdfast.policy.lifts import Containment
 from holdfast.policy.path_facts import PathFacts, SecretFinder
 from holdfast.policy.shell.verdicts import ReadSteps, steps_of
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
@@ -85,6 +86,10 @@ class AlwaysGrants:
         return self.rules.pop(grant_id, None) is not None
 
 
+def _no_sandbox(_workspace: Path) -> Containment | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredJudge(Judge):
     """The configured policy; created at the edge, out of the agent's reach."""
@@ -97,6 +102,7 @@ class ConfiguredJudge(Judge):
     always: AlwaysGrants | None = None
     read: ReadSteps = steps_of  # reads commands; a program with an event loop uses a CommandReader
     secret_finder: SecretFinder = field(default_factory=SecretFiles)
+    containment: Callable[[Path], Containment | None] = _no_sandbox  # of commands in a workspace; may block
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
@@ -145,7 +151,7 @@ class ConfiguredJudge(Judge):
             matches=matches,
             secret_finder=self.secret_finder,
         )
-        return Policy(facts, self.mode, self.rules, self.read)
+        return Policy(facts, self.mode, self.rules, self.read, self.containment(workspace))
 
 
 def _resolved(path: str) -> str:

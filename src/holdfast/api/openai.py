@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ALWAYS_TRUE, ResponseBody
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
 from holdfast.api.runs import (
     HistoryItem,
     ModelOptions,
@@ -266,6 +266,24 @@ class ModelShown(ResponseBody, frozen=True):
     object: Literal["model"]
     created: int
     owned_by: str
+
+
+class AnthropicModel(ResponseBody, frozen=True):
+    """A model as Anthropic's clients read it."""
+
+    type: Annotated[str, one_of("model")]
+    id: str
+    display_name: str
+    created_at: str
+
+
+class AnthropicModelList(ResponseBody, frozen=True):
+    """All models as Anthropic's clients read them."""
+
+    data: tuple[AnthropicModel, ...]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
 
 
 class ModelList(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -11,7 +11,7 @@ EVENTS = "text/event-stream"
 _CONVERTER = re.compile(r":\w+}")
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Tag: TypeAlias = Literal["Runs", "Sessions", "OpenAI-compatible", "Server"]
+Tag: TypeAlias = Literal["Runs", "Sessions", "OpenAI-compatible", "Relay", "Server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,17 @@ START_ERRORS = {
     404: "response_not_found",
     409: "session_deleted, session_busy, response_rewound, idempotency_key_conflict",
     429: "queue_full",
+}
+RELAY_ERRORS = {
+    400: "invalid_request, invalid_json, or what the provider says",
+    404: "model_not_found",
+    413: "body_too_large",
+    415: "unsupported_encoding",
+    429: "rate_limited, with Retry-After, or what the provider says",
+    502: "connect_failed, dropped, malformed: the kind of the failure",
+    503: "overloaded, shutting_down",
+    504: "no_first_event, stalled, upload_stalled",
+    508: "relay_loop",
 }
 WHOLE_ERRORS = {
     413: "body_too_large, payload_too_large",

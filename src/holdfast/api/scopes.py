@@ -2,8 +2,8 @@
 
 from typing import Literal, TypeAlias
 
-Scope: TypeAlias = Literal["chat", "approve", "admin"]
+Scope: TypeAlias = Literal["chat", "approve", "admin", "relay"]
 
-SCOPES: tuple[Scope, ...] = ("chat", "approve", "admin")
+SCOPES: tuple[Scope, ...] = ("chat", "approve", "admin", "relay")
 EVERY = SCOPES  # for an operation that any key may call
 NO_KEY: tuple[Scope, ...] = ()  # for an operation that needs no key at all

@@ -41,6 +41,15 @@ class AuthShown(ResponseBody, frozen=True):
     scopes: tuple[Scope, ...]
 
 
+class SandboxShown(ResponseBody, frozen=True):
+    """What the commands of agents run in; `says` is one line for people."""
+
+    backend: Literal["bubblewrap", "landlock", "none"]
+    holds: bool
+    network: Literal["off", "hosts", "on"]
+    says: str
+
+
 class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.api_server.capabilities"):
     """What this server can do, in the form that hermes clients ask for."""
 
@@ -52,6 +61,7 @@ class Capabilities(ResponseBody, frozen=True, tag_field="object", tag="hermes.ap
     runtime: dict[str, Any]
     features: dict[str, Any]
     endpoints: dict[str, dict[str, str]]
+    sandbox: SandboxShown | None = None
 
 
 class HealthShown(ResponseBody, frozen=True):
@@ -104,3 +114,4 @@ class DetailedHealth(ResponseBody, frozen=True):
     open_files: OpenFilesShown
     warning: str = ""
     disk: DiskShown | None = None
+    sandbox: SandboxShown | None = None

@@ -3,7 +3,15 @@
 from typing import Any
 
 from holdfast.api import access, openai, server
-from holdfast.api.operation import EVENTS, ONCE, SESSION_HEADER, START_ERRORS, WHOLE_ERRORS, Operation
+from holdfast.api.operation import (
+    EVENTS,
+    ONCE,
+    RELAY_ERRORS,
+    SESSION_HEADER,
+    START_ERRORS,
+    WHOLE_ERRORS,
+    Operation,
+)
 from holdfast.api.scopes import EVERY, NO_KEY
 
 _IMAGES: dict[str, None] = dict.fromkeys(
@@ -158,14 +166,51 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
+        scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/messages",
+        "relay.messages",
+        tag="Relay",
+        summary=(
+            "Anthropic Messages, passed on to a target with Holdfast's deadlines and retries. A `model` that "
+            "isn't known goes to the first target that speaks this wire, or else to the first target. The "
+            "body passes as it is; only the model's name changes. Errors have Anthropic's shape."
+        ),
+        request=dict[str, Any],
+        responses={200: {"application/json": dict[str, Any], EVENTS: None}},
+        errors=RELAY_ERRORS,
+        query={"beta": "Passed on like every other parameter."},
+        needs_request=True,
+        scopes=("relay",),
+    ),
+    Operation(
+        "POST",
+        "/v1/messages/count_tokens",
+        "relay.count_tokens",
+        tag="Relay",
+        summary=(
+            "The number of input tokens, as the provider counts them. If the target speaks another wire, it "
+            "is Holdfast's estimate, and the response has the header `X-Holdfast-Estimate`."
+        ),
+        request=dict[str, Any],
+        responses={200: dict[str, Any]},
+        errors=RELAY_ERRORS,
+        needs_request=True,
+        scopes=("relay",),
     ),
     Operation(
         "GET",
         "/v1/models",
         "openai.models",
         tag="OpenAI-compatible",
-        summary="The names that `model` accepts.",
-        responses={200: openai.ModelList},
+        summary=(
+            "The names that `model` accepts: agents (owned by `holdfast`) and relayed models (owned by "
+            "`holdfast-relay`). With the header `anthropic-version`, in Anthropic's shape."
+        ),
+        responses={200: (openai.ModelList, openai.AnthropicModelList)},
+        scopes=("chat", "relay"),
     ),
     Operation(
         "GET",
@@ -173,7 +218,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.model",
         tag="OpenAI-compatible",
         summary="One model.",
-        responses={200: openai.ModelShown},
+        responses={200: (openai.ModelShown, openai.AnthropicModel)},
+        scopes=("chat", "relay"),
         errors={404: "model_not_found"},
     ),
     Operation(
@@ -200,6 +246,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
+        scopes=("chat", "relay"),
     ),
     Operation(
         "GET",

@@ -30,7 +30,7 @@ STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
     *("completed", "failed", "interrupted", "cancelled"),
 )
-SCOPES = ("chat", "approve", "admin")
+SCOPES = ("chat", "approve", "admin", "relay")
 CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 wrong usage."
 
 

@@ -29,7 +29,8 @@ KeyScope = Annotated[
     typer.Option(
         "--scope",
         metavar="SCOPE",
-        help="chat (runs and sessions), approve (approvals and rules) or admin (keys, deleting sessions). "
+        help="chat (runs and sessions), approve (approvals and rules), admin (keys, deleting sessions) or "
+        "relay (model calls of other programs). "
         "Repeat the option for several. Without it, the key can do everything.",
     ),
 ]

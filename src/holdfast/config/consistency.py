@@ -12,6 +12,7 @@ from holdfast.config.settings import (
     McpServerSettings,
     RetrySettings,
     RuleSettings,
+    SandboxSettings,
     ServerSettings,
     Settings,
     TargetSettings,
@@ -21,6 +22,7 @@ from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
+from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
@@ -48,10 +50,24 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
+        case SandboxSettings():
+            yield from _sandbox(settings)
         case Settings():
             yield from _together(settings)
         case _:
             return
+
+
+def _sandbox(sandbox: SandboxSettings) -> Iterator[ConfigIssue]:
+    if not isinstance(sandbox.network, str):
+        try:
+            host_rules(sandbox.network)
+        except BadHost as error:
+            yield ConfigIssue(("network",), str(error))
+    for name, paths in (("write", sandbox.write), ("read", sandbox.read)):
+        for path in paths:
+            if not path.startswith("/"):
+                yield ConfigIssue((name,), f"{path!r} must be an absolute path")
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
@@ -162,10 +178,38 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
     )
 
 
+def _relay(settings: Settings) -> Iterator[ConfigIssue]:
+    names = [target.name for target in settings.targets]
+    for model, wanted in settings.relay.models.items():
+        path: KeyPath = ("relay", "models", model)
+        if not wanted:
+            yield ConfigIssue(path, "must name a target")
+        for name in wanted:
+            if name not in names:
+                yield ConfigIssue(
+                    path, f"names no target: {name!r}; the targets are {', '.join(names) or 'none'}"
+                )
+    for index, target in enumerate(settings.targets):
+        if _is_this_server(target.base_url, settings.server):
+            yield ConfigIssue(
+                ("targets", index, "base_url"),
+                "is the address of this server, which would call itself; give the provider's address",
+            )
+
+
+def _is_this_server(base_url: str, server: ServerSettings) -> bool:
+    url = urlsplit(base_url)
+    port = url.port or (443 if url.scheme == "https" else 80)
+    own = {server.host, *server.hosts}
+    host = url.hostname or ""
+    return server.port == port and (host in own or is_loopback(host))
+
+
 def _together(settings: Settings) -> Iterator[ConfigIssue]:
     hedging = settings.targets and settings.targets[0].retry.hedge
     if hedging and len(settings.targets) == 1:
         yield ConfigIssue(("targets", 0, "retry", "hedge"), "needs a second target", is_warning=True)
+    yield from _relay(settings)
     title = settings.agent.title_target
     known = {name for target in settings.targets for name in (target.name, target.model)}
     if title not in {"", "off", *known}:

@@ -9,7 +9,7 @@ from typing import cast
 from msgspec import inspect
 
 from holdfast.config.sources import BadConfiguration, KeyPath, SettingSource
-from holdfast.config.validation import SETTINGS, Tree, plain
+from holdfast.config.validation import SETTINGS, Tree, list_beside, plain
 from holdfast.tools.shell.marker import VARIABLE as MARK
 
 PREFIX = "HOLDFAST_"
@@ -86,7 +86,7 @@ def variables() -> dict[str, tuple[KeyPath, inspect.Type]]:
             if isinstance(inner, inspect.StructType):
                 waiting.append((own, inner))
             elif not _is_tables(inner):
-                found[variable_of(own)] = own, inner
+                found[variable_of(own)] = own, field.type if list_beside(field.type) else inner
     return dict(sorted(found.items()))
 
 
@@ -150,6 +150,10 @@ def from_text(text: str, kind: inspect.Type) -> object:
             return True if low in YES else False if low in NO else text
         case inspect.IntType() | inspect.FloatType():
             return _number(text, kind)
+        case inspect.Metadata() if (beside := list_beside(kind)) is not None:
+            bare, _ = plain(kind)
+            is_choice = isinstance(bare, inspect.LiteralType) and text in bare.values
+            return text if is_choice else from_text(text, beside)
         case inspect.VarTupleType():
             # A list of nothing opens doors, so it is never made of stray commas.
             return [item.strip() for item in text.split(",") if item.strip()] or text

@@ -11,7 +11,7 @@ from holdfast.config.environment import HERMES_PATIENCE, HERMES_SERVER, SPECIAL,
 from holdfast.config.known_targets import KnownTargets, shipped_known
 from holdfast.config.proxies import PROXY_VARIABLES
 from holdfast.config.sources import KeyPath, dotted
-from holdfast.config.validation import SETTINGS, plain
+from holdfast.config.validation import SETTINGS, list_beside, plain
 from holdfast.decisions.deadlines import LOCAL, REMOTE
 
 INTRO = """\
@@ -49,7 +49,7 @@ other word may be a program.
 In every mode, Holdfast asks before a command reads a secret file: `.env`, keys, tokens,
 `terraform.tfstate`, `kubeconfig` and so on, but not `.env.example`. It also asks if the command does not
 name the file: `grep -r` above such a file, `git log -p` in a repository that has or had one, `git remote
--v` if an address holds a password.
+-v` if an address holds a password. Where the sandbox keeps a command from reading the file, it doesn't ask.
 """
 NOTES = {"[[approvals.rules]]": RULES_NOTE}
 KNOWN_INTRO = """\
@@ -110,7 +110,7 @@ def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator
         else:
             variable = f"`{by_path[own]}`" if own in by_path else ""
             rows.append(
-                f"| `{field.name}` | {_type(bare)} | {_default(field)} | {variable} | {_says(field)} |"
+                f"| `{field.name}` | {_types(field.type)} | {_default(field)} | {variable} | {_says(field)} |"
             )
     if rows:
         yield f"## {header}"
@@ -124,11 +124,18 @@ def _tables(kind: inspect.StructType, path: KeyPath, *, header: str) -> Iterator
         yield from _tables(struct, own, header=name)
 
 
+def _types(kind: inspect.Type) -> str:
+    beside = list_beside(kind)
+    return _type(plain(kind)[0]) + (f" or {_type(beside)}" if beside else "")
+
+
 def _type(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.LiteralType):
         return " or ".join(f"`{value}`" for value in kind.values)
     if isinstance(kind, inspect.VarTupleType):
         return f"list of {_type(plain(kind.item_type)[0])}s"
+    if isinstance(kind, inspect.DictType) and isinstance(plain(kind.value_type)[0], inspect.VarTupleType):
+        return "table of texts or lists"
     return _WORDS[type(kind)]
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
+from holdfast.sandbox.sandbox import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart
 
@@ -255,6 +256,26 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
+class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[relay]: model calls of other programs, which Holdfast passes on to its targets."""
+
+    models: Annotated[
+        dict[str, tuple[str, ...]],
+        doc(
+            "Model names, or patterns with *, and the target that answers each, or a list of them. Further "
+            "ones in a list are fallbacks. The names and models of targets are always relayed.",
+            "name",
+        ),
+    ] = {}
+    wait_s: Annotated[
+        Seconds, doc("The longest wait that a provider may ask for; the client is told of a longer one.")
+    ] = 60.0
+    headers: Annotated[
+        tuple[str, ...], doc("Further headers of clients that go to the provider; never credentials.", "name")
+    ] = ()
+    body_bytes_max: Annotated[AtLeast1, doc("The largest relayed request body, in bytes.")] = 32_000_000
+
+
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[approvals.rules]]: which actions run without asking, always ask, or never run. Set one of these."""
 
@@ -294,7 +315,7 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     mode: Annotated[
         ApprovalMode,
-        doc("Ask about every change, allow changes inside the workspace, or ask nobody and deny."),
+        doc("Ask about every change, allow what the sandbox contains, or ask nobody and deny."),
     ] = "ask"
     expires_s: Annotated[AtLeast0, doc("How long a question stays open; 0 means until someone answers.")] = (
         86_400
@@ -303,6 +324,37 @@ class ApprovalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         OnExpiry, doc("Whether a run continues without the action, or stops, if nobody answers.")
     ] = "continue"
     rules: tuple[RuleSettings, ...] = ()
+
+
+class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[sandbox]: what the commands that agents run can reach."""
+
+    mode: Annotated[
+        SandboxMode,
+        doc(
+            "Use a sandbox if this machine can run one, refuse to start without one, or use none; "
+            "`holdfast doctor` says what it holds here."
+        ),
+    ] = "auto"
+    network: Annotated[
+        Literal["off", "on"] | tuple[str, ...],
+        doc(
+            "Which hosts commands can reach: none, all, or a list of host names. A host that can be reached "
+            "can be sent your data.",
+            "host name",
+        ),
+    ] = "off"
+    write: Annotated[
+        tuple[str, ...], doc("Paths outside the workspace that commands can change.", "path")
+    ] = ()
+    read: Annotated[
+        tuple[str, ...],
+        doc("Paths outside the workspace, or secret files in it, that commands can read.", "path"),
+    ] = ()
+    caches: Annotated[
+        bool,
+        doc("Whether commands share the caches of package managers in your home folder and can change them."),
+    ] = False
 
 
 class UndoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -345,7 +397,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: LogSettings = LogSettings()
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
+    relay: RelaySettings = RelaySettings()
     approvals: ApprovalSettings = ApprovalSettings()
+    sandbox: SandboxSettings = SandboxSettings()
     undo: UndoSettings = UndoSettings()
     mcp_servers: tuple[McpServerSettings, ...] = ()
 

@@ -39,8 +39,8 @@ _GOT: tuple[tuple[type, str], ...] = (
 )
 
 
-def plain(kind: inspect.Type) -> tuple[inspect.Type, TextFormat]:
-    """A key's bare type, and the format of its text."""
+def plain(kind: inspect.Type, of: object = None) -> tuple[inspect.Type, TextFormat]:
+    """A key's bare type, and the format of its text; of several types, the one that a list `of` needs."""
     meaning: TextFormat = ""
     while isinstance(kind, inspect.Metadata | inspect.UnionType):
         if isinstance(kind, inspect.Metadata):
@@ -48,8 +48,17 @@ def plain(kind: inspect.Type) -> tuple[inspect.Type, TextFormat]:
             meaning = extra.get("meaning", meaning)
             kind = kind.type
         else:
-            kind = next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+            several = [one for one in kind.types if not isinstance(one, inspect.NoneType)]
+            wants_list = [one for one in several if isinstance(one, inspect.VarTupleType)]
+            kind = (wants_list if isinstance(of, list) and wants_list else several)[0]
     return kind, meaning
+
+
+def list_beside(kind: inspect.Type) -> inspect.VarTupleType | None:
+    """The list that a key of other types also takes, if any."""
+    bare, _ = plain(kind)
+    other, _ = plain(kind, [])
+    return other if isinstance(other, inspect.VarTupleType) and other is not bare else None
 
 
 class Checker:
@@ -86,7 +95,8 @@ class Checker:
         return checked
 
     def _value(self, value: object, kind: inspect.Type, path: KeyPath, meaning: TextFormat = "") -> object:
-        kind, own = plain(kind)
+        beside = list_beside(kind)
+        kind, own = plain(kind, value)
         meaning = own or meaning
         match kind:
             case inspect.StructType() if isinstance(value, dict):
@@ -98,7 +108,7 @@ class Checker:
             case inspect.StrType() | inspect.CustomType() if isinstance(value, str):
                 return self._text(value, kind, path, meaning=meaning)
             case inspect.LiteralType() if isinstance(value, str):
-                return self._choice(value, kind, path)
+                return self._choice(value, kind, path, beside=beside)
             case inspect.IntType() | inspect.FloatType():
                 return self._number(value, kind, path)
             case inspect.BoolType() if isinstance(value, bool):
@@ -124,8 +134,16 @@ class Checker:
         for name in table:
             if why := name_error(meaning, name):
                 self._error((*path, name), why)
+        takes_list = isinstance(plain(kind.value_type)[0], inspect.VarTupleType)
         return {
-            name: self._value(value, kind.value_type, (*path, name), meaning) for name, value in table.items()
+            # A list of one may be written without its brackets.
+            name: self._value(
+                [value] if takes_list and isinstance(value, str) else value,
+                kind.value_type,
+                (*path, name),
+                meaning,
+            )
+            for name, value in table.items()
         }
 
     def _text(self, text: str, kind: inspect.Type, path: KeyPath, *, meaning: TextFormat) -> str:
@@ -143,10 +161,13 @@ class Checker:
             self._error(path, why)
         return text
 
-    def _choice(self, text: str, kind: inspect.LiteralType, path: KeyPath) -> str:
+    def _choice(
+        self, text: str, kind: inspect.LiteralType, path: KeyPath, *, beside: inspect.VarTupleType | None
+    ) -> str:
         choices = [str(value) for value in kind.values]
         if text not in choices:
-            self._error(path, f"must be one of {', '.join(choices)}{_nearest(text, choices)}")
+            or_list = ', or a list: write ["…"], with each item in quotes' if beside else ""
+            self._error(path, f"must be one of {', '.join(choices)}{or_list}{_nearest(text, choices)}")
         return text
 
     def _number(self, value: object, kind: inspect.IntType | inspect.FloatType, path: KeyPath) -> object:

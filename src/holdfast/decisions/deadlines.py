@@ -72,11 +72,15 @@ LOCAL = DefaultPatience(
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What patience depends on besides the configuration: the target, the request's size, past calls."""
+    """What patience depends on besides the configuration: the target, the request's size, past calls.
+
+    An answer that isn't streamed arrives as a whole, so nothing can be heard before all of it is made.
+    """
 
     local: bool
     input_tokens: int
     reasoning: bool = False
+    streamed: bool = True
     learned_p95_s: float | None = None
 
 
@@ -109,7 +113,8 @@ def effective(patience: Patience, asked: RequestFacts) -> Deadlines:
     return Deadlines(
         connect=_plain("connect", patience.connect_s, defaults.connect_s),
         upload=_plain("upload", patience.upload_s, defaults.upload_s),
-        first_event=_first_event(patience, asked, defaults=defaults) or _unheard(own_progress),
+        first_event=(asked.streamed and _first_event(patience, asked, defaults=defaults))
+        or _unheard(own_progress),
         first_progress=_bounded(own_progress, patience),
         gap=_plain("gap", patience.gap_s, defaults.gap_s),
     )
@@ -120,7 +125,8 @@ def _plain(kind: DeadlineKind, given_s: float | None, usual_s: float) -> Limit:
 
 
 def _default_progress_s(defaults: DefaultPatience, asked: RequestFacts) -> float:
-    return defaults.first_progress_reasoning_s if asked.reasoning else defaults.first_progress_s
+    is_long = asked.reasoning or not asked.streamed
+    return defaults.first_progress_reasoning_s if is_long else defaults.first_progress_s
 
 
 def _bounded(own: Limit, patience: Patience) -> Limit:

@@ -56,6 +56,10 @@ class Metrics:
     cost_usd: dict[str, float] = field(default_factory=dict[str, float])  # by target
     first_token_s: dict[str, Histogram] = field(default_factory=dict[str, Histogram])  # by target
     tools: Counter[str] = field(default_factory=Counter[str])  # by ending
+    # Of relayed calls, by API key and target: how they ended, their tokens, their cost.
+    relay_calls: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    relay_tokens: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    relay_cost_usd: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
     commit_s: Histogram = field(default_factory=lambda: Histogram(COMMIT_S))
     open_attempts: dict[str, dict[str, OpenAttempt]] = field(
         default_factory=dict[str, dict[str, OpenAttempt]]
@@ -66,11 +70,30 @@ class Metrics:
         for row in rows:
             (self.runs_queued if row.status == "queued" else self.runs_active).add(row.run_id)
 
+    def relayed_usage(self, key: str, event: e.Usage) -> None:
+        """Add what a relayed call of an API key used."""
+        for direction, tokens in _directions(event):
+            self.relay_tokens[key, event.target, direction] += tokens
+        if event.cost_usd:
+            at = key, event.target
+            self.relay_cost_usd[at] = self.relay_cost_usd.get(at, 0.0) + event.cost_usd
+
     def add(self, event: e.Event) -> None:
         """Add an event that is on disk."""
         count = _COUNTS.get(type(event))
         if count is not None:
             count(self, event)
+
+
+def _directions(event: e.Usage) -> list[tuple[str, int]]:
+    counts = (
+        ("input", event.input_tokens),
+        ("output", event.output_tokens),
+        ("cached", event.cached_tokens),
+        ("cache_write", event.cache_write_tokens),
+        ("reasoning", event.reasoning_tokens),
+    )
+    return [(direction, tokens) for direction, tokens in counts if tokens]
 
 
 def _queued(to: Metrics, event: e.RunQueued) -> None:
@@ -125,15 +148,8 @@ def _spoke(to: Metrics, event: e.RunEvent) -> None:
 
 
 def _used(to: Metrics, event: e.Usage) -> None:
-    for direction, tokens in (
-        ("input", event.input_tokens),
-        ("output", event.output_tokens),
-        ("cached", event.cached_tokens),
-        ("cache_write", event.cache_write_tokens),
-        ("reasoning", event.reasoning_tokens),
-    ):
-        if tokens:
-            to.tokens[event.target, direction] += tokens
+    for direction, tokens in _directions(event):
+        to.tokens[event.target, direction] += tokens
     if event.cost_usd:
         to.cost_usd[event.target] = to.cost_usd.get(event.target, 0.0) + event.cost_usd
 

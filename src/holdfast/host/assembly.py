@@ -12,6 +12,7 @@ from typing import Literal
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
+from holdfast.api.server import SandboxShown
 from holdfast.config.consistency import rules_of
 from holdfast.config.settings import Settings
 from holdfast.host.fast_imports import gc_paused
@@ -26,8 +27,11 @@ from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
+from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
 from holdfast.undo.scan import ScanLimits
@@ -50,7 +54,7 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        yield application(runtime, _options(settings, parts.targets, keys=keys, page=page), limits)
+        yield application(runtime, _options(settings, parts, keys=keys, page=page), limits)
 
 
 @asynccontextmanager
@@ -85,6 +89,7 @@ async def open_parts(
             clock=clock,
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
+            sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
         )
 
 
@@ -103,6 +108,17 @@ async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | N
     snapshots = Snapshots(settings.data_dir / "snapshots", limits=limits, kept_out=kept_out)
     stack.push_async_callback(asyncio.to_thread, snapshots.store.close)
     return snapshots
+
+
+def _sandbox_shown(settings: Settings, sandbox: Sandbox) -> SandboxShown:
+    wanted = settings.sandbox
+    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    return SandboxShown(
+        backend=sandbox.backend,
+        holds=is_held(sandbox),
+        network=network,
+        says=sandbox_line(sandbox, mode=wanted.mode, approvals=settings.approvals.mode, network=network),
+    )
 
 
 def _make_spool_dir(settings: Settings) -> None:
@@ -142,7 +158,12 @@ def _judge(
         always=always,
         read=tools.read_command,
         secret_finder=tools.secret_finder,
+        containment=_sandbox_is_off if settings.sandbox.mode == "off" else tools.containment,
     )
+
+
+def _sandbox_is_off(_workspace: Path) -> None:
+    """Nothing is contained, as the configuration says."""
 
 
 def _agent(
@@ -161,6 +182,7 @@ def _agent(
         tools_that_change=tools.from_mcp,
         workspace=settings.workspace,
         workspaces=tools.workspaces,
+        protected=tools.protected,
         instructions=settings.agent.instructions,
         secrets=secrets,
         spool=Spool(settings.spool_dir),
@@ -183,7 +205,7 @@ def _title_model(settings: Settings) -> str | None:
 
 def _options(
     settings: Settings,
-    targets: tuple[Target, ...],
+    parts: Parts,
     *,
     keys: tuple[ApiKey, ...] | None,
     page: Mapping[str, bytes],
@@ -193,8 +215,15 @@ def _options(
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
-        model=targets[0].model,
+        model=parts.targets[0].model,
+        relay=RelayOptions(
+            models=settings.relay.models,
+            wait_s=settings.relay.wait_s,
+            headers=settings.relay.headers,
+            body_bytes_max=settings.relay.body_bytes_max,
+        ),
         data_dir=settings.data_dir,
+        sandbox=parts.sandbox,
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

@@ -36,7 +36,13 @@ def application(
     runtime: Runtime, options: ServerOptions | None = None, limits: RunnerLimits | None = None
 ) -> Application:
     """The application on top of a runtime; its lifespan owns the runner."""
-    options = replace(options or ServerOptions(), targets=runtime.describe_targets, try_now=runtime.try_now)
+    options = options or ServerOptions()
+    options = replace(
+        options,
+        targets=runtime.describe_targets,
+        try_now=runtime.try_now,
+        relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
+    )
     streams = Streams()
     asgi = make_app(runtime.agent, streams, options=options, runner=limits)
     return Application(asgi, streams, options.limits)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
-from holdfast.api.server import TargetShown
+from holdfast.api.server import SandboxShown, TargetShown
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
@@ -45,6 +45,7 @@ class Parts:
     http: Callable[[], ModelHttp] = ModelHttp
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
+    sandbox: SandboxShown | None = None  # what commands run in, for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,12 @@ class Runtime:
 
     agent: AgentDeps
     targets: tuple[Target, ...]
-    shared: TargetStates
+    calls: CallDeps
+
+    @property
+    def shared(self) -> TargetStates:
+        """What all calls share about the targets."""
+        return self.calls.shared
 
     def describe_targets(self) -> Sequence[TargetShown]:
         """The targets with their health, without their keys."""
@@ -92,7 +98,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
         )
         model = ModelCalls(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
-        yield Runtime(agent, parts.targets, shared)
+        yield Runtime(agent, parts.targets, calls)
 
 
 @dataclass(frozen=True, slots=True)

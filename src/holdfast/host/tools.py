@@ -1,8 +1,9 @@
 """The tools of a server: the built-in ones, those of MCP servers, and the processes they leave behind."""
 
 import asyncio
+import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,13 @@ from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.interfaces.tool import Tool
+from holdfast.policy.lifts import Containment
+from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.git_identity import git_identity
+from holdfast.sandbox.profiles import Profiles, SandboxOptions
+from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.sandbox.quarantine import Quarantine
+from holdfast.sandbox.sandbox import open_sandbox
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -20,6 +28,8 @@ from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,16 @@ class HostTools:
     workspaces: Workspaces
     read_command: CommandReader
     secret_finder: SecretFiles
+    confiner: Confiner
+    protected: ProtectedPaths
+
+    def containment(self, workspace: Path) -> Containment:
+        """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
+        sandbox = self.confiner.sandbox
+        if sandbox.confines is None:
+            return Containment()
+        profile = self.confiner.profiles.profile(workspace)
+        return Containment(held=sandbox.contains(profile), network=profile.network)
 
 
 @asynccontextmanager
@@ -46,8 +66,12 @@ async def open_tools(
     await background.adopt()
     registry = Registry()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
+    confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
+    protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
     built_in = await asyncio.to_thread(
-        lambda: built_in_tools(environment, background=background, kept_out=kept_out)
+        lambda: built_in_tools(
+            environment, background=background, kept_out=kept_out, confiner=confiner, protected=protected
+        )
     )
     registry.put("built_in", built_in)
     read_command = CommandReader()
@@ -59,10 +83,39 @@ async def open_tools(
                 partial(Workspace, kept_out=kept_out),
                 read_command,
                 SecretFiles(environment),
+                confiner,
+                protected,
             )
     finally:
         await asyncio.to_thread(read_command.close)
         await background.close()
+
+
+def open_confiner(
+    settings: Settings, environment: Mapping[str, str], *, kept_out: tuple[str, ...]
+) -> Confiner:
+    """The sandbox of these settings; raises SandboxRefused. Starts a few programs, so it blocks."""
+    wanted = settings.sandbox
+    sandbox = open_sandbox(
+        wanted.mode,
+        settings.data_dir / "sandbox",
+        search=environment.get("PATH", os.defpath),
+        git_config=git_identity(environment),
+    )
+    if sandbox.why:
+        _log.info("sandbox: %s", sandbox.why)
+    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    options = SandboxOptions(
+        home=Path.home(),
+        environment=environment,
+        network=network,
+        hosts=() if isinstance(wanted.network, str) else wanted.network,
+        write=wanted.write,
+        read=wanted.read,
+        caches=wanted.caches,
+        own=kept_out,
+    )
+    return Confiner(sandbox, Profiles(options))
 
 
 def own_folders(settings: Settings) -> tuple[Path, ...]:

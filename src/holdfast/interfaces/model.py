@@ -63,11 +63,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """The call has failed for good; `trace` has one readable line per attempt."""
+    """The call has failed for good; `trace` has one readable line per attempt.
+
+    `wait_ms` is how long the provider asked to wait, if it did.
+    """
 
     call_id: str
     failure: Failure
     trace: tuple[str, ...] = ()
+    wait_ms: int | None = None
 
 
 Compact: TypeAlias = Callable[[], Awaitable[ModelRequest | None]]

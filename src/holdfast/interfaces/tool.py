@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.messages import ToolSpec
 from holdfast.values import Action, Part, ToolEnding
+
+if TYPE_CHECKING:
+    from holdfast.sandbox.confinement import Confinement
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ class ToolCall(Protocol):
     `approved` is the digest of the action that a person approved for this call, or empty. A tool that can
     check and act in one step acts only if its action still has that digest. `judged_paths` are the paths that
     the action was found to lead to when it was judged; a file tool goes nowhere else. Empty means that it was
-    not judged in this process, for example after a crash.
+    not judged in this process, for example after a crash. `confinement` is what programs that the tool starts
+    run in; None means no sandbox.
     """
 
     session_id: str
@@ -68,6 +72,7 @@ class ToolCall(Protocol):
     effect_key: str
     approved: str
     judged_paths: tuple[str, ...]
+    confinement: "Confinement | None"
     workspace: Path
     blobs: Blobs
 

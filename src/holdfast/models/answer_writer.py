@@ -11,11 +11,12 @@ import msgspec
 from holdfast import events as e
 from holdfast.folds.gathered import Gathered
 from holdfast.interfaces.ids import new_call_id
-from holdfast.interfaces.model import EventSink
+from holdfast.interfaces.model import Answer, EventSink
 from holdfast.messages import AskedTool
 from holdfast.model_events import (
     LONG_CHARS,
     ArgsPiece,
+    Finished,
     ItemClosed,
     ItemOpened,
     ModelEvent,
@@ -58,6 +59,12 @@ class AnswerWriter:
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
         self.is_full = False
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Ignore the head of the response: the log has the answer alone."""
+
+    def raw(self, piece: bytes) -> None:
+        """Ignore the bytes, for the same reason."""
 
     def write_text(self, index: int, text: str) -> None:
         """Write more text of an item."""
@@ -124,8 +131,15 @@ class AnswerWriter:
             said.add(text)
             write(written.segment, text)
 
-    def tools(self) -> tuple[AskedTool, ...]:
-        """The tool calls of the finished answer, which are written to the log now."""
+    def answer(self, call_id: str, finish: Finished) -> Answer | None:
+        """The answer, whose tool calls are written to the log now; None if it is empty or a refusal."""
+        is_cut = finish.reason in {"length", "too_long"}
+        if not is_cut and (finish.reason == "refused" or not self.produced):
+            return None
+        tools = () if is_cut else self._tools()
+        return Answer(call_id, "tools" if tools else finish.reason, tools, "".join(self.texts))
+
+    def _tools(self) -> tuple[AskedTool, ...]:
         if self._asked:
             self._begin()
         for asked in self._asked:

@@ -19,24 +19,20 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, EventSink
-from holdfast.messages import AssistantMessage, ModelRequest, estimated_tokens
-from holdfast.models.adapters import ADAPTERS
-from holdfast.models.answer_writer import AnswerWriter
-from holdfast.models.exchange import ExchangeEnd, ModelExchange
+from holdfast.models.call_request import CallRequest
+from holdfast.models.exchange import AnswerReceiver, ExchangeEnd, ModelExchange
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.status_lines import live_line
 from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
-from holdfast.models.wire import REASONING_OFF
 from holdfast.targets import Target
-from holdfast.values import CloseReason, FailureKind, FilePart, ImagePart
+from holdfast.values import CloseReason, FailureKind
 
 _log = logging.getLogger(__name__)
 
 # Read when the program starts, so that no call waits for the disk.
 SILENT_REJECTS = load_silent_rejects((files("holdfast.models") / "silent_rejects.toml").read_text("utf-8"))
-SURELY_OVER = 0.7  # our token estimate may be a third too high, so only clearly larger requests are refused
 
 HEDGE_SHARE = 0.5
 
@@ -102,29 +98,23 @@ class Attempt:
         self._exchange: ModelExchange | None = None
         self._watchdog: Watchdog | None = None
 
-    async def run(self, request: ModelRequest, *, tool_ids: set[str], hooks: Hooks) -> Answer | Classified:
+    async def run(self, asked: CallRequest, *, hooks: Hooks) -> Answer | Classified:
         """The answer, or what went wrong; raises CancelledError and what the sink raises."""
-        tokens = estimated_tokens(request)
-        over = int(tokens * SURELY_OVER) - self._target.context_window
-        if over > 0:
+        tokens = asked.input_tokens
+        if over := asked.over_window_tokens(self._target):
             self.is_recorded = True
             return classify(self._facts(over_window_tokens=over), self._target)
-        self._deadlines = deadlines = self._effective(request, tokens)
+        self._deadlines = deadlines = self._effective(asked, tokens)
         if self.is_recorded:
             self._emit_started(deadlines)
-        writer = AnswerWriter(
-            self._sink,
-            tool_ids=tool_ids,
-            before_first=hooks.before_first,
-            bytes_max=request.answer_bytes_max,
-        )
+        receiver = asked.receiver(self._sink, self._target, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
         watchdog.on_connected = self._record_start
         self._watchdog = watchdog
         self._sink.live = lambda: self._live_line(watchdog, hooks)
         try:
-            ended = await self._talk(request, watchdog, writer=writer)
+            ended = await self._talk(asked, watchdog, receiver=receiver)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call as failed
@@ -136,11 +126,11 @@ class Attempt:
             self._failed(self._facts(cancelled_by=cause), "cancel")
             raise
         finally:
-            self.said = writer.said
+            self.said = receiver.said
             if watchdog.progress_s is not None:
                 self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
-        judged = self._judged(ended, writer, got_event=watchdog.first_event_s is not None)
-        if watchdog.first_event_s is not None:
+        judged = self._judged(ended, receiver, got_event=watchdog.first_event_s is not None)
+        if watchdog.first_event_s is not None and asked.is_streamed:
             await self._deps.shared.got_first_event(
                 self._target, tokens, first_event_s=watchdog.first_event_s
             )
@@ -171,30 +161,26 @@ class Attempt:
         """How long until this share of the first-event patience is over; None once an event has arrived."""
         return 0.0 if self._watchdog is None else self._watchdog.first_event_left_s(share)
 
-    async def _talk(self, request: ModelRequest, watchdog: Watchdog, *, writer: AnswerWriter) -> ExchangeEnd:
-        adapter = ADAPTERS[self._target.wire]
-        if self._deps.shared.asks_plainly(self._target):
-            request = replace(request, reasoning_effort=REASONING_OFF)
-        built = adapter.build(request, self._target, blobs=await self._blobs(request))
-        self._exchange = ModelExchange(
-            built, adapter.parser_of(request, self._target), watchdog=watchdog, writer=writer, sink=self._sink
-        )
+    async def _talk(self, asked: CallRequest, watchdog: Watchdog, *, receiver: AnswerReceiver) -> ExchangeEnd:
+        built, parser = await asked.build(self._target)
+        self._exchange = ModelExchange(built, parser, watchdog=watchdog, receiver=receiver, sink=self._sink)
         return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 
-    def _judged(self, ended: ExchangeEnd, writer: AnswerWriter, *, got_event: bool) -> Answer | Classified:
+    def _judged(
+        self, ended: ExchangeEnd, receiver: AnswerReceiver, *, got_event: bool
+    ) -> Answer | Classified:
         if ended.facts is not None:
             silently = not got_event and not ended.facts.status
             facts = replace(ended.facts, hint=self._hint()) if silently else ended.facts
             return self._failed(facts, ended.close_reason)
         assert ended.finish is not None
-        reason = ended.finish.reason
-        is_cut = reason in {"length", "too_long"}
-        if is_cut or (writer.produced and reason != "refused"):
-            tools = () if is_cut else writer.tools()
+        answer = receiver.answer(self._context.call_id, ended.finish)
+        if answer is not None:
             self._emit_usage()
-            return Answer(self._context.call_id, "tools" if tools else reason, tools, "".join(writer.texts))
+            return answer
+        reason = ended.finish.reason
         said = ended.finish.detail if reason == "refused" else ""
-        return self._failed(self._facts(finish=reason, produced=writer.produced, said=said), "done")
+        return self._failed(self._facts(finish=reason, produced=receiver.produced, said=said), "done")
 
     def _failed(self, facts: Facts, close_reason: CloseReason) -> Classified:
         classified = classify(facts, self._target)
@@ -222,34 +208,16 @@ class Attempt:
         target = self._target
         return silent_reject_hint(self._deps.silent_rejects, base_url=target.base_url, model=target.model)
 
-    def _effective(self, request: ModelRequest, tokens: int) -> Deadlines:
+    def _effective(self, asked: CallRequest, tokens: int) -> Deadlines:
         target = self._target
-        asked = RequestFacts(
+        facts = RequestFacts(
             local=is_local(urlsplit(target.base_url).hostname or ""),
             input_tokens=tokens,
-            reasoning=request.reasoning_effort not in {"", "off"},
+            reasoning=asked.asks_to_reason,
+            streamed=asked.is_streamed,
             learned_p95_s=self._deps.shared.learned_p95_s(target, tokens),
         )
-        return effective(target.patience, asked)
-
-    async def _blobs(self, request: ModelRequest) -> dict[str, bytes]:
-        parts = [
-            part
-            for message in request.messages
-            if not isinstance(message, AssistantMessage)
-            for part in message.parts
-        ]
-        names = {part.blob for part in parts if isinstance(part, ImagePart | FilePart)}
-        found = {name: await self._blob(name) for name in names}
-        return {name: data for name, data in found.items() if data is not None}
-
-    async def _blob(self, name: str) -> bytes | None:
-        """None if it's missing or damaged: the run continues without it, and the model is told."""
-        try:
-            return await self._deps.blobs.blob(name)
-        except JournalError as error:
-            _log.warning("left an attachment out of the request: %s", error)
-            return None
+        return effective(target.patience, facts)
 
     def _emit_started(self, deadlines: Deadlines) -> None:
         self._emit(

@@ -14,8 +14,9 @@ from holdfast.decisions.failures import Classified
 from holdfast.decisions.outages import is_unreachable
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
-from holdfast.messages import AskedTool, AssistantMessage, ModelRequest, Said, Thought
+from holdfast.messages import ModelRequest
 from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
+from holdfast.models.call_request import CallRequest, ConversationRequest
 from holdfast.models.hedge import Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects
 from holdfast.models.status_lines import (
@@ -40,8 +41,6 @@ from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
 
-LOWER_CAP = 0.5
-CAP_TOKENS = 8_192  # if the request has no cap, and the wire's default was too large
 # The slower of two attempts counts as this failure, so that its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
 
@@ -63,7 +62,14 @@ class ModelCalls(ModelCaller):
         purpose: CallPurpose = "answer",
         compact: Compact | None = None,
     ) -> Answer | NoAnswer:
-        call = _Call(self, sink, request=request, compact=compact)
+        asked = ConversationRequest(request, self.deps.shared, self.deps.blobs, compact=compact)
+        return await self.make(asked, sink, turn=turn, purpose=purpose)
+
+    async def make(
+        self, asked: CallRequest, sink: EventSink, *, turn: int, purpose: CallPurpose = "answer"
+    ) -> Answer | NoAnswer:
+        """Make a call for any kind of request, as `answer` does for a conversation."""
+        call = _Call(self, sink, asked=asked)
         try:
             return await call.run(turn, purpose)
         finally:
@@ -73,16 +79,12 @@ class ModelCalls(ModelCaller):
 class _Call:
     """The state of one call while it is made."""
 
-    def __init__(
-        self, calls: ModelCalls, sink: EventSink, *, request: ModelRequest, compact: Compact | None
-    ) -> None:
+    def __init__(self, calls: ModelCalls, sink: EventSink, *, asked: CallRequest) -> None:
         self._deps = calls.deps
-        self._targets = preferred(calls.targets, request.model)
+        self._targets = preferred(calls.targets, asked.model)
         self._sink = sink
-        self._request = request
-        self._compact = compact
+        self._asked = asked
         self._call_id = new_call_id()
-        self._tool_ids = _ids_in(request)
         self._tried: list[retry.Tried] = []
         self._trace: list[str] = []
         self._reconnects = Reconnects(calls.deps.shared, calls.deps.clock)
@@ -90,9 +92,6 @@ class _Call:
         self._newest: Attempt | None = None
         self._began_s = self._progress_s = self._now_s()  # by a clock that stops while the computer sleeps
         self._gated_s = 0.0
-        self._compacted = compact is None
-        self._cap_lowered = False
-        self._forgot: set[str] = set()  # targets that refused their own earlier reasoning
         self._failed_with_output = ""  # the id of an attempt that failed after visible output
         self._had_output = False
         self._shown_target = self._targets[0]  # the target that the user believes to be answering
@@ -103,6 +102,8 @@ class _Call:
         self._emit(e.CallStarted, call_id=self._call_id, turn=turn, purpose=purpose)
         target = self._first_target()
         while True:
+            if (closed := self._closed_for_too_long(target)) is not None:
+                return closed
             await self._pass_gate(target)
             target, ended = await self._attempt(target)
             if isinstance(ended, Answer):
@@ -124,9 +125,9 @@ class _Call:
                     | retry.DropReasoningOptions()
                     | retry.DropPastReasoning()
                 ):
-                    self._ask_for_less(target, decision)
+                    self._asked.ask_for_less(target, decision)
                 case retry.GiveUp():
-                    return self._no_answer(ended.failure)
+                    return self._no_answer(ended.failure, wait_ms=ended.wait_ms)
                 case _:
                     assert_never(decision)
             self._deps.shared.pass_by_hand(target)
@@ -142,9 +143,9 @@ class _Call:
         else:
             self._add_to_trace(*self._reconnects.end(target))
         await self._share(target, ended)
-        decision = retry.decide(ended.failure, self._history(target, ended))
-        if isinstance(decision, retry.Compact) and not await self._shorten():
-            decision = retry.decide(ended.failure, self._history(target, ended))
+        decision = self._asked.decide(ended.failure, self._history(target, ended))
+        if isinstance(decision, retry.Compact) and not await self._asked.shorten():
+            decision = self._asked.decide(ended.failure, self._history(target, ended))
         is_last = isinstance(decision, retry.GiveUp)
         if not attempt.is_recorded and is_last:
             attempt.record()
@@ -203,9 +204,7 @@ class _Call:
                 on_progress,
                 None if unrecorded is None else self._outage_line,
             )
-            forgets = target.name in self._forgot
-            request = _without_thoughts(self._request, target) if forgets else self._request
-            return attempt.run(request, tool_ids=self._tool_ids, hooks=hooks)
+            return attempt.run(self._asked, hooks=hooks)
 
         return Contender(target, attempt, run, sink)
 
@@ -244,7 +243,7 @@ class _Call:
     def _would_do(self, target: Target, kind: FailureKind) -> str:
         """What the live line says will happen if the attempt fails in this way."""
         failure = Failure(kind=kind, text="")
-        return would_do(retry.decide(failure, self._history(target, Classified(failure), random=0.0)))
+        return would_do(self._asked.decide(failure, self._history(target, Classified(failure), random=0.0)))
 
     def _switch(self, target: Target) -> None:
         """Tell the user about another target when it's about to answer, not when it's merely asked."""
@@ -274,10 +273,6 @@ class _Call:
             wait_ms=ended.wait_ms,
             output_room_tokens=ended.output_room_tokens,
             unattended=self._deps.unattended,
-            compacted=self._compacted,
-            cap_lowered=self._cap_lowered,
-            reasoning_options_dropped=shared.asks_plainly(target),
-            past_reasoning_dropped=target.name in self._forgot,
             breakers={other.name: shared.breaker(other) for other in self._targets},
             gates={other.name: shared.gate(other) for other in self._targets},
             outages=self._reconnects.outages(),
@@ -297,12 +292,21 @@ class _Call:
         for line in lines:
             _log.info("%s %s %s [%s]", self._sink.run_id, self._call_id, line, rule)
 
-    def _no_answer(self, failure: Failure) -> NoAnswer:
+    def _no_answer(self, failure: Failure, *, wait_ms: int | None = None) -> NoAnswer:
         took_s = self._now_s() - self._began_s
         tried = [*(tried.target for tried in self._tried), *self._reconnects.unrecorded]
         text = exhausted(failure.text, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)
-        return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace))
+        return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace), wait_ms)
+
+    def _closed_for_too_long(self, target: Target) -> NoAnswer | None:
+        """The end of the call if the gate stays closed for longer than its client waits."""
+        wait_ms, most_ms = self._gate_ms(target), self._asked.wait_ms_max
+        if most_ms is None or wait_ms <= most_ms:
+            return None
+        text = self._deps.shared.gate(target).why or asked_to_wait(target.name)
+        failure = Failure(kind="rate_limited", text=text, rule="gate")
+        return NoAnswer(self._call_id, failure, tuple(self._trace), wait_ms)
 
     async def _pass_gate(self, target: Target) -> None:
         wait_ms = self._gate_ms(target)
@@ -360,40 +364,6 @@ class _Call:
     def _gate_ms(self, target: Target) -> int:
         return self._deps.shared.gate_wait_ms(target)
 
-    async def _shorten(self) -> bool:
-        """Shorten the conversation, at most once; False if that isn't possible."""
-        self._compacted = True
-        assert self._compact is not None, "without it the history says that compaction was tried"
-        shorter = await self._compact()
-        self._request = shorter or self._request
-        return shorter is not None
-
-    def _ask_for_less(
-        self,
-        target: Target,
-        decision: retry.Compact | retry.LowerCap | retry.DropReasoningOptions | retry.DropPastReasoning,
-    ) -> None:
-        match decision:
-            case retry.Compact():
-                pass  # it is shorter already
-            case retry.LowerCap():
-                self._lower_cap(decision.output_tokens_max)
-            case retry.DropReasoningOptions():
-                self._deps.shared.ask_plainly(target)
-            case retry.DropPastReasoning():
-                self._forgot.add(target.name)
-            case _:
-                assert_never(decision)
-
-    def _lower_cap(self, tokens_max: int | None) -> None:
-        self._cap_lowered = True
-        asked = self._request.max_output_tokens
-        cap = tokens_max or (int(asked * LOWER_CAP) if asked else CAP_TOKENS)
-        effort = self._request.reasoning_effort
-        if effort.isdecimal() and int(effort) >= cap:
-            effort = ""  # a thinking budget must be smaller than the cap
-        self._request = replace(self._request, max_output_tokens=cap, reasoning_effort=effort)
-
     def _show_wait(self, why: str, wait_ms: int) -> None:
         steady_s = self._deps.clock.steady_s
         until_s = steady_s() + wait_ms / 1000
@@ -411,28 +381,3 @@ def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
     wanted = [target for target in targets if target.name == model]
     wanted = wanted or [target for target in targets if target.model == model]
     return (*wanted, *(target for target in targets if target not in wanted))
-
-
-def _without_thoughts(request: ModelRequest, target: Target) -> ModelRequest:
-    """The request without this target's reasoning."""
-    messages = [
-        AssistantMessage(tuple(item for item in message.items if not _is_thought(item, target)))
-        if isinstance(message, AssistantMessage)
-        else message
-        for message in request.messages
-    ]
-    return replace(request, messages=tuple(messages))
-
-
-def _is_thought(item: Said, target: Target) -> bool:
-    return isinstance(item, Thought) and item.target == target.name
-
-
-def _ids_in(request: ModelRequest) -> set[str]:
-    items = [
-        item
-        for message in request.messages
-        if isinstance(message, AssistantMessage)
-        for item in message.items
-    ]
-    return {item.tool_call_id for item in items if isinstance(item, AskedTool)} | request.spent_tool_ids

@@ -1,14 +1,14 @@
 """One exchange with a model server: from the first packet to the terminal marker or a failure's facts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from holdfast.decisions.deadlines import CLOSE_REASONS, State
 from holdfast.decisions.failure_rules import Stage
 from holdfast.decisions.failures import Facts
-from holdfast.interfaces.model import EventSink
+from holdfast.interfaces.model import Answer, EventSink
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
-from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.connection_errors import ConnectionBroken
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import ModelHttp, ModelResponse
@@ -40,6 +40,41 @@ class ExchangeEnd:
     facts: Facts | None = None
 
 
+class AnswerReceiver(Protocol):
+    """Takes the answer of one attempt: its model events, and the bytes that they were parsed from.
+
+    `raw` gets every byte of the body; in a stream, after the events that these bytes contain.
+    """
+
+    said: bool  # something of it is visible
+    produced: bool  # there was text or a whole tool call
+    is_full: bool  # it takes no more, and the answer ends here
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Take the head of the response; header names are in lower case."""
+        ...
+
+    def raw(self, piece: bytes) -> None:
+        """Take bytes of the body."""
+        ...
+
+    def write_text(self, index: int, text: str) -> None:
+        """Take more text of an item."""
+        ...
+
+    def write(self, event: ModelEvent) -> None:
+        """Take one model event."""
+        ...
+
+    def cut(self) -> None:
+        """End the answer here."""
+        ...
+
+    def answer(self, call_id: str, finish: Finished) -> Answer | None:
+        """The complete answer; None if it says nothing and must be asked for again."""
+        ...
+
+
 class ModelExchange:
     """One request and its answer. `run` may be awaited once; cancelling it closes the connection at once."""
 
@@ -49,12 +84,12 @@ class ModelExchange:
         parser: StreamParser,
         *,
         watchdog: Watchdog,
-        writer: AnswerWriter,
+        receiver: AnswerReceiver,
         sink: EventSink,
     ) -> None:
         self._request = request
         self._parser = parser
-        self._writer = writer
+        self._receiver = receiver
         self._sink = sink
         self._watchdog = watchdog
         self.used: TokensUsed | None = None
@@ -70,6 +105,7 @@ class ModelExchange:
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
+                self._receiver.begin(self._status, self._headers)
                 await self._read_answer(reply)
         except TimeoutError:
             if self._watchdog.passed is None:
@@ -103,27 +139,28 @@ class ModelExchange:
     async def _read_answer(self, reply: ModelResponse) -> None:
         """Read the answer; its first byte tells what it is, as many servers send a wrong content type."""
         if reply.status not in GOOD:
-            self._error = read_error(reply.status, await _read_whole(reply, ERROR_BYTES_MAX))
+            self._error = read_error(reply.status, await self._read_whole(reply, ERROR_BYTES_MAX))
             return
         start = await _read_start(reply)
         match start.lstrip(BLANK)[:1]:
             case b"<":
-                self._error = read_error(reply.status, await _read_whole(reply, ERROR_BYTES_MAX, start))
+                self._error = read_error(reply.status, await self._read_whole(reply, ERROR_BYTES_MAX, start))
             case b"{" | b"[" | b'"':
-                body = await _read_whole(reply, ANSWER_BYTES_MAX, start)
+                body = await self._read_whole(reply, ANSWER_BYTES_MAX, start)
                 self._take(self._parser.answer(body.lstrip(BLANK)))
-                if self._writer.is_full:
+                if self._receiver.is_full:
                     self._cut()
             case _:
                 await self._stream(reply, start)
 
     async def _stream(self, reply: ModelResponse, start: bytes) -> None:
-        sse = SseParser()
+        sse, pass_on = SseParser(), self._receiver.raw
 
         def feed(piece: bytes) -> bool:
             for run in sse.runs(piece):
                 self._feed(run)
-            return self._sink.full or self._writer.is_full or self._error is not None
+            pass_on(piece)
+            return self._sink.full or self._receiver.is_full or self._error is not None
 
         enough = feed(start)
         start = start.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
@@ -131,32 +168,32 @@ class ModelExchange:
             enough = False
             if self._error is not None:
                 return
-            if self._writer.is_full:
+            if self._receiver.is_full:
                 self._cut()
                 return
             await self._wait_for_room()
         for frame in sse.end():
             self._take(self._parser.parse(frame))
         self._take(self._parser.end())
-        if self._writer.is_full:
+        if self._receiver.is_full:
             self._cut()
         if start and self._watchdog.state in _STAGES and not sse.comments:
             raise MalformedFrame(f"no event stream: {start.decode(errors='replace')}")
 
     def _cut(self) -> None:
         """Cut off an answer that is too long: keep what there is, and read no more."""
-        self._writer.cut()
+        self._receiver.cut()
         self._finish = Finished("too_long")
 
     def _feed(self, run: FrameRun) -> None:
-        while run.datas and not self._writer.is_full:
+        while run.datas and not self._receiver.is_full:
             # Text is usually followed by more text, which can be processed in one step.
             piece = self._parser.text_of(run) if self._in_text else None
             if piece is None:
                 self._feed_singly(run)
             else:
                 self._watchdog.progressed()
-                self._writer.write_text(piece.index, piece.text)
+                self._receiver.write_text(piece.index, piece.text)
 
     def _feed_singly(self, run: FrameRun) -> None:
         """Process frame by frame, up to the next text."""
@@ -175,6 +212,14 @@ class ModelExchange:
         await self._sink.room()
         self._watchdog.resume()
 
+    async def _read_whole(self, reply: ModelResponse, bytes_max: int, start: bytes = b"") -> bytes:
+        body = bytearray(start)
+        while len(body) <= bytes_max and (piece := await reply.body.read()):
+            body += piece
+        whole = bytes(body[:bytes_max])
+        self._receiver.raw(whole)
+        return whole
+
     def _take(self, events: Sequence[ModelEvent]) -> None:
         for event in events:
             self._watchdog.observe(event)
@@ -184,8 +229,7 @@ class ModelExchange:
                 self._finish = event
             elif isinstance(event, ErrorReported):
                 self._error = event
-            else:
-                self._writer.write(event)
+            self._receiver.write(event)
 
 
 async def _read_start(reply: ModelResponse) -> bytes:
@@ -196,10 +240,3 @@ async def _read_start(reply: ModelResponse) -> bytes:
         if piece.strip(BLANK):
             break
     return start
-
-
-async def _read_whole(reply: ModelResponse, bytes_max: int, start: bytes = b"") -> bytes:
-    body = bytearray(start)
-    while len(body) <= bytes_max and (piece := await reply.body.read()):
-        body += piece
-    return bytes(body[:bytes_max])

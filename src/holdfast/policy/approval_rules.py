@@ -13,7 +13,7 @@ A rule's `argv` is compared word by word with the program that runs, never with 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from holdfast.policy.extra_words import first_uncovered
@@ -21,6 +21,7 @@ from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
+from holdfast.values import Lift
 
 EVERY_TOOL = "*"
 
@@ -64,6 +65,7 @@ class ActionPart:
     down: tuple[str, ...] = ()  # directories that it goes down into
     host: str = ""
     guess: bool = False  # it may be a part: only rules that deny or ask are about it
+    lift: Lift = field(default_factory=Lift)  # what is lifted of the sandbox while it runs
 
 
 def rule_from(table: Mapping[str, object]) -> ApprovalRule:

@@ -5,14 +5,17 @@ worst verdict: denied before asked, asked before allowed. For each part, the sho
 denied comes first, then the first configured rule that applies, then grants, then the mode.
 
 - `ask`: commands and tools that only read inside the workspace run without asking.
-- `allow-workspace`: so do commands whose words are all literal and whose paths are all in the workspace; this
-  trusts the programs that they start.
+- `allow-workspace`: so does everything that the sandbox contains. If the sandbox is turned off, so do
+  commands whose words are all literal and whose paths are all in the workspace; this trusts the programs that
+  they start. If it is on but does not hold, this mode is `ask`.
 - `unattended`: like `ask`, but what would be asked is refused, because nobody is there.
+
+What leaves the sandbox is asked about in every mode, and a rule for a program does not cover it.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
@@ -28,6 +31,7 @@ from holdfast.policy.approval_rules import (
 from holdfast.policy.autorun_files import autorun_in, written_later
 from holdfast.policy.grants import covered_by_grant, grant_for, offer_of, once_because
 from holdfast.policy.headlines import headline_for
+from holdfast.policy.lifts import Containment, lift_findings
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
 from holdfast.policy.tool_names import SHELL, ToolKind, kind_of
@@ -39,7 +43,7 @@ from holdfast.policy.verdicts import (
     PolicyFinding,
     Verdict,
 )
-from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Width
+from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Lift, Width
 
 FINDINGS_MAX = 100
 
@@ -68,6 +72,18 @@ class Policy:
     mode: ApprovalMode = "ask"
     rules: tuple[ApprovalRule, ...] = ()
     read: ReadSteps = steps_of
+    containment: Containment | None = None  # None: the sandbox is turned off
+
+    @property
+    def counts_as(self) -> ApprovalMode:
+        """The mode that applies: without a sandbox that holds, programs of the workspace are not trusted."""
+        lacks = self.containment is not None and not self.containment.held
+        return "ask" if lacks and self.mode == "allow-workspace" else self.mode
+
+    @property
+    def is_contained(self) -> bool:
+        """Whether commands run in a sandbox that holds."""
+        return self.containment is not None and self.containment.held
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +140,12 @@ def rule_for(
 
 
 def _rule(judged: _Judged, policy: Policy, width: Width) -> GrantRule | None:
-    rules = [grant_for(part, found, policy.facts, width=width) for part, found in judged.open if found]
+    contained = policy.is_contained
+    rules = [
+        grant_for(part, found, policy.facts, width=width, contained=contained)
+        for part, found in judged.open
+        if found
+    ]
     first = rules[0] if rules else None
     return first if all(rule == first for rule in rules) else None
 
@@ -171,33 +192,53 @@ def _judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> _J
             continue
         left = _left(part, policy, rule=rule, grants=grants)
         open_parts.append((part, left))
-        reasons.append(_reason(part, policy.mode, rule=rule))
+        reasons.append(_reason(part, policy, rule=rule))
     return _Judged(tuple(open_parts), tuple(dict.fromkeys(denials)), tuple(reasons))
 
 
 def _left(
     part: ActionPart, policy: Policy, *, rule: ApprovalRule | None, grants: Sequence[GrantRule]
 ) -> tuple[PolicyFinding, ...]:
-    """The findings of a part that no rule, grant or mode covers."""
+    """The findings of a part that no rule, grant or mode covers, and no sandbox prevents."""
     findings = part.findings
-    covered = _BY_MODE[policy.mode]
+    covered = _covered_by_mode(part, policy)
     if rule is not None and rule.verdict == "ask":
         findings = (*findings, _asked_by(rule))
     if rule is not None and rule.verdict == "allow":
         covered |= covered_by_rule(rule)
     for grant in grants:
-        covered |= covered_by_grant(grant, part, policy.facts)
+        covered |= covered_by_grant(grant, part, policy.facts, contained=policy.is_contained)
+    if policy.counts_as == "allow-workspace" or (rule is not None and rule.verdict == "allow"):
+        findings = tuple(each for each in findings if not _is_prevented(each, part, policy))
     left = tuple(finding for finding in findings if finding.kind not in covered)
     word = nearly_covered(part, policy.rules, facts=policy.facts) if left and rule is None else ""
     return (*left, PolicyFinding("change", f"No rule covers `{word}` here.")) if word else left
+
+
+def _covered_by_mode(part: ActionPart, policy: Policy) -> frozenset[FindingKind]:
+    # Outside the sandbox, nothing is trusted because it stays in the workspace: what it starts may not.
+    is_outside = policy.containment is not None and part.lift.everything
+    return _BY_MODE["ask" if is_outside else policy.counts_as]
+
+
+def _is_prevented(finding: PolicyFinding, part: ActionPart, policy: Policy) -> bool:
+    """Whether the sandbox prevents what a finding is about; only commands run in it."""
+    return (
+        part.tool == SHELL
+        and policy.containment is not None
+        and policy.containment.covers(finding, part.lift)
+    )
 
 
 def _asked_by(rule: ApprovalRule) -> PolicyFinding:
     return PolicyFinding("rule", f"A rule says to ask about {_named(rule)}.")
 
 
-def _reason(part: ActionPart, mode: ApprovalMode, *, rule: ApprovalRule | None) -> str:
+def _reason(part: ActionPart, policy: Policy, *, rule: ApprovalRule | None) -> str:
     """Why a part runs without asking."""
+    mode = policy.counts_as
+    if mode == "allow-workspace" and part.findings and policy.is_contained and part.tool == SHELL:
+        return "The sandbox contains it."
     if all(finding.kind in _BY_MODE[mode] for finding in part.findings):
         return _BECAUSE["ask"] if not part.findings else _BECAUSE[mode]
     if rule is not None and rule.verdict == "allow":
@@ -231,6 +272,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
             )
             for step in script.steps
         ]
+        steps = _with_lift(steps, action.lift, facts)
         # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
         guesses = [ActionPart(SHELL, (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
@@ -243,6 +285,22 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, facts)))
     down = paths if kind_of(action.tool) == "read_tree" else ()
     return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
+
+
+def _with_lift(steps: list[ActionPart], lift: Lift, facts: PathFacts) -> list[ActionPart]:
+    """The steps with what is lifted while they run; it is asked about where there is something to ask."""
+    found = tuple(lift_findings(lift, facts.workspace))
+    if not found:
+        return steps
+    if not steps:
+        return [ActionPart(SHELL, found, lift=lift)]
+    asks = [bool(step.findings) for step in steps]
+    if not any(asks):
+        asks[:1] = [True]
+    return [
+        replace(step, lift=lift, findings=(*found, *step.findings) if is_asked else step.findings)
+        for step, is_asked in zip(steps, asks, strict=True)
+    ]
 
 
 def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> Iterator[PolicyFinding]:

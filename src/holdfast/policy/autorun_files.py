@@ -54,6 +54,11 @@ _NAMES = frozenset((
 # fmt: on
 _ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".bazelrc")
 _BEGINNINGS = (".envrc",)
+# Of git's own folder: what names programs, or says where the rest is.
+GIT_PROTECTED = ("config", "config.worktree", "commondir", "gitdir", "hooks", "info", "modules")
+# Build programs write these into their output folders, where nobody starts them by one word.
+_BUILT = frozenset(("makefile", "gnumakefile", "bsdmakefile"))
+_BUILT_ENDINGS = (".mk", ".pth")
 _ABOVE = frozenset(tree.partition("/")[0] for tree in _TREES)
 _PACKED = re.compile(r"(?:[._-]z|[.-]gz|\.(?:bz2?|xz|zstd?|lz4|lzma|lzo?|br))$", re.IGNORECASE)
 # What a program that numbers its files adds to a name: more letters would take too many files.
@@ -72,6 +77,21 @@ def is_autorun(path: str) -> bool:
     if not _FOLDERS.isdisjoint(parts):
         return True
     return not _ABOVE.isdisjoint(parts) and any(f"/{tree}/" in f"/{lower}/" for tree in _TREES)
+
+
+def is_protected(path: str) -> bool:
+    """Whether a sandboxed command may not change this path, relative to the workspace.
+
+    As `is_autorun`, but git can do its work in its own folder, and build programs in theirs.
+    """
+    lower = path.lower()
+    parts = lower.split("/")
+    if ".git" in parts:
+        after = parts[parts.index(".git") + 1 :]
+        return not after or after[0] in GIT_PROTECTED
+    if len(parts) > 1 and (parts[-1] in _BUILT or parts[-1].endswith(_BUILT_ENDINGS)):
+        return not _FOLDERS.isdisjoint(parts)
+    return is_autorun(path)
 
 
 def may_become_autorun(path: str, ending: str = "") -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from holdfast.policy.program_usages import RUNS_ANOTHER, USAGES
+from holdfast.policy.program_usages import RUNNERS, RUNS_ANOTHER, USAGES
 from holdfast.policy.shell.option_tables import JQ_MORE, Option, ProgramUsage, Value, options_in
 from holdfast.policy.shell.programs import TAKES_ORDERS
 from holdfast.policy.shell.words import Word, likely_name
@@ -56,10 +56,18 @@ def first_uncovered(
     return ""
 
 
-def similar_usage(argv: tuple[str, ...]) -> tuple[tuple[str, ...], ProgramUsage] | None:
+def is_runner(argv: tuple[str, ...]) -> bool:
+    """Whether a program and subcommand build or test, and so run code of the workspace."""
+    return argv in RUNNERS
+
+
+def similar_usage(
+    argv: tuple[str, ...], *, contained: bool = False
+) -> tuple[tuple[str, ...], ProgramUsage] | None:
     """The program and subcommand that a grant for similar commands names, and their table; None if none may.
 
-    The words must be written plainly: no path to the program, and no option before the subcommand.
+    The words must be written plainly: no path to the program, and no option before the subcommand. With
+    `contained`, programs that build and test may have a grant too.
     """
     tables = USAGES.get(argv[0]) if argv else None
     if tables is None:
@@ -68,7 +76,9 @@ def similar_usage(argv: tuple[str, ...]) -> tuple[tuple[str, ...], ProgramUsage]
     prefix = argv[: program.first]
     if program.unknown or tables.get(" ".join(prefix[1:])) is not program.usage:
         return None
-    return None if program.usage.similar is None else (prefix, program.usage)
+    if program.usage.similar is None and not (contained and is_runner(prefix)):
+        return None
+    return prefix, program.usage
 
 
 def _from(argv: tuple[str, ...], first: int) -> Iterator[tuple[int, str]]:

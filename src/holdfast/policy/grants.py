@@ -7,6 +7,9 @@
   `program_usages` lists for it and with literal paths of ordinary workspace files: no variables, no input,
   no redirections that write. It covers nothing but changes in the workspace. A command with any other
   finding (a network, a secret, a program that the repository names, a file that runs later) asks as before.
+  Programs that build and test have such a grant only while a sandbox contains them.
+
+A grant also covers what it names of the sandbox to be lifted, and no more.
 """
 
 import re
@@ -17,7 +20,8 @@ from types import MappingProxyType
 import msgspec
 
 from holdfast.policy.approval_rules import ActionPart
-from holdfast.policy.extra_words import first_uncovered, similar_usage
+from holdfast.policy.extra_words import first_uncovered, is_runner, similar_usage
+from holdfast.policy.lifts import describe_lift, is_within_lift
 from holdfast.policy.path_facts import Below, PathFacts
 from holdfast.policy.shell.words import Word
 from holdfast.policy.tool_names import FETCH_URL, SHELL
@@ -30,6 +34,9 @@ _EXACT: frozenset[FindingKind] = frozenset(
 )
 _EXACT_TOOL: frozenset[FindingKind] = frozenset((*_EXACT, "write_outside"))
 _SIMILAR: frozenset[FindingKind] = frozenset(("change",))
+# Inside a sandbox that holds, a program that builds or tests reaches no more than the sandbox lets it.
+_SIMILAR_INSIDE: frozenset[FindingKind] = frozenset(("change", "program", "repository", "network"))
+_LIFT: frozenset[FindingKind] = frozenset(("lift",))
 # Folders that are often in PATH: a file in one of them may run in place of a program that needs no question.
 _LOOKED_UP = frozenset(("bin", "sbin", "scripts", "node_modules", "venv", "env", "virtualenv", "vendor"))
 _RECURSIVE = re.compile(r"-[A-Za-z]*[aRr]|--(?:rec|arch)")
@@ -46,8 +53,13 @@ _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
 )
 
 
-def covered_by_grant(grant: GrantRule, part: ActionPart, facts: PathFacts) -> frozenset[FindingKind]:
-    """Which findings of a part a grant covers; none if it applies to something else."""
+def covered_by_grant(
+    grant: GrantRule, part: ActionPart, facts: PathFacts, *, contained: bool = False
+) -> frozenset[FindingKind]:
+    """Which findings of a part a grant covers; none if it applies to something else.
+
+    `contained` says whether the part runs in a sandbox that holds.
+    """
     if grant.tool != part.tool:
         return _NOTHING
     if part.tool != SHELL:
@@ -55,15 +67,19 @@ def covered_by_grant(grant: GrantRule, part: ActionPart, facts: PathFacts) -> fr
         return _EXACT_TOOL if known and set(part.paths) <= set(grant.paths) else _NOTHING
     if not part.argv or not part.literal or part.fed or part.cwds != grant.paths[:1]:
         return _NOTHING
+    lifted = _LIFT if is_within_lift(part.lift, grant.lift) else _NOTHING
     if grant.width == "similar":
-        return _SIMILAR if _is_similar(grant, part, facts) else _NOTHING
+        inside = contained and not part.lift.everything
+        if not _is_similar(grant, part, facts, contained=inside):
+            return _NOTHING
+        return lifted | (_SIMILAR_INSIDE if is_runner(grant.argv) else _SIMILAR)
     same = grant.argv == (*part.settings, *part.argv) and set(part.writes) <= set(grant.paths[1:])
-    return _EXACT if same else _NOTHING
+    return lifted | _EXACT if same else _NOTHING
 
 
-def _is_similar(grant: GrantRule, part: ActionPart, facts: PathFacts) -> bool:
+def _is_similar(grant: GrantRule, part: ActionPart, facts: PathFacts, *, contained: bool) -> bool:
     """Whether a part runs the granted program and subcommand with nothing but harmless words."""
-    found = similar_usage(part.argv)
+    found = similar_usage(part.argv, contained=contained)
     if found is None or found[0] != grant.argv or part.settings or part.writes or part.outers:
         return False
     takes_all = grant.argv[0] == "mv" or any(map(_RECURSIVE.match, part.argv[1:]))
@@ -73,9 +89,12 @@ def _is_similar(grant: GrantRule, part: ActionPart, facts: PathFacts) -> bool:
         if grant.argv[0] == "git":
             # Git records what is in a file. It reads patterns and `:(top)` itself.
             return not _PATHSPEC.search(text) and all(map(facts.ordinary, paths))
+        if is_runner(grant.argv):
+            return all(map(facts.ordinary, paths))
         return all(facts.ordinary(path) and _is_plain(path, facts, whole=takes_all) for path in paths)
 
-    return not first_uncovered(part.argv, len(grant.argv), is_ordinary=is_ordinary, width="similar")
+    width: Width | None = None if is_runner(grant.argv) else "similar"
+    return not first_uncovered(part.argv, len(grant.argv), is_ordinary=is_ordinary, width=width)
 
 
 def _is_plain(path: str, facts: PathFacts, *, whole: bool) -> bool:
@@ -93,28 +112,42 @@ def _is_plain(path: str, facts: PathFacts, *, whole: bool) -> bool:
 
 
 def grant_for(
-    part: ActionPart, findings: Sequence[PolicyFinding], facts: PathFacts, *, width: Width = "exact"
+    part: ActionPart,
+    findings: Sequence[PolicyFinding],
+    facts: PathFacts,
+    *,
+    width: Width = "exact",
+    contained: bool = False,
 ) -> GrantRule | None:
     """The grant of this width that covers these findings of a part, or None if none can."""
     if part.guess:
         return None
     kinds = {finding.kind for finding in findings}
     if width == "similar":
-        found = similar_usage(part.argv) if part.tool == SHELL else None
+        inside = contained and not part.lift.everything
+        found = similar_usage(part.argv, contained=inside) if part.tool == SHELL else None
         if found is None:
             return None
-        grant = GrantRule(tool=SHELL, argv=found[0], paths=part.cwds[:1], width="similar")
+        grant = GrantRule(tool=SHELL, argv=found[0], paths=part.cwds[:1], width="similar", lift=part.lift)
     elif part.tool != SHELL:
         grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
     else:
         words = (*part.settings, *part.argv)
-        grant = GrantRule(tool=part.tool, argv=words, paths=(*part.cwds[:1], *part.writes))
-    return grant if kinds <= covered_by_grant(grant, part, facts) else None
+        paths = (*part.cwds[:1], *part.writes)
+        grant = GrantRule(tool=part.tool, argv=words, paths=paths, lift=part.lift)
+    return grant if kinds <= covered_by_grant(grant, part, facts, contained=contained) else None
 
 
 def offer_of(rule: GrantRule) -> GrantOffer:
     """A rule with an action that it covers and one that still asks."""
     if rule.width == "similar":
+        if is_runner(rule.argv):
+            command = " ".join(rule.argv)
+            return GrantOffer(
+                rule=rule,
+                covers=f"{command} in the sandbox, with other options that Holdfast knows",
+                asks=f"{command} outside the sandbox, or with more lifted",
+            )
         found = similar_usage(rule.argv)
         assert found is not None, "a similar grant is made from its table"
         return GrantOffer(rule=rule, covers=found[1].covers, asks=found[1].asks)
@@ -156,11 +189,16 @@ def describe(rule: GrantRule) -> str:
     """A grant as a sentence, for the person who is about to give it."""
     if rule.tool == SHELL:
         where, *files = rule.paths or ("any directory",)
+        lifted = f", {said}" if (said := describe_lift(rule.lift)) else ""
         if rule.width == "similar":
             command = " ".join(rule.argv)
-            return f"`{command}` in {where} with harmless options, on ordinary files of the workspace."
+            in_sandbox = " in the sandbox" if is_runner(rule.argv) else ""
+            return (
+                f"`{command}`{in_sandbox} in {where} with harmless options, on ordinary files of the "
+                f"workspace{lifted}."
+            )
         into = f", writing {', '.join(files)}" if files else ""
-        return f"Exactly `{_command_line(rule.argv)}` in {where}{into}."
+        return f"Exactly `{_command_line(rule.argv)}` in {where}{into}{lifted}."
     if rule.host and rule.tool == FETCH_URL:
         return f"{rule.tool} from the host {rule.host}."
     return f"{rule.tool} on {', '.join(rule.paths)}." if rule.paths else f"{rule.tool}, with any arguments."

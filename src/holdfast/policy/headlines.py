@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.policy.approval_rules import ActionPart
 from holdfast.policy.autorun_files import autorun_in
+from holdfast.policy.lifts import describe_lift
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.programs import NETWORK_SUBCOMMANDS
@@ -132,6 +133,15 @@ def _word(text: str) -> str:
 
 def _first(paths: Iterable[str], fits: Callable[[str], bool]) -> str:
     return next(filter(fits, paths), "")
+
+
+def _leaves(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
+    del facts
+    if "lift" not in kinds:
+        return ""
+    if part.lift.everything:
+        return f"Runs without the sandbox: {_command(part)}"
+    return f"Leaves the sandbox, {_cut(describe_lift(part.lift))}: {_command(part)}"
 
 
 def _secret(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
@@ -273,6 +283,7 @@ def _of_tool(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str
 
 
 _OF_SHELL = (
+    _leaves,
     _elsewhere,
     _secret,
     _autorun,

@@ -145,6 +145,10 @@ class PathFacts:
             return f"{path} contains a password."
         return ""
 
+    def is_unmasked(self, path: str) -> bool:
+        """Whether a sandbox leaves a kept path readable, because programs need it there."""
+        return self.configures(path) or is_repository_file(path)
+
     def ordinary(self, path: str) -> bool:
         """Whether a resolved path is an ordinary workspace file: not secret, not git's, not Holdfast's."""
         own = self.holdfast(path) or self.configures(path)

@@ -297,3 +297,16 @@ RUNS_ANOTHER: frozenset[tuple[str, str]] = frozenset(
         ("bundle", "exec"),
     )
 )
+# Programs that build and test: they run code of the workspace, so only a sandbox makes them harmless.
+RUNNERS: frozenset[tuple[str, ...]] = frozenset(
+    (
+        *((name,) for name in ("make", "gmake", "pytest", "py.test", "mypy", "tsc")),
+        *((name, sub) for name in ("npm", "pnpm", "yarn") for sub in ("test", "t", "run", "run-script")),
+        *(
+            ("cargo", sub)
+            for sub in ("build", "b", "check", "c", "test", "t", "bench", "clippy", "doc", "fmt")
+        ),
+        *(("go", sub) for sub in ("build", "test", "vet", "fmt")),
+        *(("ruff", sub) for sub in ("check", "format")),
+    )
+)

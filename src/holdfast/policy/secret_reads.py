@@ -116,16 +116,22 @@ def _from_git(command: SimpleCommand, facts: PathFacts, *, cwds: tuple[str, ...]
     name, rest = texts[at] if at < len(texts) else "", texts[at + 1 :]
     for cwd in cwds:
         if _shows_contents(name, rest):
-            yield from _seen(facts.secret_finder.secret_in_history(cwd))
+            yield from _shown_by_git(facts.secret_finder.secret_in_history(cwd))
         if name == "grep" and any(map(_GIT_UNTRACKED.match, rest)):
             yield from _seen(facts.secret_finder.secret_below(cwd, reach="all"))
         if (name == "remote" and rest) or name in _GIT_ADDRESSES:
-            yield from _seen(facts.secret_finder.secret_in_remotes(cwd))
+            yield from _shown_by_git(facts.secret_finder.secret_in_remotes(cwd))
 
 
 def _seen(what: str, does: str = "read") -> Iterator[PolicyFinding]:
     if what:
         yield PolicyFinding("secret", f"It would {does} {what}.")
+
+
+def _shown_by_git(what: str) -> Iterator[PolicyFinding]:
+    """Git keeps it in files of its own, which a sandbox can't leave out."""
+    if what:
+        yield PolicyFinding("secret", f"It would read {what}.", escapes=True)
 
 
 def _shows_contents(name: str, rest: list[str]) -> bool:

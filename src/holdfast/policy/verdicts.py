@@ -23,6 +23,7 @@ FindingKind: TypeAlias = Literal[
     "repository",  # git runs a program that the repository names
     "change",  # something in the workspace may change
     "rule",  # a configured rule says to ask
+    "lift",  # it leaves the sandbox
 ]
 
 
@@ -32,6 +33,7 @@ class PolicyFinding:
 
     kind: FindingKind
     text: str
+    escapes: bool = False  # a sandbox does not prevent it
 
 
 @dataclass(frozen=True, slots=True)

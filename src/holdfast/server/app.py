@@ -33,6 +33,7 @@ from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
+from holdfast.server.relay.routes import RelayRoutes
 from holdfast.server.routing import Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
@@ -119,11 +120,14 @@ def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects
     openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
     responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
+    relay = RelayRoutes(deps, chat=openai.complete, responses=responses.create)
     return {
-        "openai.complete": openai.complete,
+        "openai.complete": relay.chat,
+        "relay.messages": relay.messages,
+        "relay.count_tokens": relay.count_tokens,
         "openai.models": models.list,
         "openai.model": models.show,
-        "responses.create": responses.create,
+        "responses.create": relay.responses,
         "responses.show": responses.show,
         "responses.delete": responses.delete,
         "responses.input_items": responses.input_items,

@@ -129,6 +129,7 @@ class HealthRoutes:
                 ),
                 warning=files.warning,
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
+                sandbox=deps.options.sandbox,
             )
         )
 
@@ -164,6 +165,7 @@ class HealthRoutes:
                 endpoints={
                     name: {"method": method, "path": path} for name, (method, path) in _ENDPOINTS.items()
                 },
+                sandbox=deps.options.sandbox,
             )
         )
 

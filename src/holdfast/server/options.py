@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from holdfast.api.server import TargetShown
+from holdfast.api.server import SandboxShown, TargetShown
+from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 
 MEBIBYTE = 1024 * 1024
@@ -72,7 +73,9 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
+    relay: RelayOptions = field(default_factory=RelayOptions)
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
+    sandbox: SandboxShown | None = None  # what commands run in
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

@@ -114,6 +114,8 @@ class PageRoutes:
         if name not in self._files and _is_place(name):
             name = INDEX
         file = self._files.get(name)
+        if request.method == "HEAD" and name == INDEX and file is None:
+            return Response()  # clients ask so whether a server is there
         if file is None:
             raise _not_built() if name == INDEX else Problem(404, "There's no such route", code="not_found")
         if request.method not in _METHODS:

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 # Clients react by type, so these are OpenAI's types.
-_TYPES = {
+_TYPES: Mapping[int, str] = {
     HTTPStatus.UNAUTHORIZED: "authentication_error",
     HTTPStatus.FORBIDDEN: "permission_error",
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
@@ -47,7 +47,7 @@ class Problem(Exception):
     @property
     def body(self) -> ErrorEnvelope:
         """The envelope."""
-        kind = _TYPES.get(HTTPStatus(self.status), "invalid_request_error")
+        kind = _TYPES.get(self.status, "invalid_request_error")
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             kind = "server_error"
         return ErrorEnvelope(ErrorDetail(message=self.message, type=kind, param=self.param, code=self.code))

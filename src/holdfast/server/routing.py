@@ -5,12 +5,14 @@ from typing import Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from holdfast.api.operation import EVENTS, Operation
 from holdfast.server.access.caller import check_may_call
+from holdfast.server.problems import Problem
 
+_WEBSOCKET = b"sec-websocket-key"  # who asks for one with any other answer would try again
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
 
 
@@ -26,6 +28,17 @@ class ApiRoute(Route):
         super().__init__(path, endpoint, methods=list(methods))
         if self.methods is not None and any(_streams(one) for one, _ in methods.values()):
             self.methods.discard("HEAD")  # a HEAD request would hold a stream open
+
+    @override
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if any(name == _WEBSOCKET for name, _ in scope["headers"]):
+            raise Problem(
+                426,
+                "This server doesn't speak WebSocket here. Use HTTP instead",
+                code="upgrade_not_supported",
+                headers={"Upgrade": "HTTP/1.1"},
+            )
+        await super().handle(scope, receive, send)
 
     @override
     def matches(self, scope: Scope) -> tuple[Match, Scope]:

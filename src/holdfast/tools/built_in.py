@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import partial
 
 from holdfast.interfaces.tool import Tool
+from holdfast.sandbox.confinement import Confiner
+from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.ask import AskUser
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
@@ -21,17 +23,31 @@ from holdfast.tools.web.tool import FetchUrl
 
 
 def built_in_tools(
-    environment: Mapping[str, str], *, background: Background, kept_out: tuple[str, ...] = ()
+    environment: Mapping[str, str],
+    *,
+    background: Background,
+    kept_out: tuple[str, ...] = (),
+    confiner: Confiner | None = None,
+    protected: ProtectedPaths | None = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
     `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
+    `confiner` puts commands into the sandbox.
     """
     seen = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
     bash = shutil.which("bash", path=environment.get("PATH")) or "/bin/sh"
     return [
-        Shell(ShellWorld(environment=environment, background=background, argv=(bash, "-c"))),
+        Shell(
+            ShellWorld(
+                environment=environment,
+                background=background,
+                argv=(bash, "-c"),
+                confiner=confiner,
+                protected=protected,
+            )
+        ),
         ShellJobs(background),
         ShellKill(background),
         ReadFile(seen, workspaces=workspaces),

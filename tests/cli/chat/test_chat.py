@@ -275,7 +275,7 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
             await window.say("/cost")
             await window.until("tokens out")
             await window.say("/status")
-            await window.until("your key chat, approve, admin")
+            await window.until("your key chat, approve, admin, relay")
         told = str(chaos.seen.requests[-1].body)
     assert "read it twice" in told
     assert "the walrus was here" in told

@@ -38,7 +38,7 @@ async def test_a_chat_ends_with_the_clients_calls_and_the_same_run_goes_on_with_
         client_of(server) as client,
     ):
         first = await client.chat.completions.with_raw_response.create(
-            model="m", messages=HI, tools=[WEATHER], tool_choice="required"
+            model="holdfast", messages=HI, tools=[WEATHER], tool_choice="required"
         )
         asked = first.parse().choices[0]
         assert (asked.finish_reason, asked.message.content) == ("tool_calls", None)
@@ -53,7 +53,7 @@ async def test_a_chat_ends_with_the_clients_calls_and_the_same_run_goes_on_with_
 
         history: Any = [*HI, asked.message.model_dump(exclude_none=True), returned(call, "21 degrees")]
         second = await client.chat.completions.with_raw_response.create(
-            model="m", messages=history, tools=[WEATHER]
+            model="holdfast", messages=history, tools=[WEATHER]
         )
         assert second.parse().choices[0].message.content == "Yes, 21 degrees."
         assert second.headers["x-hermes-run-id"] == first.headers["x-hermes-run-id"]
@@ -74,12 +74,14 @@ async def test_a_streamed_chat_says_the_calls_last_and_goes_on_in_the_next_strea
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        async with client.chat.completions.stream(model="m", messages=HI, tools=[WEATHER]) as stream:
+        async with client.chat.completions.stream(model="holdfast", messages=HI, tools=[WEATHER]) as stream:
             asked = (await stream.get_final_completion()).choices[0]
         assert (asked.finish_reason, asked.message.content) == ("tool_calls", "Let me see.")
         [call] = asked.message.tool_calls or []
         history: Any = [*HI, asked.message.model_dump(exclude_none=True), returned(call, "9 degrees")]
-        async with client.chat.completions.stream(model="m", messages=history, tools=[WEATHER]) as stream:
+        async with client.chat.completions.stream(
+            model="holdfast", messages=history, tools=[WEATHER]
+        ) as stream:
             told = (await stream.get_final_completion()).choices[0]
     assert (told.finish_reason, told.message.content) == ("stop", "Warm enough.")
 
@@ -91,7 +93,7 @@ async def test_a_response_ends_with_function_calls_and_the_next_one_continues_it
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input="warm?", tools=[FLAT_WEATHER])
+        first = await client.responses.create(model="holdfast", input="warm?", tools=[FLAT_WEATHER])
         items: list[Any] = list(first.output)
         assert [(item.type, item.status) for item in items] == [
             ("message", "completed"),
@@ -100,13 +102,13 @@ async def test_a_response_ends_with_function_calls_and_the_next_one_continues_it
         assert first.status == "completed"
         result: Any = {"type": "function_call_output", "call_id": items[1].call_id, "output": "9 degrees"}
         second = await client.responses.create(
-            model="m", input=[result], previous_response_id=first.id, tools=[FLAT_WEATHER]
+            model="holdfast", input=[result], previous_response_id=first.id, tools=[FLAT_WEATHER]
         )
         assert second.output_text == "Warm enough."
         assert second.id != first.id
         assert (await client.responses.retrieve(first.id)).output == first.output
         assert (await client.responses.retrieve(second.id)).output == second.output
-        third = await client.responses.create(model="m", input=[result], previous_response_id=first.id)
+        third = await client.responses.create(model="holdfast", input=[result], previous_response_id=first.id)
         assert (third.id, third.output_text) == (second.id, "Warm enough.")  # the same results, the same run
         assert len(chaos.seen.requests) == 2
 
@@ -117,7 +119,7 @@ async def test_a_streamed_response_ends_with_function_calls_and_the_next_one_con
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        async with client.responses.stream(model="m", input="warm?", tools=[FLAT_WEATHER]) as stream:
+        async with client.responses.stream(model="holdfast", input="warm?", tools=[FLAT_WEATHER]) as stream:
             first = await stream.get_final_response()
         call: Any = first.output[-1]
         assert (call.type, call.name, json.loads(call.arguments)) == (
@@ -127,7 +129,7 @@ async def test_a_streamed_response_ends_with_function_calls_and_the_next_one_con
         )
         result: Any = {"type": "function_call_output", "call_id": call.call_id, "output": "9"}
         async with client.responses.stream(
-            model="m", input=[result], previous_response_id=first.id, tools=[FLAT_WEATHER]
+            model="holdfast", input=[result], previous_response_id=first.id, tools=[FLAT_WEATHER]
         ) as stream:
             second = await stream.get_final_response()
     assert second.output_text == "Warm enough."
@@ -141,7 +143,7 @@ async def test_results_are_taken_once_and_from_the_client_that_was_asked_alone()
         client_of(server) as client,
     ):
         first = await client.chat.completions.with_raw_response.create(
-            model="m", messages=HI, tools=[WEATHER]
+            model="holdfast", messages=HI, tools=[WEATHER]
         )
         message: Any = first.parse().choices[0].message
         call = message.tool_calls[0]
@@ -150,7 +152,7 @@ async def test_results_are_taken_once_and_from_the_client_that_was_asked_alone()
         runs: list[str] = []
         for content in ("21 degrees", "21 degrees", "9 degrees"):
             made = await client.chat.completions.with_raw_response.create(
-                model="m", messages=[*history, returned(call, content)], tools=[WEATHER]
+                model="holdfast", messages=[*history, returned(call, content)], tools=[WEATHER]
             )
             assert made.parse().choices[0].message.content == "Warm."
             runs.append(made.headers["x-hermes-run-id"])
@@ -188,14 +190,14 @@ async def test_a_result_that_is_missing_is_named_and_nothing_is_taken() -> None:
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        asked = await client.chat.completions.create(model="m", messages=HI, tools=[WEATHER])
+        asked = await client.chat.completions.create(model="holdfast", messages=HI, tools=[WEATHER])
         message: Any = asked.choices[0].message
         history: Any = [*HI, message.model_dump(exclude_none=True), returned(message.tool_calls[0], "21")]
         with pytest.raises(openai.BadRequestError, match=message.tool_calls[1].id) as refused:
-            await client.chat.completions.create(model="m", messages=history, tools=[WEATHER])
+            await client.chat.completions.create(model="holdfast", messages=history, tools=[WEATHER])
         assert refused.value.code == "tool_result_missing"
         both = [*history, returned(message.tool_calls[1], "20")]
-        told = await client.chat.completions.create(model="m", messages=both, tools=[WEATHER])
+        told = await client.chat.completions.create(model="holdfast", messages=both, tools=[WEATHER])
     assert told.choices[0].message.content == "Warm."
 
 
@@ -208,10 +210,10 @@ async def test_a_client_that_says_something_else_instead_gets_its_answer() -> No
     ):
         named = {"X-Hermes-Session-Id": "ses_named"}
         asked = await client.chat.completions.with_raw_response.create(
-            model="m", messages=HI, tools=[WEATHER], extra_headers=named
+            model="holdfast", messages=HI, tools=[WEATHER], extra_headers=named
         )
         told = await client.chat.completions.create(
-            model="m", messages=[{"role": "user", "content": "forget it"}], extra_headers=named
+            model="holdfast", messages=[{"role": "user", "content": "forget it"}], extra_headers=named
         )
         assert told.choices[0].message.content == "Never mind."
         _, run = await server.get(f"/v1/runs/{asked.headers['x-hermes-run-id']}")

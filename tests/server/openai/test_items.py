@@ -22,11 +22,11 @@ async def test_what_was_said_is_known_where_only_the_ids_of_the_items_are_sent(f
         served(target_of(chaos), setting=Setting(tools=(Counted(),))) as server,
         client_of(server) as client,
     ):
-        stream = await client.responses.create(model="m", input="one", stream=True)
+        stream = await client.responses.create(model="holdfast", input="one", stream=True)
         done: list[Any] = [event.item async for event in stream if event.type == "response.output_item.done"]
         named = [{"id": item.id, **form} for item in done]
         given: Any = [{"role": "user", "content": "one"}, *named, {"role": "user", "content": "two"}]
-        await client.responses.create(model="m", input=given)
+        await client.responses.create(model="holdfast", input=given)
         assert said_to(chaos, nth=3) == ["one", "I look.\n\nDone.", "two"]
 
 
@@ -72,7 +72,7 @@ async def test_the_items_that_a_response_was_asked_with_are_listed_page_by_page(
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input=said)
+        first = await client.responses.create(model="holdfast", input=said)
         listed = client.responses.input_items.list
         items: list[Any] = [item async for item in listed(first.id, limit=2, order="asc")]
         assert [(item.role, item.content[0].text) for item in items] == [
@@ -85,7 +85,7 @@ async def test_the_items_that_a_response_was_asked_with_are_listed_page_by_page(
         assert page.has_more
         assert (page.to_dict()["first_id"], page.to_dict()["last_id"]) == (items[2].id, items[1].id)
         again: Any = [item.to_dict() for item in items]
-        await client.responses.create(model="m", input=again)
+        await client.responses.create(model="holdfast", input=again)
         assert said_to(chaos, nth=2) == said_to(chaos, nth=1)
         for asked in ({"order": "up"}, {"after": "msg_x"}, {"limit": "0"}):
             with pytest.raises(openai.BadRequestError) as refused:
@@ -101,7 +101,7 @@ async def test_a_response_that_goes_on_lists_what_its_own_request_said() -> None
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input="one")
-        second = await client.responses.create(model="m", input="two", previous_response_id=first.id)
+        first = await client.responses.create(model="holdfast", input="one")
+        second = await client.responses.create(model="holdfast", input="two", previous_response_id=first.id)
         items: list[Any] = [item async for item in client.responses.input_items.list(second.id)]
         assert [(item.role, item.content[0].text) for item in items] == [("user", "two")]

@@ -12,7 +12,7 @@ from serving import Served, said_to, served, target_of
 def chat(*texts: str, **fields: Any) -> dict[str, Any]:
     roles = ("user", "assistant")
     messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(texts)]
-    return {"model": "m", "messages": messages, **fields}
+    return {"model": "holdfast", "messages": messages, **fields}
 
 
 async def listed(server: Served) -> list[str]:
@@ -26,7 +26,7 @@ async def test_a_session_that_an_openai_client_named_is_listed_and_one_that_it_d
         served(target_of(chaos), store=MemoryStore(disk)) as server,
     ):
         named = {"X-Hermes-Session-Id": "by-header"}
-        say = {"model": "m", "input": "hi"}
+        say = {"model": "holdfast", "input": "hi"}
         for path, body, headers in (
             ("/v1/chat/completions", chat("hi"), named),
             ("/v1/chat/completions", chat("hi", session_id="by-body"), {}),
@@ -43,7 +43,7 @@ async def test_a_session_that_an_openai_client_named_is_listed_and_one_that_it_d
 
 async def test_a_response_that_goes_on_elsewhere_is_in_a_session_that_nobody_named() -> None:
     async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
-        say = {"model": "m", "input": "hi"}
+        say = {"model": "holdfast", "input": "hi"}
         _, first = await server.post("/v1/responses", say | {"conversation": "s"})
         await server.post("/v1/responses", say | {"conversation": "s"})
         status, _ = await server.post("/v1/responses", say | {"previous_response_id": first["id"]})

@@ -22,7 +22,7 @@ async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
         client_of(server) as client,
     ):
         first = await client.responses.create(
-            model="m",
+            model="holdfast",
             input="hi",
             instructions="Be brief.",
             temperature=0.5,
@@ -31,9 +31,9 @@ async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
             metadata={"k": "v"},
             conversation="c",
         )
-        second = await client.responses.create(model="m", input="and?", previous_response_id=first.id)
+        second = await client.responses.create(model="holdfast", input="and?", previous_response_id=first.id)
         again = [await client.responses.retrieve(one.id) for one in (first, second)]
-        hidden = await client.responses.create(model="m", input="hi", store=False)
+        hidden = await client.responses.create(model="holdfast", input="hi", store=False)
     assert again == [first, second]
     assert (first.instructions, first.temperature, first.max_output_tokens) == ("Be brief.", 0.5, 9)
     assert (first.metadata, first.reasoning and first.reasoning.effort) == ({"k": "v"}, "low")
@@ -56,7 +56,7 @@ async def test_the_items_of_a_stream_are_those_of_the_response_and_no_other_resp
     ):
         ids: list[list[str]] = []
         for _ in range(2):
-            stream = await client.responses.create(model="m", input="hi", stream=True)
+            stream = await client.responses.create(model="holdfast", input="hi", stream=True)
             events: list[Any] = [event async for event in stream]
             done = [event.item for event in events if event.type == "response.output_item.done"]
             assert events[-1].response.output == done[1:]
@@ -74,7 +74,7 @@ async def test_a_message_that_is_not_whole_is_not_called_completed(ending: Any, 
         client_of(server) as client,
     ):
         events: list[Any] = []
-        async for event in await client.responses.create(model="m", input="hi", stream=True):
+        async for event in await client.responses.create(model="holdfast", input="hi", stream=True):
             events.append(event)
             if event.type == "response.output_text.delta" and status == "cancelled":
                 await server.post(f"/v1/runs/{events[0].response.id.replace('resp_', 'run_')}/stop")
@@ -94,7 +94,7 @@ async def test_a_response_in_the_background_is_answered_at_once_and_read_later()
         served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=0)) as server,
         client_of(server) as client,
     ):
-        begun = await client.responses.create(model="m", input="hi", background=True)
+        begun = await client.responses.create(model="holdfast", input="hi", background=True)
         assert begun.status in {"queued", "in_progress"}
         await gate.reached()
         assert (await client.responses.retrieve(begun.id)).status == "in_progress"
@@ -103,7 +103,7 @@ async def test_a_response_in_the_background_is_answered_at_once_and_read_later()
         shown = await client.responses.retrieve(begun.id)
         assert (shown.status, shown.output_text, shown.background) == ("completed", "done later", True)
         with pytest.raises(openai.BadRequestError) as refused:
-            await client.responses.create(model="m", input="hi", background=True, store=False)
+            await client.responses.create(model="holdfast", input="hi", background=True, store=False)
         assert refused.value.param == "store"
 
 
@@ -114,7 +114,7 @@ async def test_a_stream_goes_on_after_any_event_and_tells_the_end_in_any_case() 
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        stream = await client.responses.create(model="m", input="hi", stream=True)
+        stream = await client.responses.create(model="holdfast", input="hi", stream=True)
         events: list[Any] = [event async for event in stream]
         response = events[0].response.id
         for seen in range(len(events)):
@@ -131,11 +131,11 @@ async def test_a_response_is_cancelled_and_one_that_is_over_stays_as_it_is() -> 
         served(target_of(chaos, patience=PATIENT)) as server,
         client_of(server) as client,
     ):
-        begun = await client.responses.create(model="m", input="hi", background=True)
+        begun = await client.responses.create(model="holdfast", input="hi", background=True)
         await chaos.seen.until_request(1)
         assert (await client.responses.cancel(begun.id)).status == "cancelled"
         assert (await client.responses.cancel(begun.id)).status == "cancelled"
-        whole = await client.responses.create(model="m", input="hi")
+        whole = await client.responses.create(model="holdfast", input="hi")
         assert (await client.responses.cancel(whole.id)).status == "completed"
         with pytest.raises(openai.NotFoundError):
             await client.responses.cancel("resp_nowhere")
@@ -312,9 +312,9 @@ async def test_a_response_whose_note_finds_no_room_is_not_run_twice() -> None:
         served(target_of(chaos), store=store) as server,
         client_of(server, max_retries=2) as client,
     ):
-        first = await client.responses.create(model="m", input="one")
+        first = await client.responses.create(model="holdfast", input="one")
         store.is_full = True
-        await client.responses.create(model="m", input="two", previous_response_id=first.id)
+        await client.responses.create(model="holdfast", input="two", previous_response_id=first.id)
         assert len(chaos.seen.requests) == 2
 
 
@@ -328,7 +328,7 @@ async def test_a_run_whose_response_could_not_be_hidden_is_told_and_not_run_twic
     ):
         store.is_full = True
         with pytest.raises(openai.InternalServerError, match="hiding its response failed") as told:
-            await client.responses.create(model="m", input="one", store=False)
+            await client.responses.create(model="holdfast", input="one", store=False)
         assert (told.value.status_code, told.value.code) == (503, "store_unavailable")
         await server.ended(told.value.response.headers["X-Hermes-Run-Id"])
         assert len(chaos.seen.requests) == 1

@@ -66,7 +66,7 @@ async def test_the_package_raises_where_a_stream_is_cut_off() -> None:
         served(target_of(chaos, patience=PATIENT)) as server,
         client_of(server) as client,
     ):
-        stream = await client.chat.completions.create(model="m", messages=HI, stream=True)
+        stream = await client.chat.completions.create(model="holdfast", messages=HI, stream=True)
         await gate.reached()
         server.streams.end()
         with pytest.raises(openai.APIError, match="but the run continues"):
@@ -89,7 +89,7 @@ async def test_a_tool_that_fails_does_not_end_the_package_s_stream() -> None:
         served(target_of(chaos), setting=Setting(tools=(Failing(),))) as server,
         client_of(server) as client,
     ):
-        stream = await client.chat.completions.create(model="m", messages=HI, stream=True)
+        stream = await client.chat.completions.create(model="holdfast", messages=HI, stream=True)
         chunks = [chunk async for chunk in stream]
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks).endswith("done")
     assert any(getattr(chunk, "failed", False) for chunk in chunks)
@@ -102,7 +102,7 @@ async def test_a_run_that_was_stopped_is_not_begun_again_by_the_package() -> Non
         served(target_of(chaos, patience=PATIENT)) as server,
         client_of(server, max_retries=2) as client,
     ):
-        waiting = asyncio.create_task(client.chat.completions.create(model="m", messages=HI))
+        waiting = asyncio.create_task(client.chat.completions.create(model="holdfast", messages=HI))
         await chaos.seen.until_request(1)
         (run,) = (await server.get("/v1/runs"))[1]["data"]
         await server.post(f"/v1/runs/{run['run_id']}/stop")
@@ -139,7 +139,7 @@ async def test_what_is_said_before_and_after_a_tool_does_not_run_together() -> N
         served(target_of(chaos), setting=Setting(tools=(Counted(),))) as server,
         client_of(server) as client,
     ):
-        stream = await client.chat.completions.create(model="m", messages=HI, stream=True)
+        stream = await client.chat.completions.create(model="holdfast", messages=HI, stream=True)
         said = [chunk.choices[0].delta.content or "" async for chunk in stream]
     assert "".join(said) == "I look.\n\nDone."
 
@@ -200,7 +200,7 @@ async def test_what_a_compaction_thinks_is_no_part_of_the_answer() -> None:
         for text in (story, "go on"):
             body: Any = [{"role": "user", "content": text}]
             stream = await client.chat.completions.create(
-                model="m", messages=body, stream=True, extra_headers=session
+                model="holdfast", messages=body, stream=True, extra_headers=session
             )
             deltas: list[Any] = [chunk.choices[0].delta async for chunk in stream]
         thought = "".join(getattr(delta, "reasoning_content", None) or "" for delta in deltas)
@@ -220,7 +220,7 @@ async def test_what_is_said_before_and_after_a_message_to_the_run_does_not_run_t
         served(target_of(chaos, patience=PATIENT)) as server,
         client_of(server) as client,
     ):
-        stream = await client.responses.create(model="m", input="hi", stream=True)
+        stream = await client.responses.create(model="holdfast", input="hi", stream=True)
         events: list[Any] = []
         async for event in stream:
             events.append(event)
@@ -239,7 +239,7 @@ async def test_a_run_in_another_session_knows_the_response_that_it_goes_on_after
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input="one")
+        first = await client.responses.create(model="holdfast", input="one")
         await server.ended(await server.start("two", session_id="other", previous_response_id=first.id))
         assert said_to(chaos, nth=2) == ["one", "x", "two"]
 

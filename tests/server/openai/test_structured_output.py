@@ -39,9 +39,9 @@ async def test_the_official_client_parses_the_answer_on_both_paths() -> None:
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        chat = await client.chat.completions.parse(model="m", messages=HI, response_format=City)
+        chat = await client.chat.completions.parse(model="holdfast", messages=HI, response_format=City)
         assert chat.choices[0].message.parsed == City(name="Bern", country="CH")
-        response = await client.responses.parse(model="m", input="hi", text_format=City)
+        response = await client.responses.parse(model="holdfast", input="hi", text_format=City)
         assert response.output_parsed == City(name="Bern", country="CH")
         assert response.text is not None
         assert response.text.format is not None
@@ -61,12 +61,12 @@ async def test_a_stream_brings_the_json_whole_and_never_a_wrong_one() -> None:
         client_of(server) as client,
     ):
         chunks = await client.chat.completions.create(
-            model="m", messages=HI, response_format=FORMAT, stream=True
+            model="holdfast", messages=HI, response_format=FORMAT, stream=True
         )
         texts = [chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices]
         assert "".join(texts) == BERN
         text: Any = {"format": {"type": "json_schema", **FORMAT["json_schema"]}}
-        events = await client.responses.create(model="m", input="hi", text=text, stream=True)
+        events = await client.responses.create(model="holdfast", input="hi", text=text, stream=True)
         deltas = [event.delta async for event in events if event.type == "response.output_text.delta"]
         assert deltas == [BERN]
 
@@ -84,10 +84,10 @@ async def test_json_object_and_an_answer_that_never_fits() -> None:
         client_of(server) as client,
     ):
         wanted: Any = {"type": "json_object"}
-        good = await client.chat.completions.create(model="m", messages=HI, response_format=wanted)
+        good = await client.chat.completions.create(model="holdfast", messages=HI, response_format=wanted)
         assert good.choices[0].message.content == '{"a":1}'
         with pytest.raises(openai.APIStatusError) as refused:
-            await client.chat.completions.create(model="m", messages=HI, response_format=FORMAT)
+            await client.chat.completions.create(model="holdfast", messages=HI, response_format=FORMAT)
         assert refused.value.code == "output_invalid"
         body = chaos.seen.request(1).body or {}
         assert "json_object" in str(body)
@@ -99,7 +99,7 @@ async def test_a_wire_without_a_schema_mode_answers_by_a_tool_that_no_client_see
         served(replace(target_of(chaos), wire="anthropic", base_url=chaos.url)) as server,
         client_of(server) as client,
     ):
-        answer = await client.chat.completions.create(model="m", messages=HI, response_format=FORMAT)
+        answer = await client.chat.completions.create(model="holdfast", messages=HI, response_format=FORMAT)
     assert answer.choices[0].message.content == BERN
 
 
@@ -118,7 +118,7 @@ async def test_a_bad_response_format_is_refused_and_leaves_nothing(wanted: Any) 
     """P12: with a clear error, before any model is asked."""
     async with ChaosServer() as chaos, served(target_of(chaos)) as server, client_of(server) as client:
         with pytest.raises(openai.BadRequestError) as refused:
-            await client.chat.completions.create(model="m", messages=HI, response_format=wanted)
+            await client.chat.completions.create(model="holdfast", messages=HI, response_format=wanted)
         assert "response_format" in str(refused.value)
         assert not chaos.seen.requests
 

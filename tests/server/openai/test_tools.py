@@ -20,9 +20,11 @@ async def test_a_response_lists_each_tool_call_with_what_it_brought() -> None:
         served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(tool,))) as server,
         client_of(server) as client,
     ):
-        made = await client.responses.create(model="m", input="hi")
+        made = await client.responses.create(model="holdfast", input="hi")
         shown = await client.responses.retrieve(made.id)
-        plain = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hi"}])
+        plain = await client.chat.completions.create(
+            model="holdfast", messages=[{"role": "user", "content": "hi"}]
+        )
     assert made.output == shown.output
     assert made.output_text == "done"
     items: list[Any] = list(made.output)
@@ -44,7 +46,7 @@ async def test_a_refused_call_is_streamed_with_its_refusal() -> None:
         client_of(server) as client,
         asyncio.TaskGroup() as tasks,
     ):
-        async for event in await client.responses.create(model="m", input="hi", stream=True):
+        async for event in await client.responses.create(model="holdfast", input="hi", stream=True):
             events.append(event)
             if event.type == "response.created":
                 tasks.create_task(denied(server, event.response.id.replace("resp_", "run_")))

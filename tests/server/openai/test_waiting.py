@@ -48,13 +48,13 @@ async def test_a_stream_says_it_in_the_text_and_goes_on_after_the_approval() -> 
         client_of(server) as client,
     ):
         text = ""
-        async for chunk in await client.chat.completions.create(model="m", messages=HI, stream=True):
+        async for chunk in await client.chat.completions.create(model="holdfast", messages=HI, stream=True):
             text += chunk.choices[0].delta.content or ""
             if (chunk.choices[0].delta.content or "").endswith(WAITS):
                 await approved(server)
         assert text == f"I need to touch it.\n\n{WAITS}\n\nDone."
         said = ""
-        async for event in await client.responses.create(model="m", input="hi", stream=True):
+        async for event in await client.responses.create(model="holdfast", input="hi", stream=True):
             if event.type == "response.output_text.delta":
                 said += event.delta
                 if event.delta.endswith(WAITS):

@@ -100,10 +100,10 @@ async def test_a_replay_says_so_on_every_route_that_waits_for_the_answer() -> No
     """P2: whole and streamed, the same run."""
     say = [{"role": "user", "content": "hi"}]
     requests = (
-        ("/v1/chat/completions", {"model": "m", "messages": say}),
-        ("/v1/chat/completions", {"model": "m", "messages": say, "stream": True}),
-        ("/v1/responses", {"model": "m", "input": "hi"}),
-        ("/v1/responses", {"model": "m", "input": "hi", "stream": True}),
+        ("/v1/chat/completions", {"model": "holdfast", "messages": say}),
+        ("/v1/chat/completions", {"model": "holdfast", "messages": say, "stream": True}),
+        ("/v1/responses", {"model": "holdfast", "input": "hi"}),
+        ("/v1/responses", {"model": "holdfast", "input": "hi", "stream": True}),
         ("/api/sessions/s/chat", {"message": "hi"}),
         ("/api/sessions/s/chat/stream", {"message": "hi"}),
     )

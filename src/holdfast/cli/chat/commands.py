@@ -242,7 +242,9 @@ class Commands:
 
     async def _status(self, _: str) -> None:
         chat = self._chat
-        health, targets = await asyncio.gather(chat.client.health(), chat.client.targets())
+        health, targets, can = await asyncio.gather(
+            chat.client.health(), chat.client.targets(), chat.client.capabilities()
+        )
         model = chat.model or (f"{targets[0].model} (target {targets[0].name})" if targets else "none")
         now = chat.renderer.status(time.time_ns() // 1_000_000)
         where = "in this process" if chat.attached.is_own else "attached"
@@ -253,6 +255,7 @@ class Commands:
             f"model      {model}",
             f"session    {chat.session_id or 'none yet'}",
             f"your key   {', '.join(chat.scopes) or 'everything'}",
+            f"sandbox    {can.sandbox.says if can.sandbox else 'unknown'}",
             f"run        {now or 'none'}",
         ]
         await self._say("\n".join(safe(line) for line in lines))

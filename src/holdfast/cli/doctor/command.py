@@ -91,6 +91,7 @@ def examine(
         yield found
     yield machine.ripgrep()
     yield machine.daemons()
+    yield machine.sandbox(settings)
     yield machine.page()
     yield from machine.programs(settings)
     if loaded.is_demo:

@@ -7,6 +7,7 @@ import resource
 import shutil
 import socket
 import stat
+import tempfile
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -19,6 +20,8 @@ from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.config.settings import Settings
 from holdfast.host.lock import LockHolder, read_holder
 from holdfast.host.open_files import files_to_allow, files_wanted
+from holdfast.sandbox.sandbox import SandboxRefused, open_sandbox
+from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.transport.open_files import FREE_MIN
 from holdfast.tools.shell.tags import BASH, why_daemons_hide
 
@@ -46,6 +49,25 @@ def ripgrep(path: str | None = None) -> DoctorFinding:
     if found:
         return ok("ripgrep", f"found at {found}")
     return note("ripgrep", "not found; search_files works, but slower", "install ripgrep (the program rg)")
+
+
+def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
+    """What the sandbox holds here; starts a few programs to find out."""
+    wanted = settings.sandbox
+    network = wanted.network if isinstance(wanted.network, str) else "hosts"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            found = open_sandbox(
+                wanted.mode, Path(folder), search=path or os.pathsep.join(os.get_exec_path())
+            )
+        except SandboxRefused as error:
+            return fault("sandbox", str(error), "the server does not start like this")
+    line = sandbox_line(found, mode=wanted.mode, approvals=settings.approvals.mode, network=network)
+    if is_held(found):
+        return ok("sandbox", line, backend=found.backend)
+    if wanted.mode == "off":
+        return note("sandbox", line, 'set sandbox.mode to "auto"', backend="none")
+    return note("sandbox", line, "install bubblewrap and allow user namespaces", backend=found.backend)
 
 
 def page() -> DoctorFinding:

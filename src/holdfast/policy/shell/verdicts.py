@@ -380,7 +380,7 @@ def _at(paths: frozenset[str], facts: PathFacts) -> Iterator[PolicyFinding]:
 def _kept(path: str, facts: PathFacts) -> Iterator[PolicyFinding]:
     """Findings for secret files and for Holdfast's configuration."""
     if why := facts.kept(path):
-        yield PolicyFinding("secret", why)
+        yield PolicyFinding("secret", why, escapes=facts.is_unmasked(path))
 
 
 def _put_in_place(

@@ -18,13 +18,23 @@ def check_may_call(operation: Operation, asked: AsgiScope) -> None:
         raise Problem(403, "Tickets work only for images and downloads", code="no_ticket_taken")
     held: frozenset[Scope] = asked.get(KEY_SCOPES, frozenset())
     needed = operation.scopes
-    if not needed or not held.isdisjoint(needed):
-        return
+    if needed and held.isdisjoint(needed):
+        raise _missing(held, needed[0])
+
+
+def check_scope(asked: AsgiScope, needed: Scope) -> None:
+    """Raise a Problem unless the caller's key has this scope; for what only the body can tell."""
+    held: frozenset[Scope] = asked.get(KEY_SCOPES, frozenset())
+    if needed not in held:
+        raise _missing(held, needed)
+
+
+def _missing(held: frozenset[Scope], needed: Scope) -> Problem:
     has = ", ".join(one for one in SCOPES if one in held) or "none"
-    raise Problem(
+    return Problem(
         403,
-        f"This key lacks the scope '{needed[0]}' (it has: {has}). Use a key that has it: "
-        f"`holdfast keys add NAME --scope {needed[0]}` makes one",
+        f"This key lacks the scope '{needed}' (it has: {has}). Use a key that has it: "
+        f"`holdfast keys add NAME --scope {needed}` makes one",
         code="missing_scope",
-        param=needed[0],
+        param=needed,
     )

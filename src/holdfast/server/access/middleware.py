@@ -17,13 +17,16 @@ from holdfast.server.access.request_secrets import begin_request, without_secret
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
+from holdfast.server.relay.surfaces import error_body
 
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
+_RELAY_PATHS = paths_of("openai.complete") | paths_of("responses.create") | paths_of("relay.messages")
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
+_ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 # The page loads nothing from other origins, and no other page may embed it.
@@ -80,6 +83,7 @@ class _AccessHeaders:
     host: str
     origin: str
     authorization: str
+    api_keys: tuple[str, ...]  # as Anthropic's and Azure's clients send them
     cookie: str
     page: str
     session_key: str
@@ -123,6 +127,7 @@ class AccessMiddleware:
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
         self._origins = frozenset(options.cors_origins)
         self._limits = options.limits
+        self._relay_bytes_max = max(options.limits.body_bytes_max, options.relay.body_bytes_max)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request, or the application's lifespan."""
@@ -146,7 +151,8 @@ class AccessMiddleware:
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
             problem = without_secrets(problem_of(error))
-            await response.send_whole(problem.status, problem.encoded(), problem.headers)
+            wire = "anthropic" if scope["path"].startswith(_ANTHROPIC_PATH) else "chat"
+            await response.send_whole(problem.status, error_body(problem, wire=wire), problem.headers)
 
     def brings_key(self, scope: Scope) -> bool:
         """Whether a request is authenticated; asked as soon as its headers are there."""
@@ -198,6 +204,8 @@ class AccessMiddleware:
         if name is None:
             raise _refusal(asked, scope)
         most = self._limits.blob_bytes_max if path in _UPLOAD_PATHS else self._limits.body_bytes_max
+        if path in _RELAY_PATHS:
+            most = self._relay_bytes_max  # an agent's limit applies once the model is known
         if asked.body_bytes > most:
             raise too_large(most)
         return name
@@ -218,8 +226,9 @@ class AccessMiddleware:
                 self._check_origin(asked)
             return OPEN
         kind, _, secret = asked.authorization.partition(" ")
-        if kind.lower() == "bearer" and (name := self.keys.name_of(secret.strip())) is not None:
-            return name
+        for given in (secret.strip() if kind.lower() == "bearer" else "", *asked.api_keys):
+            if given and (name := self.keys.name_of(given)) is not None:
+                return name
         name = self._signed_in(asked, scope) if asked.cookie else None
         if name is not None:
             # A browser adds the cookie by itself, so the page that sent the request must be ours.
@@ -288,7 +297,10 @@ def too_large(bytes_max: int) -> Problem:
     return Problem(413, text, code="body_too_large")
 
 
-_DECIDING = frozenset((b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key"))
+_API_KEYS = (b"x-api-key", b"api-key")
+_DECIDING = frozenset(
+    (b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key", *_API_KEYS)
+)
 
 
 def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
@@ -309,6 +321,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
         host=host,
         origin=found.get(b"origin", ""),
         authorization=found.get(b"authorization", ""),
+        api_keys=tuple(found[name] for name in _API_KEYS if name in found),
         cookie=cookie_in(";".join(cookies), cookie_name(host)) if cookies else "",
         page=found.get(b"x-holdfast-page", ""),
         session_key=found.get(b"x-hermes-session-key", "")[:_SESSION_KEY_CHARS_MAX],

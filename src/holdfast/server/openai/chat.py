@@ -38,7 +38,7 @@ from holdfast.server.openai.client_tools import (
     said_before,
 )
 from holdfast.server.openai.messages import Said, named_session, said_in
-from holdfast.server.openai.models import insist_on_known_model, sampling_of
+from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.shapes import (
@@ -64,7 +64,7 @@ from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
-from holdfast.server.transport.bodies import json_answer, parsed, read_body
+from holdfast.server.transport.bodies import json_answer, parsed
 from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
 
@@ -82,12 +82,11 @@ class OpenAIChatRoutes:
         self._disconnects = disconnects
         self._repeats = repeats
 
-    async def complete(self, request: Request) -> Any:
-        """POST /v1/chat/completions."""
+    async def complete(self, request: Request, body: bytes) -> Any:
+        """POST /v1/chat/completions for an agent."""
         deps = self._deps
-        body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, ChatRequest)
-        insist_on_known_model(wanted.model, request.headers, deps)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request.headers)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:

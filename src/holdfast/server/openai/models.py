@@ -1,54 +1,109 @@
-"""The models that OpenAI clients can name: the agent itself, and each target by its name or model."""
+"""The models that clients can name: agents, and the models that are relayed."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.openai import ModelList, ModelShown, OpenAIRequest
+from holdfast.api.openai import AnthropicModel, AnthropicModelList, ModelList, ModelShown, OpenAIRequest
 from holdfast.server.deps import RouteDeps
+from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
+from holdfast.server.relay.names import AGENT_NAMES, AGENT_ON, RelayNames, agent_model
 from holdfast.server.transport.bodies import json_answer
-from holdfast.targets import SAMPLING
+from holdfast.targets import SAMPLING, Target
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
 # Many clients always send these, and they change nothing.
 _USUAL: Mapping[str, object] = MappingProxyType(
     {"top_p": 1.0, "stop": [], "presence_penalty": 0.0, "frequency_penalty": 0.0}
 )
-AGENT_NAMES = ("holdfast", "hermes-agent")  # they run the agent on its default target
+LISTED_IN_ERRORS_MAX = 20
+AGENT, RELAYED = "holdfast", "holdfast-relay"  # who a listed model belongs to
+
+
+@dataclass(frozen=True, slots=True)
+class ModelNames:
+    """Which names run an agent, and which are relayed."""
+
+    options: ServerOptions
+
+    @property
+    def _relay(self) -> RelayNames:
+        relay = self.options.relay
+        return RelayNames(relay.targets if relay.calls is not None else (), relay.models)
+
+    def relayed(self, name: str) -> tuple[Target, ...]:
+        """The targets behind a relayed name; empty if it runs an agent or isn't known."""
+        return self._relay.targets_of(name)
+
+    def relayed_for(self, name: str | None, headers: Mapping[str, str]) -> tuple[Target, ...]:
+        """The same for a request.
+
+        Clients of hermes-agent, which never looked at the name, are known by their headers. They always get
+        the agent.
+        """
+        return () if not name or _is_hermes(headers) else self.relayed(name)
+
+    def default_of(self, wire: str) -> tuple[Target, ...]:
+        """The target for a surface that relays whatever the name is."""
+        return self._relay.default_of(wire)
+
+    def agents(self) -> list[str]:
+        """The names that run an agent."""
+        own = () if self.relayed(self.options.model) else (self.options.model,)
+        return list(dict.fromkeys([*own, AGENT_NAMES[0]]))
+
+    def listed(self) -> dict[str, str]:
+        """Every name that can be listed, and who it belongs to."""
+        relayed = [name for name in self._relay.listed() if name not in self.agents()]
+        return dict.fromkeys(self.agents(), AGENT) | dict.fromkeys(relayed, RELAYED)
+
+    def insist_on_agent(self, name: str | None, headers: Mapping[str, str]) -> None:
+        """Raise a Problem if a client names an agent that this server doesn't have."""
+        on = [AGENT_ON + target.name for target in self.options.targets()]
+        if name and not _is_hermes(headers) and name not in {*AGENT_NAMES, *self.agents(), *on}:
+            raise self.not_found(name)
+
+    def not_found(self, name: str) -> Problem:
+        """No such model."""
+        known = ", ".join(list(self.listed())[:LISTED_IN_ERRORS_MAX])
+        return Problem(
+            404,
+            f"Model not found: {name[:100]}. This server has: {known}",
+            code="model_not_found",
+            param="model",
+        )
 
 
 class OpenAIModelRoutes:
     """What the routes under /v1/models do."""
 
     def __init__(self, deps: RouteDeps) -> None:
-        self._deps = deps
+        self._names = ModelNames(deps.options)
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/models."""
-        del request
-        return json_answer(ModelList(data=tuple(_shown(name) for name in _listed(self._deps))))
+        """GET /v1/models, in Anthropic's shape for its clients."""
+        listed = self._names.listed()
+        if "anthropic-version" in request.headers:
+            models = tuple(_shown_to_anthropic(name) for name in listed)
+            ids = [model.id for model in models] or [None]
+            return json_answer(
+                AnthropicModelList(data=models, has_more=False, first_id=ids[0], last_id=ids[-1])
+            )
+        return json_answer(ModelList(data=tuple(_shown(name, owner) for name, owner in listed.items())))
 
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
         name: str = request.path_params["model"]
-        if name not in _listed(self._deps):
-            raise _not_found(name, self._deps)
-        return json_answer(_shown(name))
-
-
-def insist_on_known_model(name: str | None, headers: Mapping[str, str], deps: RouteDeps) -> None:
-    """Raise a Problem if a client names a model that this server doesn't have.
-
-    Clients of hermes-agent, which never looked at the name, are known by their headers and may say anything.
-    """
-    if not name or any(header.lower().startswith("x-hermes-") for header in headers):
-        return
-    models = [target.model for target in deps.options.targets()]
-    if name not in {*AGENT_NAMES, *_listed(deps), *models}:
-        raise _not_found(name, deps)
+        owner = self._names.listed().get(name) or (RELAYED if self._names.relayed(name) else "")
+        if not owner:
+            raise self._names.not_found(name)
+        if "anthropic-version" in request.headers:
+            return json_answer(_shown_to_anthropic(name))
+        return json_answer(_shown(name, owner))
 
 
 def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
@@ -61,9 +116,8 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
         name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)
     }
     targets = deps.options.targets()
-    target = next(
-        (one for one in targets if wanted.model in {one.name, one.model}), next(iter(targets), None)
-    )
+    named = agent_model(wanted.model or "")
+    target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
     for name in options:
         if target is not None and name not in SAMPLING[target.wire]:
             raise _unsupported(name, f"is not known to the target {target.name}")
@@ -75,17 +129,13 @@ def _unsupported(name: str, why: str) -> Problem:
     return Problem(400, text, code="unsupported_parameter", param=name)
 
 
-def _listed(deps: RouteDeps) -> list[str]:
-    names = [deps.options.model, *(target.name for target in deps.options.targets())]
-    return list(dict.fromkeys(names))
+def _is_hermes(headers: Mapping[str, str]) -> bool:
+    return any(header.lower().startswith("x-hermes-") for header in headers)
 
 
-def _shown(name: str) -> ModelShown:
-    return ModelShown(id=name, object="model", created=0, owned_by="holdfast")
+def _shown(name: str, owner: str) -> ModelShown:
+    return ModelShown(id=name, object="model", created=0, owned_by=owner)
 
 
-def _not_found(name: str, deps: RouteDeps) -> Problem:
-    known = ", ".join(_listed(deps)[:20])
-    return Problem(
-        404, f"Model not found: {name[:100]}. This server has: {known}", code="model_not_found", param="model"
-    )
+def _shown_to_anthropic(name: str) -> AnthropicModel:
+    return AnthropicModel(type="model", id=name, display_name=name, created_at="1970-01-01T00:00:00Z")

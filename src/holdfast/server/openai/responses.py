@@ -25,7 +25,7 @@ from holdfast.server.openai.client_tools import (
 )
 from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import Said, named_session, said_in
-from holdfast.server.openai.models import insist_on_known_model, sampling_of
+from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.references import whole_items
 from holdfast.server.openai.repeats import Repeats
@@ -81,12 +81,11 @@ class OpenAIResponsesRoutes:
         self._disconnects = disconnects
         self._repeats = repeats
 
-    async def create(self, request: Request) -> Any:
-        """POST /v1/responses."""
+    async def create(self, request: Request, body: bytes) -> Any:
+        """POST /v1/responses for an agent."""
         deps = self._deps
-        body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, ResponsesRequest)
-        insist_on_known_model(wanted.model, request.headers, deps)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request.headers)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:

@@ -21,6 +21,7 @@ from holdfast.runner.inbox import Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.openai.client_tools import Declared
 from holdfast.server.problems import Problem
+from holdfast.server.relay.names import agent_model
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
@@ -59,7 +60,7 @@ def settings_of(
 ) -> RunSettings:
     """The settings that the caller asked for."""
     return RunSettings(
-        model=body.model or "",
+        model=agent_model(body.model or ""),
         instructions=instructions,
         temperature=body.temperature,
         max_output_tokens=output_tokens_max(body),

@@ -60,11 +60,31 @@ class StreamPlace:
         return stream
 
 
+class OpenStream(Protocol):
+    """A response that lasts: it can be counted, and ended early."""
+
+    scope: Scope
+    place: StreamPlace | None
+
+    @property
+    def feed(self) -> Feed | None:
+        """Where its asides come from, if it has any."""
+        ...
+
+    def poke(self) -> None:
+        """Check for asides."""
+        ...
+
+    def end(self) -> None:
+        """Send nothing more."""
+        ...
+
+
 class Streams:
     """All open event streams: counts them and ends them together."""
 
     def __init__(self) -> None:
-        self._open: set[EventStream] = set()
+        self._open: set[OpenStream] = set()
         self._promised = 0
         self._ending = asyncio.Event()
 
@@ -98,7 +118,7 @@ class Streams:
                 headers={"Retry-After": "5"},
             )
 
-    def add(self, stream: "EventStream", *, most: int) -> None:
+    def add(self, stream: OpenStream, *, most: int) -> None:
         """Add an open stream; raises a Problem if there are too many, or if the server is shutting down."""
         if stream.place is not None:
             self._promised -= 1
@@ -107,14 +127,14 @@ class Streams:
             self._check_room(most)
         self._open.add(stream)
 
-    def remove(self, stream: "EventStream") -> None:
+    def remove(self, stream: OpenStream) -> None:
         """Remove a stream whose reader is gone."""
         self._open.discard(stream)
 
     def poke(self, feeds: Container[Feed]) -> None:
         """Make the streams of these feeds check for asides."""
         for stream in self._open:
-            if stream.feed in feeds:
+            if stream.feed is not None and stream.feed in feeds:
                 stream.poke()
 
     def end_where(self, is_over: Callable[[Scope], bool]) -> None:

@@ -26,8 +26,13 @@ Body = TypeVar("Body")
 
 
 async def read_body(request: Request, limits: Limits, *, bytes_max: int = 0, within_s: float = 0.0) -> bytes:
-    """The whole body; raises a Problem if it's too long or arrives too slowly."""
+    """The whole body; raises a Problem if it's encoded, too long or arrives too slowly."""
     _check_encoding(request)
+    return await read_sent(request, limits, bytes_max=bytes_max, within_s=within_s)
+
+
+async def read_sent(request: Request, limits: Limits, *, bytes_max: int = 0, within_s: float = 0.0) -> bytes:
+    """The whole body as it was sent, encoded or not; raises a Problem as `read_body` does."""
     most = bytes_max or limits.body_bytes_max
     chunks: list[bytes] = []
     size = 0

@@ -7,17 +7,18 @@ until a server reads again.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
+from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob, JobState, forget_files, stored_states
-from holdfast.tools.shell.marker import background, marked, parsed
+from holdfast.tools.shell.marker import background, parsed
 from holdfast.tools.shell.process import Command
+from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.scope import KillPatience, MarkedProcess, find_marked
-from holdfast.tools.shell.tags import tagged
 
 JOBS_MAX = 100  # of one session
 IN_ALL_SESSIONS_MAX = 400
@@ -57,6 +58,7 @@ class Background:
         self._kill_patience = kill_patience or KillPatience()
         self._clean = clean
         self._jobs: dict[str, BackgroundJob] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def start(
         self, command: Command, *, session_id: str, run_id: str, tool_call_id: str
@@ -73,17 +75,12 @@ class Background:
             marker=str(marker),
             title=command.argv[-1][:_TITLE_CHARS_MAX],
             started_at_ms=self._now_ms(),
+            network=command.confinement.profile.network if command.confinement else "",
         )
         job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
         self._jobs[state.job_id] = job  # before any wait, or two that come at once would take one place
         try:
-            job.start(
-                Command(
-                    argv=tagged(command.argv, marker),
-                    cwd=command.cwd,
-                    environment=marked(command.environment, marker),
-                )
-            )
+            job.start(command.marked(marker))
             await asyncio.wait([job.started])
             job.started.result()
             await self._forget(*given_up)
@@ -93,6 +90,35 @@ class Background:
             await self._forget(job, *given_up)
             raise
         return job
+
+    def close_after(self, job: BackgroundJob, run: ConfinedRun) -> None:
+        """Close what is open around a job when the job has ended, and keep what is to be told."""
+
+        async def close() -> None:
+            await asyncio.wait([job.ended])
+            await run.close()
+            job.sentences = run.sentences
+
+        task = asyncio.create_task(close(), name=f"close around {job.state.job_id}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def beside(self, command: Command, *, session_id: str) -> Command:
+        """The same command, in the network of the session's background processes if it has any.
+
+        So a command reaches the server that another one started.
+        """
+        confinement = command.confinement
+        jobs = [job.state for job in self.jobs(session_id) if job.running]
+        # A network that leads somewhere was approved for its own process alone.
+        pids = {state.pid for state in jobs if state.pid and state.network == "off"}
+        if confinement is None or not pids:
+            return command
+        rows = await offload(table)
+        # What was started waits outside; its child is the first process inside.
+        inside = next((row.pid for row in rows if row.parent in pids and not row.is_dead), 0)
+        profile = replace(confinement.profile, beside=inside)
+        return replace(command, confinement=replace(confinement, profile=profile))
 
     def jobs(self, session_id: str) -> list[BackgroundJob]:
         """The session's jobs, oldest first, including those that have ended."""
@@ -144,6 +170,10 @@ class Background:
             job.leave()
         for job in self._jobs.values():
             await settle(job.ended, within_s=self._linger_s)
+        if self._closing:
+            _, late = await asyncio.wait(self._closing, timeout=self._linger_s)
+            for task in late:
+                task.cancel()
         self._jobs.clear()
 
     @property

@@ -76,6 +76,7 @@ class ShellJobs(Tool):
         if job.output_lost:
             lines.append(f"[some output was lost: {job.output_lost}]")
         lines.append(shown(output.text).rstrip("\n") or "(nothing new)")
+        lines += job.sentences
         return ToolResult("\n".join(lines))
 
 

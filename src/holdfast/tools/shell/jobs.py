@@ -85,6 +85,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: bool = False
     code: int | None = None  # None is not known: it ended while no server was its parent
     survivors: str = ""
+    network: str = ""  # of its sandbox: a command may only share one that leads nowhere
 
 
 class BackgroundJob(Sink):
@@ -102,6 +103,7 @@ class BackgroundJob(Sink):
         self._waiters: set[asyncio.Future[None]] = set()
         self._ring: Ring | None = None
         self.output_lost = ""
+        self.sentences: tuple[str, ...] = ()  # what the sandbox kept it from, once it has ended
         self._left: Popen[bytes] | None = None
 
     @property
@@ -207,7 +209,7 @@ class BackgroundJob(Sink):
             output_fd = opened.open(self._path("fifo"), os.O_RDONLY | os.O_NONBLOCK)
             with _Descriptors() as ours:
                 both_ends_fd = ours.open(self._path("fifo"), os.O_RDWR)
-                process = started(command, stdout=both_ends_fd)
+                process = started(command, stdout=both_ends_fd, lifetime="outlives_server")
             # Without its pid the state is still enough to find the job by its mark.
             with suppress(OSError):
                 self._write_state(msgspec.structs.replace(self.state, pid=process.pid))

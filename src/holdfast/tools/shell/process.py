@@ -13,8 +13,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, Literal
 
+from holdfast.sandbox.confinement import Confinement
+from holdfast.sandbox.launch import Launch, Lifetime
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import LiveText
 from holdfast.tools.shell.marker import Marker, marked
@@ -26,6 +29,7 @@ from holdfast.tools.shell.tags import put_tag, tagged
 
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
+_SIGNALS = 128
 _LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
 
 
@@ -38,6 +42,18 @@ class Command:
     environment: Mapping[str, str]
     stdin: bytes = b""
     pass_fds: tuple[int, ...] = ()
+    confinement: Confinement | None = None  # None: without a sandbox
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the process that is started only waits for the command, and takes all of it down."""
+        return self.confinement is not None and self.confinement.sandbox.owns_processes
+
+    def marked(self, marker: Marker) -> "Command":
+        """The same command, which can be found by the marker, as can everything it starts."""
+        # Nothing gets out of a process namespace, so there a tag would tell nothing more.
+        argv = self.argv if self.is_owned else tagged(self.argv, marker)
+        return replace(self, argv=argv, environment=marked(self.environment, marker))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +103,7 @@ class _Child:
     def __init__(
         self, command: Command, sink: Sink, *, marker: Marker, patience_s: float, kill_patience: KillPatience
     ) -> None:
-        environment = marked(command.environment, marker)
-        self._command = replace(command, argv=tagged(command.argv, marker), environment=environment)
+        self._command = command.marked(marker)
         self._sink = sink
         self._marker = marker
         self._patience_s = patience_s
@@ -172,6 +187,7 @@ class _Child:
             leader=process.pid,
             pipe_inode=os.fstat(output_fd).st_ino,
             tags=frozenset({self._marker.tag}),
+            leader_waits=self._command.is_owned,
         )
         pump: Pump | None = None
         try:
@@ -209,27 +225,46 @@ class _Child:
         # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
         if survivors:
             self._survivor = process
-        code = None if survivors else process.wait()
-        return ProcessEnd(why=why, code=code, leftovers=tuple(left), survivors=survivors)
+        code = None if survivors else self._code(process.wait())
+        # In a sandbox that takes all of it down, what is still seen is just dying.
+        leftovers = () if self._command.is_owned else tuple(left)
+        return ProcessEnd(why=why, code=code, leftovers=leftovers, survivors=survivors)
+
+    def _code(self, code: int) -> int:
+        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
+        return _SIGNALS - code if self._command.is_owned and code > _SIGNALS else code
 
 
-def started(command: Command, *, stdout: int) -> "subprocess.Popen[bytes]":
-    """Start a command as the leader of its own session; blocks, so call it off the loop."""
+def started(
+    command: Command, *, stdout: int, lifetime: Lifetime = "with_server"
+) -> "subprocess.Popen[bytes]":
+    """Start a command as the leader of its own session; blocks, so call it off the loop.
+
+    The thread that calls it must live as long as a command that is to end with the server.
+    """
     with ExitStack() as stack:
+        launch = Launch(argv=command.argv, environment=command.environment)
+        if command.confinement is not None:
+            launch = stack.enter_context(
+                command.confinement.launch(command.argv, command.environment, lifetime=lifetime)
+            )
         stdin: int | IO[bytes] = subprocess.DEVNULL
         if command.stdin:
             # A file, not a pipe: nobody has to feed it, and its end is certain.
             stdin = stack.enter_context(tempfile.TemporaryFile())
             stdin.write(command.stdin)
             stdin.seek(0)
-        return subprocess.Popen(  # noqa: S603 - what is started was approved, and is no shell's business here
-            command.argv,
-            cwd=command.cwd,
-            env=command.environment,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.STDOUT,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=command.pass_fds,
+        return launch.start(
+            partial(
+                subprocess.Popen,
+                launch.argv,
+                cwd=launch.cwd or command.cwd,
+                env=launch.environment,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.STDOUT,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=(*command.pass_fds, *launch.pass_fds),
+            )
         )

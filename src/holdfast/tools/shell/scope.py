@@ -60,6 +60,8 @@ class Scope:
 
     belongs: Callable[[Marker], bool]
     leader: int = 0
+    # Whether the leader only waits for the command, and takes it down when it ends: as a sandbox does.
+    leader_waits: bool = False
     pipe_inode: int = 0
     tags: frozenset[int] = frozenset()
     ever: dict[int, int] = field(default_factory=dict[int, int])  # pid to birth of all members seen so far
@@ -78,6 +80,12 @@ class Scope:
 
     def signal(self, members: list[ProcessEntry], number: signal.Signals) -> None:
         """Send a signal to the group and to each member outside it."""
+        if self.leader_waits and number == signal.SIGTERM:
+            # The command gets the time that it has after TERM; its leader ends after it.
+            for member in members:
+                if member.pid != self.leader:
+                    send(member, number)
+            return
         if self.leader:
             _ignoring_the_gone(lambda: os.killpg(self.leader, number))
         for member in members:

@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,17 +13,22 @@ from typing_extensions import override
 
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SHELL
+from holdfast.sandbox.confinement import Confinement, Confiner
+from holdfast.sandbox.network_proxy import Resolve
+from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.offload import offload
 from holdfast.tools.shell import marker
 from holdfast.tools.shell.background import Background, TooManyJobs
+from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob
+from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, hint_for, lift_for
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.scope import KillPatience
-from holdfast.values import Action
+from holdfast.values import Action, Lift
 
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
@@ -45,6 +50,9 @@ class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool,
         Meta(description="Leave it running and return; read it with shell_jobs, end it with shell_kill."),
     ] = False
+    needs: Annotated[
+        ShellNeeds, Meta(description="What it needs beyond the sandbox, if there is one; a person is asked.")
+    ] = ShellNeeds()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +64,9 @@ class ShellWorld:
     argv: tuple[str, ...] = ("/bin/bash", "-c")
     kill_patience: KillPatience | None = None
     early_end_s: float = EARLY_END_S  # how long a background process is watched before the call returns
+    confiner: Confiner | None = None  # None: commands run without a sandbox
+    protected: ProtectedPaths | None = None  # watches over what confined commands change
+    resolve: Resolve | None = None  # how the sandbox's proxy resolves names; None: as the system does
 
 
 class Shell(Tool):
@@ -74,19 +85,34 @@ class Shell(Tool):
 
     def __init__(self, world: ShellWorld) -> None:
         self._world = world
+        if world.confiner is not None and world.confiner.sandbox.confines is not None:
+            said = type(self).spec.description + SANDBOXED
+            self.spec = msgspec.structs.replace(type(self).spec, description=said)
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """`argv` is exactly what will be started, and where; resolves links, so it blocks."""
         given = parsed(ShellArgs, args)
+        lift = lift_for(given.needs, workspace, self._world.confiner)
+        reason = (
+            f" (the agent's reason: {given.needs.reason})" if lift != Lift() and given.needs.reason else ""
+        )
         return Action(
             tool=SHELL,
             # All of it, however long: people approve what they are shown, and an end that is cut off is not.
-            summary=given.command + (" (in the background)" if given.background else ""),
+            summary=given.command + (" (in the background)" if given.background else "") + reason,
+            lift=lift,
             argv=(*self._world.argv, given.command),
             paths=(Workspace(workspace).resolved(given.directory),),
             digest=arguments_hash(SHELL, args),
         )
+
+    def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
+        """What this command runs in; None if that is no sandbox. Blocks."""
+        if self._world.confiner is None:
+            return None
+        folder = Workspace(workspace).resolved(parsed(ShellArgs, args).directory)
+        return self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
@@ -104,12 +130,24 @@ class Shell(Tool):
                 argv=(*self._world.argv, given.command),
                 cwd=folder.path_for_children,
                 environment=self._world.environment,
+                confinement=call.confinement,
             )
+            command = await self._world.background.beside(command, session_id=call.session_id)
+            run = ConfinedRun(command, protected=self._world.protected, resolve=self._world.resolve)
             return await (
-                self._in_background(command, call)
-                if given.background
-                else self._in_foreground(command, given, call)
+                self._in_background(run, call) if given.background else self._confined(run, given, call)
             )
+
+    async def _confined(self, run: ConfinedRun, given: ShellArgs, call: ToolCall) -> ToolResult:
+        """Run it in the foreground, and say what the sandbox kept it from."""
+        await run.open()
+        try:
+            result = await self._in_foreground(run.command, given, call)
+        finally:
+            await run.close()
+        hint = "" if run.command.confinement is None or result.ok else hint_for(result.text)
+        more = [*run.sentences, *([hint or HINT] if run.sentences or hint else [])]
+        return replace(result, text="\n".join([result.text, *more])) if more else result
 
     async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:
         capture = Capture()
@@ -140,14 +178,20 @@ class Shell(Tool):
             blob=blob,
         )
 
-    async def _in_background(self, command: Command, call: ToolCall) -> ToolResult:
+    async def _in_background(self, run: ConfinedRun, call: ToolCall) -> ToolResult:
         jobs = self._world.background
+        await run.open()
         try:
             job = await jobs.start(
-                command, session_id=call.session_id, run_id=call.run_id, tool_call_id=call.tool_call_id
+                run.command, session_id=call.session_id, run_id=call.run_id, tool_call_id=call.tool_call_id
             )
         except (TooManyJobs, OSError, ValueError) as error:
+            await run.close()
             return ToolResult(f"Not started: {error}", ok=False, ending="not_started")
+        except BaseException:
+            await run.close()
+            raise
+        jobs.close_after(job, run)
         try:
             # A server that cannot bind its port says so at once, and the model should hear it.
             await asyncio.wait([job.ended], timeout=self._world.early_end_s)

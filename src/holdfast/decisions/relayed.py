@@ -1,0 +1,39 @@
+"""What to do after a failed attempt of a relayed call: as for any call, but nothing that changes the request.
+
+A relayed request belongs to another program. It is never shortened, an answer is never continued or asked for
+again because it is empty, and once the client has seen content, nothing is replaced.
+"""
+
+from http import HTTPStatus
+
+from holdfast.decisions import retry
+from holdfast.values import Failure
+
+# A client's error is the client's business, except for those that a second try can mend.
+RETRYABLE_STATUSES = frozenset(
+    {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.TOO_EARLY,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
+CLIENT_ERRORS = range(400, 500)
+
+
+def decide_relayed(
+    failure: Failure, history: retry.History, *, has_content: bool, wait_ms_max: int
+) -> retry.Decision:
+    """What follows from a failure; a wait over `wait_ms_max` is left to the client."""
+    if has_content:
+        return retry.GiveUp("the client has seen a part of the answer")
+    if failure.status in CLIENT_ERRORS and failure.status not in RETRYABLE_STATUSES:
+        return retry.GiveUp(f"{history.current} refused the request")
+    decision = retry.decide(failure, history)
+    match decision:
+        case retry.RetryAfter(wait_s=wait_s, why=why) if 1000 * wait_s > wait_ms_max:
+            return retry.GiveUp(why)
+        case retry.RetryAfter() | retry.Reconnect() | retry.FallBack() | retry.GiveUp():
+            return decision
+        case _:
+            return retry.GiveUp(decision.why)

@@ -1,0 +1,87 @@
+"""What lies inside the sandbox, and what a command asks to have lifted of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from holdfast.policy.path_facts import is_within
+from holdfast.policy.verdicts import FindingKind, PolicyFinding
+from holdfast.values import Lift
+
+NamedReach: TypeAlias = Literal["off", "hosts", "on"]
+
+# What a rule says to ask about, and what leaves the sandbox, is asked about inside it too.
+_ALWAYS_ASKED: frozenset[FindingKind] = frozenset(("rule", "lift"))
+_INSIDE: frozenset[FindingKind] = frozenset(get_args(FindingKind)) - _ALWAYS_ASKED
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """What the sandbox is known to hold for commands in a workspace.
+
+    `held` means that the self-test showed it: secret files can't be read, protected files can't be changed,
+    other processes can't be reached, and neither can the network beyond what is configured.
+    """
+
+    held: bool = False
+    network: NamedReach = "off"
+
+    def covers(self, finding: PolicyFinding, lift: Lift) -> bool:
+        """Whether the sandbox prevents what a finding is about."""
+        if not self.held or lift.everything or finding.escapes:
+            return False
+        if finding.kind == "network" and self.network == "on":
+            return False
+        return finding.kind in _INSIDE
+
+
+def lift_findings(lift: Lift, workspace: str) -> Iterator[PolicyFinding]:
+    """One reason to ask for each thing that is lifted."""
+    if lift.everything:
+        yield _lifted("It runs without the sandbox: it can do whatever you can.")
+        return
+    if lift.network:
+        yield _lifted("It can connect to every host. Whatever it can read, it can send away.")
+    elif lift.hosts:
+        yield _lifted(f"It can connect to {', '.join(lift.hosts)}. Whatever it can read, it can send there.")
+    for path in lift.write:
+        yield _lifted(f"It can change {path}, which {_why(path, workspace)}.")
+    for path in lift.read:
+        where = "may hold secrets" if is_within(path, workspace) else "is outside the workspace"
+        yield _lifted(f"It can read {path}, which {where}.")
+
+
+def _why(path: str, workspace: str) -> str:
+    inside = is_within(path, workspace)
+    return "other programs run or obey later" if inside else "is outside the workspace"
+
+
+def _lifted(text: str) -> PolicyFinding:
+    return PolicyFinding("lift", text)
+
+
+def is_within_lift(wanted: Lift, granted: Lift) -> bool:
+    """Whether a grant lifts everything that is wanted."""
+    if granted.everything:
+        return True
+    return (
+        not wanted.everything
+        and (granted.network or (not wanted.network and set(wanted.hosts) <= set(granted.hosts)))
+        and _are_within(wanted.write, granted.write)
+        and _are_within(wanted.read, granted.read)
+    )
+
+
+def _are_within(paths: tuple[str, ...], roots: tuple[str, ...]) -> bool:
+    return all(any(is_within(path, root) for root in roots) for path in paths)
+
+
+def describe_lift(lift: Lift) -> str:
+    """What is lifted, in a few words; empty if nothing is."""
+    if lift.everything:
+        return "without the sandbox"
+    parts = ["every host"] if lift.network else list(lift.hosts)
+    said = [f"connecting to {', '.join(parts)}"] if parts else []
+    said += [f"changing {', '.join(lift.write)}"] if lift.write else []
+    said += [f"reading {', '.join(lift.read)}"] if lift.read else []
+    return " and ".join(said)

@@ -1,0 +1,151 @@
+"""Confines a command by bubblewrap: namespaces of its own, and a file system made of what it may reach."""
+
+import os
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.sandbox.first_shell import limited, waited_for
+from holdfast.sandbox.launch import BackendName, Launch, Lifetime
+from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.seccomp import seccomp_filter
+from holdfast.sandbox.shared_network import shared_network
+from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
+
+_TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
+# Variables that name folders which are not there, or are others, inside.
+_NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+_UNSHARED = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_FIRST, _READ, _WRITE, _KEPT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Starts commands through `bwrap`; `folder` holds the /etc they see, and an unreadable file."""
+
+    program: str
+    folder: Path
+    system: tuple[str, ...]
+
+    @property
+    def name(self) -> BackendName:
+        """What people know it by."""
+        return "bubblewrap"
+
+    @contextmanager
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> Generator[Launch]:
+        """How to start it; the descriptors are open while the context is."""
+        inside = {name: value for name, value in environment.items() if name not in _NOT_INSIDE}
+        words = [*self._options(profile, lifetime), "--clearenv"]
+        for name, value in {**inside, "HOME": profile.home, "TMPDIR": _TMP}.items():
+            words += ["--setenv", name, value]
+        sockets = "all" if profile.network == "on" else "own"
+        with ExitStack() as stack:
+            beside = profile.beside if profile.network == "off" else 0
+            network = stack.enter_context(shared_network(beside))
+            if profile.network != "on" and network is None:
+                words.append("--unshare-net")
+            filter_fd = stack.enter_context(_memory_file("filter", seccomp_filter(sockets)))
+            words += ["--seccomp", str(filter_fd)]
+            words_fd = stack.enter_context(
+                _memory_file(
+                    "words", b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
+                )
+            )
+            first = waited_for if lifetime == "with_server" else limited
+            enter, shared = (network.enter, network.fds) if network else ((), ())
+            inner = first(argv, profile.limits, close=shared)
+            yield Launch(
+                argv=(*enter, self.program, "--args", str(words_fd), "--", *inner),
+                # Its first process inside shows this to the others.
+                environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
+                cwd="/",
+                pass_fds=(filter_fd, words_fd, *shared),
+            )
+
+    def _options(self, profile: Profile, lifetime: Lifetime) -> Iterator[str]:
+        yield from _UNSHARED
+        # In a network that another process made, its user namespace has other numbers.
+        yield from ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
+        if lifetime == "with_server":
+            yield "--die-with-parent"
+        yield from ("--new-session", "--cap-drop", "ALL")
+        yield from self._base(profile)
+        for _, _, words in sorted(self._mounts(profile), key=lambda mount: mount[:2]):
+            yield from words
+        yield from ("--remount-ro", "/", "--chdir", profile.cwd)
+
+    def _base(self, profile: Profile) -> Iterator[str]:
+        yield from self.system
+        yield from ("--ro-bind", str(self.folder / "etc"), "/etc")
+        if profile.network == "on":
+            yield from ("--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf")
+        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run")
+        if os.getuid() == 0:
+            # Its files belong to root, so settings of the whole machine could be changed.
+            yield from ("--remount-ro", "/proc")
+        for folder in (_TMP, _VAR_TMP):
+            yield from ("--perms", "1777", "--tmpfs", folder)
+
+    def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+        """What is mounted where: the shallow first, and at one place what takes away last."""
+
+        def mount(path: str, rank: int, *words: str) -> tuple[int, int, tuple[str, ...]]:
+            return path.rstrip("/").count("/"), rank, words
+
+        if profile.home != "/" and not is_below(profile.home, profile.workspace):
+            yield mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
+        for path in profile.read:
+            yield mount(path, _READ, "--ro-bind-try", path, path)
+        yield mount(profile.workspace, _WRITE, "--bind", profile.workspace, profile.workspace)
+        for path in (*profile.write, *profile.caches):
+            yield mount(path, _WRITE, "--bind-try", path, path)
+        for path in profile.protected:
+            yield mount(path, _KEPT, "--ro-bind", path, path)
+        unreadable = str(self.folder / "unreadable")
+        for path in profile.masked:
+            if os.path.isdir(path):  # noqa: PTH112 - a text, not a path
+                yield mount(path, _KEPT, "--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+            else:
+                yield mount(path, _KEPT, "--ro-bind", unreadable, path)
+
+
+def open_bubblewrap(folder: Path, *, search: str, git_config: str = "") -> Bubblewrap | None:
+    """Prepare the folder, and find `bwrap` on this search path; None if it isn't there. Blocks.
+
+    `git_config` is added to the settings that git has from the system.
+    """
+    program = shutil.which("bwrap", path=search)
+    if program is None:
+        return None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_etc(folder / "etc", git_config=git_config)
+    unreadable = folder / "unreadable"
+    unreadable.touch(mode=0o000)
+    unreadable.chmod(0o000)
+    return Bubblewrap(program, folder, tuple(_system()))
+
+
+def _system() -> Iterator[str]:
+    for path in map(Path, SYSTEM_FOLDERS):
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    yield from ("--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu")
+
+
+@contextmanager
+def _memory_file(name: str, data: bytes) -> Generator[int]:
+    descriptor = os.memfd_create(name)
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(data)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,50 @@
+"""A command's profile together with the sandbox that holds the command to it."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from holdfast.sandbox.launch import Launch, Lifetime
+from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profiles import Profiles
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.values import Lift
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What one command may reach, and what keeps it there."""
+
+    sandbox: Sandbox
+    profile: Profile
+
+    def launch(
+        self, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> AbstractContextManager[Launch]:
+        """How to start the command; leave the context once it is started. Blocks."""
+        return self.sandbox.launch(self.profile, argv, environment, lifetime=lifetime)
+
+
+@dataclass(frozen=True, slots=True)
+class Confiner:
+    """Confines the commands of one server."""
+
+    sandbox: Sandbox
+    profiles: Profiles
+
+    def confinement(self, workspace: Path, *, cwd: str = "", lift: Lift | None = None) -> Confinement | None:
+        """What a command runs in; None if it runs without a sandbox. Looks at files, so it blocks."""
+        if self.sandbox.confines is None or (lift is not None and lift.everything):
+            return None
+        return Confinement(self.sandbox, self.profiles.profile(workspace, cwd=cwd, lift=lift))
+
+
+@runtime_checkable
+class Confinable(Protocol):
+    """A tool that starts programs in the sandbox."""
+
+    def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
+        """What a call with these arguments runs in; None if that is no sandbox. Blocks."""
+        ...

@@ -1,0 +1,68 @@
+"""How a confined command is started."""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from holdfast.sandbox.profile import Profile
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+BackendName: TypeAlias = Literal["bubblewrap", "landlock", "none"]
+# Whether a command may outlive the server, as a background process does.
+Lifetime: TypeAlias = Literal["with_server", "outlives_server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start a command, as long as the context that it came from is open.
+
+    `restrict`, if there is one, confines the calling thread for good, and what it then starts inherits that.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str = ""  # if empty, wherever the caller wants to start it
+    pass_fds: tuple[int, ...] = ()
+    restrict: Callable[[], None] | None = None
+
+    def start(self, start: Callable[[], "Popen[bytes]"]) -> "Popen[bytes]":
+        """Call the function that starts it, confined; raises what that raises. Blocks."""
+        restrict = self.restrict
+        if restrict is None:
+            return start()
+        started: list[Popen[bytes]] = []
+        failed: list[BaseException] = []
+
+        def in_thread() -> None:
+            try:
+                restrict()
+                started.append(start())
+            except BaseException as error:  # noqa: BLE001 - it is raised below, in the thread that waits
+                failed.append(error)
+
+        # A thread of its own, which ends at once: restrictions can't be taken off again.
+        thread = threading.Thread(target=in_thread, name="holdfast-confined-start", daemon=True)
+        thread.start()
+        thread.join()
+        if failed:
+            raise failed[0]
+        return started[0]
+
+
+class Backend(Protocol):
+    """A way to confine a command."""
+
+    @property
+    def name(self) -> BackendName:
+        """What people know it by."""
+        ...
+
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> AbstractContextManager[Launch]:
+        """How to start the command confined to the profile; leave the context once it is started. Blocks."""
+        ...

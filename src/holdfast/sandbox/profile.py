@@ -1,0 +1,49 @@
+"""What one command may reach: a value, with a digest that stands in the log."""
+
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from typing import Literal, TypeAlias
+
+import msgspec
+
+# "hosts" is an allow list: only the listed hosts, through Holdfast's proxy.
+NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessLimits:
+    """What one command may use; 0 means no limit."""
+
+    memory_bytes: int = 0
+    processes: int = 0
+    file_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one command may reach; every path is absolute and without links.
+
+    The system is readable, the workspace writable, the home folder empty, and nothing else is there.
+    `protected` and `masked` exist when the profile is made, and win over `write` and `read`.
+    """
+
+    workspace: str
+    cwd: str
+    home: str
+    write: tuple[str, ...] = ()  # writable beside the workspace
+    read: tuple[str, ...] = ()  # readable beside the system
+    caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder
+    protected: tuple[str, ...] = ()  # read-only though the tree around them is writable
+    masked: tuple[str, ...] = ()  # there, but unreadable
+    approved: tuple[str, ...] = ()  # protected paths that it may change, also ones that don't exist yet
+    network: NetworkAccess = "off"
+    hosts: tuple[str, ...] = ()  # with "hosts": which
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    known: bool = True  # False: the workspace is too large to find every secret and protected file
+    # With "off": a confined process whose network the command shares; 0 means a network of its own.
+    beside: int = 0
+
+    @property
+    def digest(self) -> str:
+        """Identifies the profile in the log; which process it runs beside is found only when it starts."""
+        return blake2b(msgspec.json.encode(asdict(replace(self, beside=0))), digest_size=16).hexdigest()

@@ -1,0 +1,374 @@
+"""Protected paths of a workspace, compared before and after what runs in the sandbox.
+
+The sandbox makes protected files read-only where it can. It cannot do so for a file that does not exist yet,
+and a command can rename the folder around one. So each command is watched: a protected path that it created,
+changed or removed without approval goes to quarantine, and the earlier version comes back.
+
+A look is cheap because a folder's change time says whether anything was put into it, taken out or renamed,
+and no program can set that time. Only folders that changed are listed again. Folders of dependencies and
+caches are not looked into.
+"""
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeAlias
+
+from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
+from holdfast.policy.path_facts import is_within
+from holdfast.sandbox.quarantine import ChangeKind, Quarantine, QuarantinedChange
+
+FOLDERS_MAX = 10_000
+PATHS_MAX = 5_000
+FILE_BYTES_MAX = 256 * 1024
+KEPT_BYTES_MAX = 8 * 1024 * 1024
+WORKSPACES_MAX = 64
+CHANGES_MAX = 100
+# Change times are as coarse as the system's tick. A second change within the same tick cannot be seen by it.
+_TICK_NS = 50_000_000
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_SKIPPED = frozenset(
+    (
+        *(".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A protected path as it is: what identifies it and its contents, as far as they are kept."""
+
+    kind: int
+    inode: int
+    mode: int
+    size: int
+    changed_ns: int
+    contents: bytes | None = field(default=None, compare=False)  # a link's target, or a file's bytes
+    is_settled: bool = field(default=True, compare=False)  # its change time was past when it was looked at
+
+
+_Names: TypeAlias = tuple[tuple[str, bool], ...]  # paths in a folder, and whether each is protected
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look at a workspace found."""
+
+    folders: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    entries: dict[str, _Entry] = field(default_factory=dict[str, _Entry])
+    listed: dict[str, "_Names"] = field(default_factory=dict[str, "_Names"])
+    at_ns: int = 0
+    kept_bytes: int = 0
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _State:
+    """A workspace under watch: how it should be, and who runs in it."""
+
+    look: _Look
+    watches: set["PathWatch"] = field(default_factory=set["PathWatch"])
+    untold: list[QuarantinedChange] = field(default_factory=list[QuarantinedChange])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PathWatch:
+    """One command under watch; `approved` are the protected paths that it may change."""
+
+    workspace: str
+    approved: tuple[str, ...] = ()
+    read_only: frozenset[str] | None = frozenset()  # None: it runs no program
+
+
+class ProtectedPaths:
+    """The protected paths of all workspaces; all methods block and may be called from any thread."""
+
+    def __init__(self, quarantine: Quarantine) -> None:
+        self._quarantine = quarantine
+        self._states: dict[str, _State] = {}
+        self._lock = threading.Lock()
+
+    def begin(
+        self, workspace: Path | str, *, approved: Iterable[str] = (), read_only: Iterable[str] = ()
+    ) -> PathWatch:
+        """Look at a workspace before a command starts; the other paths are absolute and without links.
+
+        `read_only` are the protected paths that the command cannot change by itself: if one changes while its
+        folders stay in place, a person changed it.
+        """
+        root = os.path.realpath(workspace)
+        watch = PathWatch(root, tuple(approved), frozenset(read_only))
+        state = self._state(root)
+        with state.lock:
+            self._compare(root, state)
+            state.watches.add(watch)
+        return watch
+
+    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
+        """Look again after the command has ended; changes that nobody approved are in quarantine now."""
+        state = self._state(watch.workspace)
+        with state.lock:
+            self._compare(watch.workspace, state)
+            state.watches.discard(watch)
+            told = tuple(state.untold)
+            state.untold.clear()
+        return told
+
+    def look(self, workspace: Path | str) -> None:
+        """Look now if anything runs in the workspace: call it before reading a protected path there."""
+        root = os.path.realpath(workspace)
+        state = self._states.get(root)
+        if state is None:
+            return
+        with state.lock:
+            self._compare(root, state)
+
+    @contextmanager
+    def approving(self, workspace: Path | str, paths: Iterable[str]) -> Generator[None]:
+        """While it is open, an approved action of Holdfast's own changes these paths."""
+        root = os.path.realpath(workspace)
+        state = self._states.get(root)
+        if state is None or not state.watches:
+            yield
+            return
+        action = PathWatch(root, tuple(paths), None)
+        with state.lock:
+            state.watches.add(action)
+        try:
+            yield
+        finally:
+            with state.lock:
+                self._compare(root, state)
+                state.watches.discard(action)
+
+    def is_complete(self, workspace: Path | str) -> bool:
+        """Whether the last look found every protected path; a workspace can be too large."""
+        state = self._states.get(os.path.realpath(workspace))
+        return state is None or state.look.complete
+
+    def _state(self, root: str) -> _State:
+        with self._lock:
+            state = self._states.pop(root, None) or _State(_Look())
+            self._states[root] = state  # the newest last
+            idle = [each for each, known in self._states.items() if not known.watches and each != root]
+            for each in idle[: max(0, len(self._states) - WORKSPACES_MAX)]:
+                del self._states[each]
+        return state
+
+    def _compare(self, root: str, state: _State) -> None:
+        """Look again; while anything runs, put what it changed into quarantine."""
+        now = _looked(root, state.look)
+        if state.watches:
+            approved = tuple(path for watch in state.watches for path in watch.approved)
+            found: list[tuple[str, ChangeKind]] = [
+                (path, kind)
+                for path, kind in _changes(state.look, now)
+                if not _covered(f"{root}/{path}", approved) and not _by_a_person(f"{root}/{path}", state, now)
+            ]
+            if found:
+                for path, kind in found[:CHANGES_MAX]:
+                    state.untold.append(self._undone(root, path, kind, state.look.entries.get(path)))
+                now = _looked(root, now)
+        state.look = now
+
+    def _undone(self, root: str, path: str, kind: ChangeKind, before: _Entry | None) -> QuarantinedChange:
+        parent, _, name = path.rpartition("/")
+        kept, restored = "", False
+        try:
+            folder_fd = _opened(root, parent)
+        except OSError:
+            return QuarantinedChange(path=path, kind=kind)  # its folder is gone, and it with it
+        try:
+            if kind != "removed":
+                kept = self._quarantine.take(folder_fd, name, change_id=token_hex(6), path=f"{root}/{path}")
+            if before is not None:
+                restored = _restored(folder_fd, name, before) or _moved_back(folder_fd, name, before)
+        except FileNotFoundError:
+            return QuarantinedChange(path=path, kind="removed", kept=kept)
+        finally:
+            os.close(folder_fd)
+        return QuarantinedChange(path=path, kind=kind, kept=kept, restored=restored)
+
+
+def _covered(path: str, approved: Iterable[str]) -> bool:
+    return any(is_within(path, each) for each in approved)
+
+
+def _by_a_person(path: str, state: _State, now: _Look) -> bool:
+    """Whether nothing that runs could have made this change: the path is read-only there, and in place."""
+    held = [watch.read_only for watch in state.watches if watch.read_only is not None]
+    if not all(_covered(path, read_only) for read_only in held):
+        return False
+    root = next(iter(state.watches)).workspace
+    parent = path[len(root) + 1 :].rpartition("/")[0]
+    places = [parent[:at] for at, char in enumerate(parent) if char == "/"] + [parent, ""]
+    return all(
+        (before := state.look.folders.get(place)) is not None
+        and (after := now.folders.get(place)) is not None
+        and before[0] == after[0]
+        for place in places
+    )
+
+
+def _changes(before: _Look, now: _Look) -> Iterator[tuple[str, ChangeKind]]:
+    """What differs, the outermost paths first; what is below a changed folder is part of it."""
+    told: set[str] = set()
+    for path in sorted({*before.entries, *now.entries}):
+        if any(path.startswith(f"{each}/") for each in told):
+            continue
+        old, new = before.entries.get(path), now.entries.get(path)
+        if old == new and (old is None or new is None or old.is_settled or old.contents == new.contents):
+            continue
+        told.add(path)
+        yield path, "created" if old is None else "removed" if new is None else "changed"
+
+
+def _looked(root: str, earlier: _Look) -> _Look:
+    """Look at a workspace; what did not change since the earlier look is not read again."""
+    look = _Look(at_ns=time.time_ns())
+    try:
+        root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return look
+    try:
+        ahead = [("", os.fstat(root_fd))]
+        for place, found in ahead:
+            if len(look.folders) >= FOLDERS_MAX or len(look.entries) >= PATHS_MAX:
+                look.complete = False
+                break
+            ahead += _folder(root_fd, place, found, look=look, earlier=earlier)
+    finally:
+        os.close(root_fd)
+    return look
+
+
+def _folder(
+    root_fd: int, place: str, found: os.stat_result, *, look: _Look, earlier: _Look
+) -> list[tuple[str, os.stat_result]]:
+    """Look at one folder, and return the folders in it that are looked into."""
+    mark = (found.st_ino, found.st_ctime_ns)
+    look.folders[place] = mark
+    if place.rpartition("/")[2].lower() == ".git" or _in_modules(place):
+        names: _Names = tuple((f"{place}/{name}", True) for name in GIT_PROTECTED)
+    elif earlier.folders.get(place) == mark and place in earlier.listed:
+        names = earlier.listed[place]
+    else:
+        names = _worth_a_look(root_fd, place)
+    if look.at_ns - found.st_ctime_ns > _TICK_NS:
+        look.listed[place] = names
+    below: list[tuple[str, os.stat_result]] = []
+    for path, protected in names:
+        try:
+            one = os.stat(path, dir_fd=root_fd, follow_symlinks=False)
+        except OSError:
+            continue  # it is gone, or not ours to see
+        if protected:
+            _note(root_fd, path, one, look=look, earlier=earlier)
+        if stat.S_ISDIR(one.st_mode):
+            below.append((path, one))
+    return below
+
+
+def _worth_a_look(root_fd: int, place: str) -> _Names:
+    """What is a folder or protected in a folder."""
+    try:
+        descriptor = os.open(place or ".", _FOLDER_FLAGS, dir_fd=root_fd)
+    except OSError:
+        return ()
+    prefix = f"{place}/" if place else ""
+    try:
+        with os.scandir(descriptor) as entries:
+            return tuple(
+                (prefix + entry.name, protected)
+                for entry in entries
+                if (protected := is_protected(prefix + entry.name))
+                or (entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED)
+            )
+    finally:
+        os.close(descriptor)
+
+
+def _note(root_fd: int, path: str, found: os.stat_result, *, look: _Look, earlier: _Look) -> None:
+    """Note a protected path as it is."""
+    kind = stat.S_IFMT(found.st_mode)
+    if stat.S_ISDIR(kind):
+        # What is in it is looked at by itself; it is the same folder as long as it is the same inode.
+        look.entries[path] = _Entry(kind, found.st_ino, 0, 0, 0)
+        return
+    entry = _Entry(kind, found.st_ino, found.st_mode, found.st_size, found.st_ctime_ns)
+    known = earlier.entries.get(path)
+    if known == entry and known is not None and known.is_settled:
+        contents = known.contents
+    else:
+        contents = _contents(root_fd, path, entry, look)
+    look.kept_bytes += len(contents or b"")
+    is_settled = look.at_ns - found.st_ctime_ns > _TICK_NS
+    look.entries[path] = replace(entry, contents=contents, is_settled=is_settled)
+
+
+def _contents(root_fd: int, path: str, entry: _Entry, look: _Look) -> bytes | None:
+    """What is needed to bring an entry back; None if it is too much or of another kind."""
+    try:
+        if stat.S_ISLNK(entry.kind):
+            return os.fsencode(os.readlink(path, dir_fd=root_fd))
+        if not stat.S_ISREG(entry.kind) or entry.size > FILE_BYTES_MAX:
+            return None
+        if look.kept_bytes + entry.size > KEPT_BYTES_MAX:
+            return None
+        with os.fdopen(os.open(path, _FILE_FLAGS, dir_fd=root_fd), "rb") as file:
+            return file.read(FILE_BYTES_MAX)
+    except OSError:
+        return None  # not ours to read
+
+
+def _in_modules(place: str) -> bool:
+    """Whether a folder is the git folder of a submodule."""
+    parts = place.lower().split("/")
+    return ".git" in parts[:-2] and parts[-2] == "modules"
+
+
+def _opened(root: str, place: str) -> int:
+    """Open a folder of the workspace one name at a time, without following links; raises OSError."""
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for name in filter(None, place.split("/")):
+        try:
+            further = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = further
+    return descriptor
+
+
+def _restored(folder_fd: int, name: str, before: _Entry) -> bool:
+    """Bring back a file or link from what was kept of it."""
+    if before.contents is None:
+        return False
+    if stat.S_ISLNK(before.kind):
+        os.symlink(os.fsdecode(before.contents), name, dir_fd=folder_fd)
+        return True
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=folder_fd), "wb") as file:
+        file.write(before.contents)
+        os.fchmod(file.fileno(), stat.S_IMODE(before.mode))
+    return True
+
+
+def _moved_back(folder_fd: int, name: str, before: _Entry) -> bool:
+    """Bring back a folder that was only renamed where it was, such as `.git`."""
+    if not stat.S_ISDIR(before.kind):
+        return False
+    with os.scandir(folder_fd) as entries:
+        other = next((each.name for each in entries if each.inode() == before.inode), "")
+    if not other or other == name:
+        return False
+    os.rename(other, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    return True

@@ -1,0 +1,34 @@
+"""One line about the sandbox, for `doctor`, the health route, the page and the terminal."""
+
+from dataclasses import fields
+
+from holdfast.sandbox.profile import NetworkAccess
+from holdfast.sandbox.sandbox import Sandbox, SandboxMode
+from holdfast.values import ApprovalMode
+
+_NETWORK: dict[NetworkAccess, str] = {
+    "off": "no network",
+    "hosts": "the listed hosts alone",
+    "on": "the whole network",
+}
+
+
+def is_held(sandbox: Sandbox) -> bool:
+    """Whether the self-test showed that everything holds."""
+    return sandbox.confines is not None and all(
+        getattr(sandbox.held, each.name) for each in fields(sandbox.held)
+    )
+
+
+def sandbox_line(
+    sandbox: Sandbox, *, mode: SandboxMode, approvals: ApprovalMode, network: NetworkAccess = "off"
+) -> str:
+    """What the sandbox holds here, and what follows for approvals."""
+    if mode == "off":
+        return "The sandbox is off: commands that run can do whatever you can."
+    if is_held(sandbox):
+        return f"Commands run in a sandbox ({sandbox.backend}) with {_NETWORK[network]}."
+    asks = " allow-workspace therefore asks like ask." if approvals == "allow-workspace" else ""
+    if sandbox.confines is None:
+        return f"There is no sandbox on this machine. {sandbox.why}{asks}".strip()
+    return f"The sandbox ({sandbox.backend}) doesn't hold everything here. {sandbox.why}{asks}".strip()

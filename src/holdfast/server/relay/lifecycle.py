@@ -1,0 +1,110 @@
+"""Which events of a provider only say that an answer has begun, and which are part of it.
+
+A relay passes on events that Holdfast doesn't know, such as those of tools that a provider runs. They are the
+model's progress as much as text is.
+"""
+
+from collections.abc import Sequence
+
+from typing_extensions import override
+
+from holdfast.model_events import (
+    Finished,
+    ItemClosed,
+    ItemOpened,
+    Lifecycle,
+    ModelEvent,
+    TextPiece,
+    TokensUsed,
+)
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.wire import StreamParser
+
+# The openings and keep-alives of the three wires; any other name is an event that says more.
+OPENINGS = frozenset(
+    {
+        "",
+        "chunk",
+        "keepalive",
+        "message_start",
+        "ping",
+        "response.created",
+        "response.in_progress",
+        "response.keepalive",
+        "response.queued",
+    }
+)
+# What only opens something; a model may think in silence after it.
+STARTS = frozenset(
+    {
+        "content_block_start",
+        "response.content_part.added",
+        "response.output_item.added",
+        "response.reasoning_summary_part.added",
+    }
+)
+# What stands for an event that Holdfast doesn't know: something was opened, or made.
+OPENED, MADE = ItemOpened(-1, "tool"), ItemClosed(-1, "reasoning")
+
+
+def is_lifecycle(event: ModelEvent) -> bool:
+    """Whether the event only says that the answer has begun."""
+    return isinstance(event, TokensUsed) or (isinstance(event, Lifecycle) and event.name in OPENINGS)
+
+
+class RelayParser(StreamParser):
+    """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self._parser = parser
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._parser.finished
+
+    @override
+    def text_of(self, run: FrameRun) -> TextPiece | None:
+        return self._parser.text_of(run)
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return [_one(event) for event in self._parser.parse(frame)]
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return self._parser.end()
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return self._parser.answer(body)
+
+
+class NumberParser(StreamParser):
+    """Parses a response that is no answer of a model, such as a number of tokens: any document is whole."""
+
+    def __init__(self) -> None:
+        self.finished = False
+
+    @override
+    def text_of(self, run: FrameRun) -> None:
+        return None
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        raise MalformedFrame("a stream where a document is expected")
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return ()
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        self.finished = True
+        return [Finished("stop")]
+
+
+def _one(event: ModelEvent) -> ModelEvent:
+    if not isinstance(event, Lifecycle) or event.name in OPENINGS:
+        return event
+    return OPENED if event.name in STARTS else MADE

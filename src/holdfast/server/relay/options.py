@@ -1,0 +1,29 @@
+"""The options of the relay: what is relayed where, and for how long."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.models.attempt import CallDeps
+from holdfast.targets import Target
+
+BODY_BYTES_MAX = 32 * 1024 * 1024
+
+
+def _new_id() -> str:
+    return secrets.token_hex(8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayOptions:
+    """All options of the relay; without `calls`, nothing is relayed."""
+
+    calls: CallDeps | None = None
+    targets: tuple[Target, ...] = ()
+    models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    headers: tuple[str, ...] = ()  # further headers that go up
+    wait_s: float = 60.0  # a longer wait is left to the client
+    hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
+    keep_alive_s: float = 15.0
+    body_bytes_max: int = BODY_BYTES_MAX
+    server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed

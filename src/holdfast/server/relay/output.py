@@ -1,0 +1,160 @@
+"""What the client of a relayed call gets: nothing until there is content, then bytes as they come."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from holdfast.models.sse import SseParser
+from holdfast.models.wire import StreamParser
+from holdfast.redaction import Redactor
+from holdfast.server.problems import Problem
+from holdfast.server.relay.headers import headers_back
+from holdfast.server.relay.lifecycle import is_lifecycle
+from holdfast.server.relay.redacting import ByteFilter
+from holdfast.server.relay.surfaces import SentFrames, Surface
+
+WAITING_BYTES_MAX = 1024 * 1024  # what a slow client hasn't read yet; past this the provider isn't read
+STREAM_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",
+}
+_FRAME_END = b"\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """The status and headers of a response."""
+
+    status: int
+    headers: Mapping[str, str]
+
+
+class RelayOutput:
+    """The response of one relayed call, filled by its attempts and read by its client's connection.
+
+    Until content arrives, an attempt can be replaced and the client sees nothing of it. After `commit` the
+    client has a response, with keep-alives, so a later failure is an event of its stream.
+    """
+
+    def __init__(self, surface: Surface, secrets: Redactor) -> None:
+        self.surface = surface
+        self.head: ResponseHead | None = None
+        self.has_content = False  # the client has a part of the answer, so it can't be replaced
+        self.has_lifecycle = False  # the client has the opening events of some attempt
+        self.is_over = False
+        self.is_whole = False  # the client has the whole answer
+        self._filter = ByteFilter(secrets)
+        self._sent = SentFrames()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._is_between_frames = True
+        self._reader: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the client is too far behind."""
+        return self._waiting_bytes > WAITING_BYTES_MAX
+
+    async def room(self) -> None:
+        """Wait until the client has read what waits for it."""
+        while self._waiting_bytes and not self.is_over:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Start the response, unless it has started."""
+        if self.head is None:
+            self.head = ResponseHead(status, headers)
+            self._wake()
+
+    def pass_on(self, piece: bytes) -> None:
+        """Add bytes of a provider's body."""
+        self._put(self._filter.feed(piece))
+
+    def keep_alive(self) -> None:
+        """Show the client that the call is under way, in its own protocol."""
+        if self.head is not None and self._is_between_frames and not self.is_over:
+            self._put(self.surface.keep_alive)
+
+    def complete(self) -> None:
+        """End the response with a whole answer."""
+        self.is_whole = True
+        self.finish()
+
+    def finish(self) -> None:
+        """End the response."""
+        self._put(self._filter.flush())
+        self.is_over = True
+        self._wake()
+        self._made_room()
+
+    def fail(self, problem: Problem) -> None:
+        """End the response with an error: a status if nothing has been sent, otherwise an event."""
+        if self.head is None:
+            headers = {"content-type": "application/json", **_lower(problem.headers)}
+            self.begin(problem.status, headers)
+            self._put(self.surface.error_body(problem))
+        else:
+            self._put(self._filter.flush())
+            apart = b"" if self._is_between_frames else _FRAME_END
+            self._put(apart + self.surface.error_event(problem, sent=self._sent))
+        self.finish()
+
+    async def more(self) -> list[bytes]:
+        """The next pieces; empty when there is only a head, or at the end."""
+        if not (self._waiting or self.is_over):
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        pieces, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        self._made_room()
+        return pieces
+
+    def _put(self, piece: bytes) -> None:
+        if piece and not self.is_over:
+            self._waiting.append(piece)
+            self._waiting_bytes += len(piece)
+            self._is_between_frames = piece.endswith((b"\n\n", b"\r\n\r\n"))
+            if self.surface.wire == "responses":
+                self._sent.take(piece)
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
+
+    def _made_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+
+def split_lifecycle(held: bytes, parser: StreamParser) -> tuple[bytes, bytes]:
+    """The opening events of a stream, and the rest, which begins with the first event that says more."""
+    sse, at = SseParser(), 0
+    while True:
+        ends = [end for mark in (b"\n\n", b"\r\n\r\n") if (end := held.find(mark, at) + len(mark)) > at + 1]
+        if not ends or min(ends) <= at:
+            return held[:at], held[at:]
+        frames = sse.feed(held[at : min(ends)])
+        if not all(is_lifecycle(event) for frame in frames for event in parser.parse(frame)):
+            return held[:at], held[at:]
+        at = min(ends)
+
+
+def own_stream_head() -> ResponseHead:
+    """The head of a stream that begins before its provider has answered."""
+    return ResponseHead(HTTPStatus.OK, STREAM_HEADERS)
+
+
+def head_back(status: int, headers: Mapping[str, str], *, is_stream: bool) -> ResponseHead:
+    """A provider's head as its client gets it."""
+    passed = headers_back(headers)
+    if is_stream:
+        passed = {**passed, **{name: STREAM_HEADERS[name] for name in ("cache-control", "x-accel-buffering")}}
+    return ResponseHead(status, passed)
+
+
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}

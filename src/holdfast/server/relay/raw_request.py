@@ -1,0 +1,137 @@
+"""A request body as its client sent it: where its model is named, and what it asks for."""
+
+import re
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.server.problems import Problem, bad_request
+from holdfast.targets import Wire
+
+CHARS_PER_TOKEN = 4
+_MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
+_USAGE = re.compile(rb'"include_usage"\s*:\s*true')
+# What only the endpoint and account that made it can read.
+_BOUND = re.compile(
+    rb'"(?:previous_response_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*(?:"[^"]|\{)'
+    rb'|"type"\s*:\s*"(?:redacted_thinking|item_reference|compaction)"'
+)
+_OWN_TOOLS: dict[Wire, frozenset[str]] = {
+    "chat": frozenset({"function", "custom"}),
+    "responses": frozenset({"function", "custom", "namespace", "local_shell", "shell", "apply_patch"}),
+    "anthropic": frozenset({"", "custom"}),
+}
+
+
+class _Top(msgspec.Struct):
+    model: Any = msgspec.UNSET
+    stream: Any = None
+    tools: Any = None
+
+
+class _Model(msgspec.Struct):
+    model: Any = msgspec.UNSET
+
+
+_TOP = msgspec.json.Decoder(_Top)
+_ONE_MODEL = msgspec.json.Decoder(_Model)
+
+
+class RawRequest(msgspec.Struct, frozen=True):
+    """A request's bytes, split around the value of its model."""
+
+    before: bytes
+    model: str
+    after: bytes
+    wire: Wire
+    is_streamed: bool
+    asks_to_reason: bool
+    includes_usage: bool  # a chat stream is to end with its usage
+    bound_by: str  # why only one endpoint and account can answer it; empty if any can
+
+    @property
+    def body(self) -> bytes:
+        """The bytes as they came."""
+        return self.with_model(self.model)
+
+    @property
+    def input_tokens(self) -> int:
+        """The size, roughly."""
+        return (len(self.before) + len(self.after)) // CHARS_PER_TOKEN
+
+    def with_model(self, model: str) -> bytes:
+        """The bytes with another model, and nothing else changed."""
+        return b"%b%b%b" % (self.before, msgspec.json.encode(model), self.after)
+
+
+def model_in(body: bytes) -> str | None:
+    """The model that a body names; None if it names none, or isn't a JSON object."""
+    try:
+        model = _ONE_MODEL.decode(body).model
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return model if isinstance(model, str) else None
+
+
+def raw_request(body: bytes, wire: Wire) -> RawRequest:
+    """The request in these bytes; raises a Problem if it names no model, or more than one."""
+    try:
+        top = _TOP.decode(body)
+    except msgspec.ValidationError:
+        raise bad_request("The body must be a JSON object") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
+    if not isinstance(top.model, str) or not top.model:
+        raise bad_request("'model' must name a model", param="model")
+    start, end = _place_of_model(body)
+    return RawRequest(
+        before=body[:start],
+        model=top.model,
+        after=body[end:],
+        wire=wire,
+        is_streamed=top.stream is True,
+        asks_to_reason=_REASONING.search(body) is not None,
+        includes_usage=_USAGE.search(body) is not None,
+        bound_by=_bound_by(body, top, wire),
+    )
+
+
+def _place_of_model(body: bytes) -> tuple[int, int]:
+    """Where the value of the top-level model is.
+
+    Every value that could be it gets a number in place of itself; the decoder then says which one counts.
+    Without that key there must be no other model: a server might read the other one.
+    """
+    found = list(_MODEL.finditer(body))
+    numbered = _replaced(body, [(match.span(1), b'"%d"' % at) for at, match in enumerate(found)])
+    chosen = _ONE_MODEL.decode(numbered).model
+    if not (isinstance(chosen, str) and chosen.isdecimal() and int(chosen) < len(found)):
+        raise _duplicate()  # an escaped key comes last
+    match = found[int(chosen)]
+    renamed = _replaced(body, [((match.start(), match.start() + len(b'"model"')), b'"_"')])
+    if _ONE_MODEL.decode(renamed).model is not msgspec.UNSET:
+        raise _duplicate()
+    return match.span(1)
+
+
+def _replaced(body: bytes, changes: list[tuple[tuple[int, int], bytes]]) -> bytes:
+    pieces: list[bytes] = []
+    at = 0
+    for (start, end), value in changes:
+        pieces += [body[at:start], value]
+        at = end
+    return b"".join([*pieces, body[at:]])
+
+
+def _duplicate() -> Problem:
+    return bad_request("'model' must occur once, spelled without escapes", param="model")
+
+
+def _bound_by(body: bytes, top: _Top, wire: Wire) -> str:
+    """What ties the request to one endpoint and account."""
+    if found := _BOUND.search(body):
+        return found[0].decode().split('"')[3 if found[0].startswith(b'"type"') else 1]
+    tools = cast("list[object]", top.tools) if isinstance(top.tools, list) else []
+    kinds = [cast("dict[str, object]", tool).get("type", "") for tool in tools if isinstance(tool, dict)]
+    return next((str(kind) for kind in kinds if kind not in _OWN_TOOLS[wire]), "")

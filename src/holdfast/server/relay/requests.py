@@ -1,0 +1,142 @@
+"""A relayed request as the retry loop sees it: the client's bytes, and the answer's on their way back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec.structs import replace
+from typing_extensions import override
+
+from holdfast.decisions import retry
+from holdfast.decisions.relayed import decide_relayed
+from holdfast.interfaces.model import EventSink
+from holdfast.messages import ModelRequest
+from holdfast.models.adapters import ADAPTERS
+from holdfast.models.anthropic_request import API_VERSION
+from holdfast.models.call_request import AskForLess, CallRequest
+from holdfast.models.wire import StreamParser, WireRequest, bearer
+from holdfast.server.contents import Attached
+from holdfast.server.relay.attempts import PassThrough, RelayReceiver
+from holdfast.server.relay.lifecycle import NumberParser, RelayParser
+from holdfast.server.relay.output import RelayOutput, own_stream_head
+from holdfast.server.relay.raw_request import RawRequest
+from holdfast.server.relay.translation.receiver import TranslatingReceiver, encoder_for
+from holdfast.targets import Target
+from holdfast.values import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class SentAlong:
+    """What goes up with the body: headers that may pass, the query, and where the request has been."""
+
+    headers: Mapping[str, str]
+    query: str
+    via: str
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The request in our form, with its files, for targets that speak another wire."""
+
+    request: ModelRequest
+    attached: Attached
+    include_usage: bool
+
+
+class RelayedRequest(CallRequest):
+    """A client's request: its bytes for a target on the same wire, and a translation for any other."""
+
+    def __init__(
+        self,
+        raw: RawRequest,
+        output: RelayOutput,
+        *,
+        along: SentAlong,
+        wait_ms_max: int,
+        translation: Translation | None = None,
+    ) -> None:
+        self.model = ""
+        self.input_tokens = raw.input_tokens
+        self.asks_to_reason = raw.asks_to_reason
+        self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
+        self.wait_ms_max = wait_ms_max
+        self.client_streams = raw.is_streamed
+        self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
+        self._raw = raw
+        self._output = output
+        self._along = along
+        self._wait_ms_max = wait_ms_max
+        self._translation = translation
+
+    @override
+    def over_window_tokens(self, target: Target) -> int:
+        return 0  # its provider decides
+
+    @override
+    def decide(self, failure: Failure, history: retry.History) -> retry.Decision:
+        has_content = self._output.has_content
+        return decide_relayed(failure, history, has_content=has_content, wait_ms_max=self._wait_ms_max)
+
+    @override
+    async def shorten(self) -> bool:
+        raise AssertionError("a relayed request is never changed")
+
+    @override
+    def ask_for_less(self, target: Target, decision: AskForLess) -> None:
+        raise AssertionError("a relayed request is never changed")
+
+    @override
+    async def build(self, target: Target) -> tuple[WireRequest, StreamParser]:
+        adapter = ADAPTERS[target.wire]
+        if target.wire == self._raw.wire:
+            body = self._raw.with_model(target.model)
+            request = wire_request(target, self._output.surface.path, body=body, along=self._along)
+            is_answer = self._output.surface.is_answer
+            return request, RelayParser(adapter.parser()) if is_answer else NumberParser()
+        assert self._translation is not None, "targets on other wires get a translation"
+        asked = self._translation.request
+        built = adapter.build(asked, target, blobs=self._translation.attached)
+        headers = built.headers | {"via": self._along.via}
+        return replace(built, headers=headers), adapter.parser_of(asked, target)
+
+    @override
+    def receiver(self, sink: EventSink, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
+        wire = self._raw.wire
+        if target.wire == wire:
+            self.newest = PassThrough(
+                self._output,
+                is_streamed=self.client_streams,
+                before_first=before_first,
+                make_parser=ADAPTERS[wire].parser,
+            )
+        else:
+            include_usage = self._translation is not None and self._translation.include_usage
+            encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
+            self.newest = TranslatingReceiver(
+                self._output, encoder, is_streamed=self.client_streams, before_first=before_first
+            )
+        return self.newest
+
+    def commit(self) -> None:
+        """Begin the client's response now, with what the latest attempt has brought so far."""
+        if self._output.head is None and (self.newest is None or not self.newest.show_opening()):
+            head = own_stream_head()
+            self._output.begin(head.status, head.headers)
+
+
+def wire_request(target: Target, path: str, *, body: bytes, along: SentAlong) -> WireRequest:
+    """The POST that passes a body on; the target's own headers and key win over the client's."""
+    base = urlsplit(target.base_url)
+    base_path = base.path.rstrip("/")
+    if target.wire == "anthropic":
+        auth = {"x-api-key": target.api_key} if target.api_key else {}
+        auth = {"anthropic-version": API_VERSION} | dict(along.headers) | auth
+        path = path if base_path.endswith("/v1") else f"/v1{path}"
+    else:
+        auth = dict(along.headers) | bearer(target)
+    query = "&".join(filter(None, (base.query, along.query)))
+    url = urlunsplit((base.scheme, base.netloc, base_path + path, query, ""))
+    own = {name.lower(): value for name, value in target.headers.items()}
+    common = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
+    headers = common | auth | {"via": along.via} | own
+    return WireRequest(url=url, headers=headers, body=body, proxy=target.proxy)

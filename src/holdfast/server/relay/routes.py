@@ -1,0 +1,169 @@
+"""The routes that both agents and relayed models serve: the model's name decides which of them answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from starlette.requests import Request
+
+from holdfast.interfaces.ids import new_run_id
+from holdfast.interfaces.model import Answer, NoAnswer
+from holdfast.messages import estimated_tokens
+from holdfast.models.call import ModelCalls
+from holdfast.server.access.caller import KEY_NAME, check_scope
+from holdfast.server.access.middleware import too_large
+from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.models import ModelNames
+from holdfast.server.problems import Problem
+from holdfast.server.relay.encodings import read_decoded
+from holdfast.server.relay.headers import headers_up
+from holdfast.server.relay.output import RelayOutput
+from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
+from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
+from holdfast.server.relay.response import RelayResponse, RelayTimes
+from holdfast.server.relay.sink import RelaySink
+from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
+from holdfast.server.relay.translation.conversations import not_translatable
+from holdfast.server.relay.translation.requests import translated
+from holdfast.server.transport.bodies import LARGE_BYTES, json_answer
+from holdfast.targets import Target, Wire
+
+AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
+
+
+class RelayRoutes:
+    """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
+
+    def __init__(self, deps: RouteDeps, *, chat: AgentEndpoint, responses: AgentEndpoint) -> None:
+        self._deps = deps
+        self._options = deps.options.relay
+        self._names = ModelNames(deps.options)
+        self._chat = chat
+        self._responses = responses
+        self._via = f"holdfast {self._options.server_id}"
+
+    async def chat(self, request: Request) -> Any:
+        """POST /v1/chat/completions."""
+        return await self._serve(request, "chat", self._chat)
+
+    async def responses(self, request: Request) -> Any:
+        """POST /v1/responses."""
+        return await self._serve(request, "responses", self._responses)
+
+    async def messages(self, request: Request) -> Any:
+        """POST /v1/messages, which always relays."""
+        check_scope(request.scope, "relay")
+        body = await self._body(request)
+        targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
+        return await self._relay(request, SURFACES["anthropic"], body, targets)
+
+    async def count_tokens(self, request: Request) -> Any:
+        """POST /v1/messages/count_tokens: the provider's count, or on another wire our estimate."""
+        check_scope(request.scope, "relay")
+        body = await self._body(request)
+        targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
+        if targets and targets[0].wire == "anthropic":
+            return await self._relay(request, COUNTING, body, targets[:1])
+        raw = raw_request(body, "anthropic")
+        if not targets:
+            raise self._names.not_found(raw.model)
+        asked = await asyncio.to_thread(translated, raw.body, raw.wire, {})
+        return json_answer({"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"})
+
+    async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
+        body = await self._body(request)
+        name = model_in(body)
+        targets = self._names.relayed_for(name, request.headers)
+        if targets:
+            check_scope(request.scope, "relay")
+            return await self._relay(request, SURFACES[wire], body, targets)
+        check_scope(request.scope, "chat")
+        limits = self._deps.limits
+        if len(body) > limits.body_bytes_max:
+            raise too_large(limits.body_bytes_max)
+        return await agent(request, body)
+
+    async def _body(self, request: Request) -> bytes:
+        self._check_loop(request)
+        most = max(self._options.body_bytes_max, self._deps.limits.body_bytes_max)
+        return await read_decoded(request, self._deps.limits, bytes_max=most)
+
+    def _check_loop(self, request: Request) -> None:
+        """Refuse a request that has been here: a target's address leads back to this server."""
+        passed = [one.strip() for value in request.headers.getlist("via") for one in value.split(",")]
+        if self._via in passed:
+            raise Problem(
+                508,
+                "This request came from this server: a target's base_url leads back here. Check base_url in "
+                "the configuration, and OPENAI_BASE_URL and ANTHROPIC_BASE_URL",
+                code="relay_loop",
+            )
+
+    async def _relay(
+        self, request: Request, surface: Surface, body: bytes, targets: tuple[Target, ...]
+    ) -> Any:
+        large, wire = len(body) >= LARGE_BYTES, surface.wire
+        raw = await asyncio.to_thread(raw_request, body, wire) if large else raw_request(body, wire)
+        calls = self._options.calls
+        if calls is None or not targets:
+            raise self._names.not_found(raw.model)
+        usable, translation = await _translated(raw, targets)
+        deps, options = self._deps, self._options
+        output = RelayOutput(surface, deps.agent.secrets)
+        along = SentAlong(
+            headers_up(request.headers.items(), options.headers),
+            request.url.query,
+            ", ".join([*request.headers.getlist("via"), self._via]),
+        )
+        asked = RelayedRequest(
+            raw,
+            output,
+            along=along,
+            wait_ms_max=int(1000 * options.wait_s),
+            translation=translation,
+        )
+        key: str = request.scope[KEY_NAME]
+        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, key=key)
+        caller = ModelCalls(calls, usable)
+        return RelayResponse(
+            asked,
+            output,
+            call=lambda: _made(caller, asked, sink),
+            times=RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s),
+            streams=deps.streams,
+            streams_max=deps.limits.subscribers_max,
+        )
+
+
+async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
+    """Make the call, and count it however it ends."""
+    ended: Answer | NoAnswer | None = None
+    try:
+        ended = await caller.make(asked, sink, turn=1)
+        return ended
+    finally:
+        sink.close("cancelled" if ended is None else "failed" if isinstance(ended, NoAnswer) else "completed")
+
+
+async def _translated(
+    raw: RawRequest, targets: tuple[Target, ...]
+) -> tuple[tuple[Target, ...], Translation | None]:
+    """The targets that can answer, and the translation for those on other wires.
+
+    What is bound to one endpoint and account stays there. A request that can't be translated still has the
+    targets on its own wire.
+    """
+    if raw.bound_by:
+        if targets[0].wire != raw.wire:
+            raise not_translatable(raw.bound_by)
+        return targets[:1], None
+    if all(target.wire == raw.wire for target in targets):
+        return targets, None
+    attached = dict[str, bytes]()
+    try:
+        request = await asyncio.to_thread(translated, raw.body, raw.wire, attached)
+    except Problem:
+        if targets[0].wire != raw.wire:
+            raise
+        return tuple(target for target in targets if target.wire == raw.wire), None
+    return targets, Translation(request, attached, raw.includes_usage)

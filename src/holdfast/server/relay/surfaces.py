@@ -1,0 +1,101 @@
+"""The three protocols that clients of the relay speak: keep-alives, errors and error events of each."""
+
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from holdfast.server.problems import Problem
+from holdfast.targets import Wire
+
+COMMENT = b": keep-alive\n\n"
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+OVERLOADED = 529
+_ANTHROPIC_TYPES = {
+    HTTPStatus.BAD_REQUEST: "invalid_request_error",
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.PAYMENT_REQUIRED: "billing_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.NOT_FOUND: "not_found_error",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "request_too_large",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "overloaded_error",
+    HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
+    OVERLOADED: "overloaded_error",
+}
+_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
+_RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp[^"\\]*)"')
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """One protocol as its clients see it."""
+
+    wire: Wire
+    path: str
+    keep_alive: bytes
+    is_answer: bool = True  # the model answers, and isn't only asked for a number
+
+    def error_body(self, problem: Problem) -> bytes:
+        """An error as the body of a response."""
+        return error_body(problem, wire=self.wire)
+
+    def error_event(self, problem: Problem, *, sent: "SentFrames") -> bytes:
+        """An error as the last event of a stream that has begun."""
+        if self.wire == "responses":
+            return _failed_response(problem, sent)
+        name = b"event: error\n" if self.wire == "anthropic" else b""
+        return b"%bdata: %b\n\n" % (name, self.error_body(problem))
+
+
+SURFACES: dict[Wire, Surface] = {
+    "chat": Surface("chat", "/chat/completions", COMMENT),
+    "responses": Surface("responses", "/responses", COMMENT),
+    "anthropic": Surface("anthropic", "/messages", PING),
+}
+COUNTING = Surface("anthropic", "/messages/count_tokens", PING, is_answer=False)
+
+
+def error_body(problem: Problem, *, wire: Wire) -> bytes:
+    """An error in the shape of a wire."""
+    if wire != "anthropic":
+        return problem.encoded()
+    kind = _ANTHROPIC_TYPES.get(problem.status)
+    if kind is None:
+        is_ours = problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        kind = "api_error" if is_ours else "invalid_request_error"
+    error = {"type": kind, "message": problem.message, "param": problem.param, "code": problem.code}
+    return _encode({"type": "error", "error": error})
+
+
+@dataclass(slots=True)
+class SentFrames:
+    """What an error event must continue: the id of the response, and the number of its last event."""
+
+    response_id: str = ""
+    number: int = -1
+
+    def take(self, piece: bytes) -> None:
+        """Read more of what was sent."""
+        if not self.response_id and (found := _RESPONSE_ID.search(piece)):
+            self.response_id = found[1].decode(errors="replace")
+        at = piece.rfind(b'"sequence_number"')
+        if at >= 0 and (found := _NUMBER.match(piece, at)):
+            self.number = int(found[1])
+
+
+def _failed_response(problem: Problem, sent: SentFrames) -> bytes:
+    response: dict[str, Any] = {
+        "id": sent.response_id or "resp_failed",
+        "object": "response",
+        "status": "failed",
+        "error": {"code": problem.code, "message": problem.message},
+        "incomplete_details": None,
+        "output": [],
+        "usage": None,
+    }
+    event = {"type": "response.failed", "sequence_number": sent.number + 1, "response": response}
+    return b"event: response.failed\ndata: %b\n\n" % _encode(event)

@@ -1,0 +1,147 @@
+"""An answer as Anthropic Messages, whose blocks follow one another."""
+
+from typing import Any
+
+from typing_extensions import override
+
+from holdfast.model_events import (
+    ArgsPiece,
+    Finished,
+    FinishReason,
+    ItemClosed,
+    ItemKind,
+    ItemOpened,
+    ModelEvent,
+    ReasoningPiece,
+    TextPiece,
+    TokensUsed,
+)
+from holdfast.models.sse import MalformedFrame
+from holdfast.server.relay.translation.encoding import AnswerEncoder, arguments, data_frame, encode
+
+STOPS: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "tools": "tool_use",
+    "length": "max_tokens",
+    "too_long": "max_tokens",
+    "refused": "refusal",
+}
+
+
+class AnthropicEncoder(AnswerEncoder):
+    """Events of a message, or the whole of it."""
+
+    def __init__(self, answer_id: str, model: str) -> None:
+        self._id = f"msg_{answer_id}"
+        self._model = model
+        self._block = -1  # the number of the open block, or of the last one
+        self._open_item: int | None = None
+        self._ended: set[int] = set()  # items whose block is over
+        self._calls: dict[int, ItemOpened] = {}
+        self._content: list[dict[str, Any]] = []
+
+    @override
+    def opening(self) -> bytes:
+        usage = {"input_tokens": 0, "output_tokens": 0}
+        message = self._message([], stop_reason=None, usage=usage)
+        return _event("message_start", message=message)
+
+    @override
+    def add(self, event: ModelEvent) -> bytes:
+        match event:
+            case ItemOpened(kind="tool"):
+                self._calls[event.index] = event
+                return self._begin(event.index, "tool")
+            case TextPiece():
+                before = self._enter(event.index, "text")
+                return before + self._delta("text_delta", text=event.text)
+            case ReasoningPiece():
+                before = self._enter(event.index, "reasoning")
+                return before + self._delta("thinking_delta", thinking=event.text)
+            case ArgsPiece():
+                before = self._enter(event.index, "tool")
+                return before + self._delta("input_json_delta", partial_json=event.text)
+            case ItemClosed():
+                self._keep(event)
+                return self._end() if self._open_item == event.index else b""
+            case _:
+                return b""
+
+    @override
+    def ending(self, finish: Finished, used: TokensUsed) -> bytes:
+        delta = {"stop_reason": STOPS[finish.reason], "stop_sequence": None}
+        return b"".join(
+            (self._end(), _event("message_delta", delta=delta, usage=_usage(used)), _event("message_stop"))
+        )
+
+    @override
+    def whole(self, finish: Finished, used: TokensUsed) -> bytes:
+        return encode(self._message(self._content, stop_reason=STOPS[finish.reason], usage=_usage(used)))
+
+    def _enter(self, index: int, kind: ItemKind) -> bytes:
+        """Open a block for the item, unless it is open."""
+        if self._open_item == index:
+            return b""
+        if kind == "tool" and index in self._ended:
+            raise MalformedFrame("two tool calls are interleaved, which the client's protocol can't say")
+        return self._begin(index, kind)
+
+    def _begin(self, index: int, kind: ItemKind) -> bytes:
+        before = self._end()
+        self._block += 1
+        self._open_item = index
+        return before + _event(
+            "content_block_start", index=self._block, content_block=self._empty(kind, index)
+        )
+
+    def _empty(self, kind: ItemKind, index: int) -> dict[str, Any]:
+        if kind == "text":
+            return {"type": "text", "text": ""}
+        if kind == "reasoning":
+            return {"type": "thinking", "thinking": "", "signature": ""}
+        call = self._calls[index]
+        return {"type": "tool_use", "id": call.tool_call_id, "name": call.name, "input": {}}
+
+    def _end(self) -> bytes:
+        if self._open_item is None:
+            return b""
+        self._ended.add(self._open_item)
+        self._open_item = None
+        return _event("content_block_stop", index=self._block)
+
+    def _delta(self, kind: str, **fields: str) -> bytes:
+        return _event("content_block_delta", index=self._block, delta={"type": kind, **fields})
+
+    def _keep(self, item: ItemClosed) -> None:
+        if item.kind == "tool":
+            call = {"type": "tool_use", "id": item.tool_call_id, "name": item.name}
+            self._content.append({**call, "input": arguments(item.text)})
+        elif item.kind == "text":
+            self._content.append({"type": "text", "text": item.text})
+        else:
+            self._content.append({"type": "thinking", "thinking": item.text, "signature": ""})
+
+    def _message(self, content: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
+        return {
+            "id": self._id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            "stop_sequence": None,
+            **fields,
+        }
+
+
+def _event(name: str, **fields: Any) -> bytes:
+    return data_frame({"type": name, **fields}, event=name)
+
+
+def _usage(used: TokensUsed) -> dict[str, Any]:
+    fresh = used.input_tokens - used.cached_tokens - used.cache_write_tokens
+    return {
+        "input_tokens": max(0, fresh),
+        "cache_read_input_tokens": used.cached_tokens,
+        "cache_creation_input_tokens": used.cache_write_tokens,
+        "output_tokens": used.output_tokens,
+    }

@@ -1,0 +1,216 @@
+"""A client's request in our form, for a target on another wire; what can't be said there is refused."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
+from holdfast.server.contents import Attached
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.relay.translation.conversations import (
+    ClientConversation,
+    Fields,
+    from_anthropic,
+    from_chat,
+    from_responses,
+    not_translatable,
+    table_in,
+)
+from holdfast.targets import Wire
+from holdfast.values import OutputFormat
+
+Read: TypeAlias = Callable[[Fields, Attached], ClientConversation]
+
+# What changes nothing in an answer, or only how the provider caches, bills or stores it.
+DROPPED: Mapping[Wire, frozenset[str]] = {
+    "chat": frozenset(
+        {
+            "metadata",
+            "parallel_tool_calls",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "stream_options",
+            "user",
+        }
+    ),
+    "responses": frozenset(
+        {
+            "client_metadata",
+            "include",
+            "metadata",
+            "parallel_tool_calls",
+            "prompt_cache_retention",
+            "safety_identifier",
+            "service_tier",
+            "store",
+            "stream_options",
+            "truncation",
+            "user",
+        }
+    ),
+    "anthropic": frozenset({"cache_control", "context_management", "metadata", "service_tier"}),
+}
+TRANSLATED: Mapping[Wire, frozenset[str]] = {
+    "chat": frozenset(
+        {
+            "max_completion_tokens",
+            "max_tokens",
+            "messages",
+            "model",
+            "n",
+            "prompt_cache_key",
+            "reasoning_effort",
+            "response_format",
+            "stream",
+            "temperature",
+            "tool_choice",
+            "tools",
+        }
+    ),
+    "responses": frozenset(
+        {
+            "input",
+            "instructions",
+            "max_output_tokens",
+            "model",
+            "prompt_cache_key",
+            "reasoning",
+            "stream",
+            "temperature",
+            "text",
+            "tool_choice",
+            "tools",
+        }
+    ),
+    "anthropic": frozenset(
+        {
+            "max_tokens",
+            "messages",
+            "model",
+            "output_config",
+            "stream",
+            "system",
+            "temperature",
+            "thinking",
+            "tool_choice",
+            "tools",
+        }
+    ),
+}
+_READ: Mapping[Wire, Read] = {"chat": from_chat, "responses": from_responses, "anthropic": from_anthropic}
+
+
+def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
+    """The request; files go into `attached`. Raises a Problem that names what can't be translated."""
+    fields: Fields = msgspec.json.decode(body, type=dict[str, Any])
+    for name, value in fields.items():
+        if name not in TRANSLATED[wire] and name not in DROPPED[wire] and _says_something(value):
+            raise not_translatable(name)
+    if wire == "chat" and fields.get("n") not in {None, 1}:
+        raise not_translatable("n")
+    said = _READ[wire](fields, attached)
+    tools = _tools(fields, wire)
+    return ModelRequest(
+        messages=_checked(said.messages, wire),
+        instructions="\n\n".join(said.instructions),
+        tools=tools,
+        max_output_tokens=_tokens_max(fields),
+        temperature=_number(fields, "temperature"),
+        reasoning_effort=_effort(fields, wire),
+        output=_output(fields, wire),
+        cache_key=str(fields.get("prompt_cache_key") or ""),
+    )
+
+
+def _says_something(value: object) -> bool:
+    return value is not None and value is not False and value not in ("", [], {})
+
+
+def _checked(messages: list[Message], wire: Wire) -> tuple[Message, ...]:
+    param = "input" if wire == "responses" else "messages"
+    if not messages or isinstance(messages[-1], AssistantMessage):
+        raise bad_request(f"'{param}' must end with a message of the user or a tool's result", param=param)
+    return tuple(messages)
+
+
+def _tokens_max(fields: Fields) -> int | None:
+    for name in ("max_output_tokens", "max_completion_tokens", "max_tokens"):
+        given = fields.get(name)
+        if given is not None:
+            if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+                raise bad_request(f"'{name}' must be a whole number from 1", param=name)
+            return given
+    return None
+
+
+def _number(fields: Fields, name: str) -> float | None:
+    given = fields.get(name)
+    if given is not None and (not isinstance(given, int | float) or isinstance(given, bool)):
+        raise bad_request(f"'{name}' must be a number", param=name)
+    return given
+
+
+def _effort(fields: Fields, wire: Wire) -> str:
+    inside: Mapping[Wire, str] = {"responses": "reasoning", "anthropic": "output_config"}
+    place = table_in(fields, inside[wire]) if wire in inside else fields
+    given = place.get("effort" if wire in inside else "reasoning_effort")
+    return given if isinstance(given, str) and given != "none" else ""
+
+
+def _tools(fields: Fields, wire: Wire) -> tuple[ToolSpec, ...]:
+    choice = fields.get("tool_choice")
+    kind = cast("Fields", choice).get("type") if isinstance(choice, dict) else choice
+    if kind not in {None, "auto", "none"}:
+        raise not_translatable("tool_choice")
+    given: object = fields.get("tools") or []
+    if not isinstance(given, list):
+        raise bad_request("'tools' must be a list", param="tools")
+    if kind == "none":
+        return ()
+    return tuple(_tool(one, wire, f"tools[{at}]") for at, one in enumerate(cast("list[object]", given)))
+
+
+def _tool(given: object, wire: Wire, where: str) -> ToolSpec:
+    tool = cast("Fields", given) if isinstance(given, dict) else {}
+    kind = tool.get("type") or "custom"
+    if kind != ("custom" if wire == "anthropic" else "function"):
+        raise not_translatable(f"{where}.type")
+    inner = table_in(tool, "function") if wire == "chat" else tool
+    schema = inner.get("input_schema" if wire == "anthropic" else "parameters") or {"type": "object"}
+    name = inner.get("name")
+    if not isinstance(name, str) or not isinstance(schema, dict):
+        raise bad_request(f"'{where}' needs a name and a schema", param=where)
+    return ToolSpec(name, str(inner.get("description") or ""), cast("Fields", schema))
+
+
+def _output(fields: Fields, wire: Wire) -> OutputFormat | None:
+    if wire == "chat":
+        where, asked = "response_format", table_in(fields, "response_format")
+        inner = table_in(asked, "json_schema")
+    else:
+        where = "text" if wire == "responses" else "output_config"
+        inner = asked = table_in(table_in(fields, where), "format")
+    match asked.get("type"):
+        case None | "text":
+            return None
+        case "json_object":
+            return OutputFormat()
+        case "json_schema":
+            schema = inner.get("schema")
+            if not isinstance(schema, dict):
+                raise _missing_schema(where)
+            return OutputFormat(
+                name=str(inner.get("name") or "output"),
+                description=str(inner.get("description") or ""),
+                schema=cast("Fields", schema),
+                strict=bool(inner.get("strict")),
+            )
+        case _:
+            raise not_translatable(where)
+
+
+def _missing_schema(where: str) -> Problem:
+    return bad_request(f"'{where}' needs a JSON schema", param=where)

@@ -1,0 +1,82 @@
+"""What goes on around one confined command: its way to the network, and the watch over protected paths."""
+
+import asyncio
+from dataclasses import replace
+
+from holdfast.policy.host_rules import host_rules
+from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolve
+from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.process import Command
+
+
+class ConfinedRun:
+    """Opened before a command starts, and closed after its last process has ended.
+
+    Without a sandbox it does nothing. `command` is what to start; `sentences` are what to tell afterwards.
+    """
+
+    def __init__(
+        self, command: Command, *, protected: ProtectedPaths | None = None, resolve: Resolve | None = None
+    ) -> None:
+        self.command = command
+        self.sentences: tuple[str, ...] = ()
+        self._protected = protected
+        self._resolve = resolve
+        self._watch: PathWatch | None = None
+        self._proxy: NetworkProxy | None = None
+
+    async def open(self) -> None:
+        """Look at the protected paths, and open the way to the listed hosts."""
+        if self.command.confinement is None:
+            return
+        try:
+            await self._opened(self.command.confinement.profile)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _opened(self, profile: Profile) -> None:
+        if (protected := self._protected) is not None:
+            self._watch = await offload(
+                lambda: protected.begin(
+                    profile.workspace, approved=profile.approved, read_only=profile.protected
+                ),
+                undo=lambda watch: _drop(protected, watch),
+            )
+        if profile.network == "hosts":
+            proxy = NetworkProxy(host_rules(profile.hosts), resolve=self._resolve)
+            self._proxy = await proxy.__aenter__()
+            self.command = replace(
+                self.command,
+                argv=await offload(lambda: proxy.argv_for(self.command.argv)),
+                environment={**self.command.environment, **PROXY_VARIABLES},
+                pass_fds=(*self.command.pass_fds, proxy.fd),
+            )
+
+    async def close(self) -> None:
+        """Close the way out, look again, and note what to tell; a cancellation waits for it."""
+        closing = asyncio.ensure_future(self._closed())
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await asyncio.wait([closing])
+            raise
+
+    async def _closed(self) -> None:
+        told: list[str] = []
+        if self._proxy is not None:
+            await self._proxy.__aexit__(None, None, None)
+            if blocked := self._proxy.blocked:
+                told.append(f"[blocked by the sandbox: {', '.join(f'host {host}' for host in blocked)}]")
+            self._proxy = None
+        if self._watch is not None and (protected := self._protected) is not None:
+            watch, self._watch = self._watch, None
+            changes = await offload(lambda: protected.end(watch))
+            told += [f"[{change.sentence()} To keep it, ask with `needs`.]" for change in changes]
+        self.sentences = tuple(told)
+
+
+def _drop(protected: ProtectedPaths, watch: PathWatch) -> None:
+    protected.end(watch)

@@ -1,0 +1,185 @@
+"""Wrong sandboxes: one that falls back to running open, one that masks nothing, one that watches nothing."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from os.path import normpath
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from typing_extensions import override
+
+from holdfast.policy.approvals import Policy, judge
+from holdfast.policy.host_rules import HostRules, host_rules
+from holdfast.policy.lifts import Containment
+from holdfast.policy.path_facts import PathFacts
+from holdfast.policy.public_addresses import IPAddress
+from holdfast.policy.verdicts import Allow, Verdict
+from holdfast.sandbox.bubblewrap import open_bubblewrap
+from holdfast.sandbox.confinement import Confinement
+from holdfast.sandbox.launch import BackendName, Launch, Lifetime
+from holdfast.sandbox.network_proxy import NetworkProxy
+from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profiles import Profiles, SandboxOptions
+from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
+from holdfast.sandbox.quarantine import Quarantine, QuarantinedChange
+from holdfast.sandbox.sandbox import Sandbox
+from holdfast.tools.shell.marker import foreground
+from holdfast.tools.shell.output import Capture
+from holdfast.tools.shell.process import Command, run_command
+from holdfast.values import Action
+from sabotage import Sabotage
+from sandbox.test_network_proxy import Names, connect, opened, said, upstream
+
+ENVIRONMENT = {"PATH": os.defpath}
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A backend that can't confine anything."""
+
+    name: BackendName = "bubblewrap"
+
+    @contextmanager
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> Generator[Launch]:
+        raise OSError(f"no namespace for {profile.cwd} {argv} {environment} {lifetime}")
+        yield
+
+
+class FallsBackToOpen(Sandbox):
+    """Starts a command as it is if it can't be confined."""
+
+    @override
+    @contextmanager
+    def launch(
+        self,
+        profile: Profile,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        *,
+        lifetime: Lifetime = "with_server",
+    ) -> Generator[Launch]:
+        try:
+            with super().launch(profile, argv, environment, lifetime=lifetime) as launch:
+                yield launch
+        except OSError:
+            yield Launch(argv=argv, environment=environment)
+
+
+async def _ran(confinement: Confinement, script: str) -> str:
+    """The output of a command in this sandbox."""
+    capture = Capture()
+    command = Command(
+        argv=("/bin/sh", "-c", script),
+        cwd=confinement.profile.cwd,
+        environment=ENVIRONMENT,
+        confinement=confinement,
+    )
+    try:
+        await run_command(command, capture, marker=foreground("run", "call"), patience_s=10)
+        return (await asyncio.to_thread(capture.text))[0]
+    finally:
+        capture.close()
+
+
+async def check_a_command_that_cannot_be_confined_does_not_run(kind: type[Sandbox]) -> None:
+    """P13: never a fallback, whatever the reason."""
+    with TemporaryDirectory() as name:
+        profile = Profile(workspace=name, cwd=name, home="/nonexistent")
+        await _ran(Confinement(kind(Broken()), profile), "echo x > ran")
+        assert not await asyncio.to_thread((Path(name) / "ran").exists)
+
+
+def _trusts_the_workspace(action: Action, policy: Policy) -> Verdict:
+    """Takes a sandbox that doesn't hold for one that is turned off."""
+    return judge(action, replace(policy, containment=None))
+
+
+async def check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked(
+    decide: Callable[[Action, Policy], Verdict],
+) -> None:
+    """P13: without a sandbox that holds, allow-workspace asks."""
+    facts = PathFacts("/home/u/work", "/home/u", (), normpath)
+    action = Action(tool="shell", summary="", argv=("bash", "-c", "make"), paths=("/home/u/work",))
+    policy = Policy(facts, "allow-workspace", containment=Containment(held=False))
+    assert not isinstance(decide(action, policy), Allow)
+
+
+class MasksNothing(Profiles):
+    """Forgets the secret files of a workspace."""
+
+    @override
+    def profile(self, *args: object, **more: object) -> Profile:
+        return replace(super().profile(*args, **more), masked=())  # pyright: ignore[reportArgumentType]
+
+
+async def check_a_secret_file_is_masked(kind: type[Profiles]) -> None:
+    """P13: a confined command can't read what is secret, also where it may write."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        workspace = folder / "work"
+        await asyncio.to_thread(workspace.mkdir)
+        await asyncio.to_thread((workspace / ".env").write_text, "KEY=secret")
+        options = SandboxOptions(home=folder / "home", environment=ENVIRONMENT)
+        profile = await asyncio.to_thread(lambda: kind(options).profile(workspace))
+        if shutil.which("bwrap") is None:
+            assert profile.masked == (str(workspace / ".env"),)
+            return
+        backend = await asyncio.to_thread(open_bubblewrap, folder / "sandbox", search=os.defpath)
+        shown = await _ran(Confinement(Sandbox(backend), profile), "cat .env; echo done")
+    assert "done" in shown
+    assert "KEY=secret" not in shown
+
+
+class LooksAway(ProtectedPaths):
+    """Doesn't look again after a command."""
+
+    @override
+    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
+        return ()
+
+
+async def check_a_hook_that_nobody_approved_is_gone_after_the_command(kind: type[ProtectedPaths]) -> None:
+    """P13: what acts later can't be left behind, also where no file was before."""
+    with TemporaryDirectory() as name:
+        hooks = Path(name) / "work" / ".git" / "hooks"
+        await asyncio.to_thread(lambda: hooks.mkdir(parents=True))
+        protected = kind(Quarantine(Path(name) / "quarantine"))
+        watch = await asyncio.to_thread(protected.begin, hooks.parent.parent)
+        await asyncio.to_thread((hooks / "pre-commit").write_text, "evil")
+        await asyncio.to_thread(protected.end, watch)
+        assert not await asyncio.to_thread((hooks / "pre-commit").exists)
+
+
+class TrustsNames(HostRules):
+    """Takes a name that is listed for an address that may be reached."""
+
+    @override
+    def may_reach(self, address: IPAddress, port: int) -> bool:
+        return True
+
+
+async def check_a_listed_name_does_not_lead_to_this_machine(kind: type[HostRules]) -> None:
+    """P13: the proxy connects to addresses that it checked."""
+    async with upstream() as inner:
+        rules = host_rules([f"pypi.example:{inner.port}"])
+        proxy = NetworkProxy(kind(rules.names, rules.networks), resolve=Names())
+        async with opened(proxy) as port:
+            await said(port, connect(f"pypi.example:{inner.port}") + b"hello")
+    assert not inner.heard
+
+
+SABOTAGES = (
+    Sabotage("P13", check_a_command_that_cannot_be_confined_does_not_run, Sandbox, FallsBackToOpen),
+    Sabotage(
+        "P13", check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked, judge, _trusts_the_workspace
+    ),
+    Sabotage("P13", check_a_secret_file_is_masked, Profiles, MasksNothing),
+    Sabotage("P13", check_a_hook_that_nobody_approved_is_gone_after_the_command, ProtectedPaths, LooksAway),
+    Sabotage("P13", check_a_listed_name_does_not_lead_to_this_machine, HostRules, TrustsNames),
+)

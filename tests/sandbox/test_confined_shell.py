@@ -1,0 +1,162 @@
+"""Commands in the sandbox, judged and run as by a server: what gets out, what comes back, what is told."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.policy.approval_rules import ApprovalRule
+from holdfast.policy.verdicts import Allow, NeedsApproval
+from holdfast.values import ApprovalMode, Lift
+from policy.approval_world import CORPUS, TOO_MILD, WORKSPACE, shapes
+from policy.hostile_repositories import HOSTILE, Ground, ground
+from sandbox.confined_world import HAS_BUBBLEWRAP, SECRET, ConfinedWorld, confined_world
+from sandbox.test_network_proxy import Names, upstream
+from tools.calls import until
+
+pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="bubblewrap is not installed")
+
+MODES: tuple[ApprovalMode, ...] = ("ask", "unattended", "allow-workspace")
+AT_ONCE = 4
+WAITS = ("vi", "watch", "while", "tail -f", "npm", "pip list", "sleep")  # each for its own reason
+RUN_MIN = 60
+
+
+def _project(root: Path) -> None:
+    for name in ("src/a.py", "README.md", "a.txt", "x.sh"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("plain\n")
+
+
+def _is_allowed(world: ConfinedWorld, text: str, *rules: ApprovalRule) -> bool:
+    return any(isinstance(world.verdict(text, *rules, mode=mode), Allow) for mode in MODES)
+
+
+async def _run_what_is_allowed(world: ConfinedWorld, command: str, *rules: ApprovalRule) -> str | None:
+    """The output of a command that some mode lets run unasked; None if each asks."""
+    text = command.replace(WORKSPACE, str(world.workspace))
+    if await asyncio.to_thread(_is_allowed, world, text, *rules):
+        return (await world.run(text, time_limit_s=2)).text
+    return None
+
+
+async def test_no_command_that_runs_unasked_reads_a_secret_or_gets_out(tmp_path: Path) -> None:
+    """P13: of all the commands that were once judged too mildly, in every mode."""
+    ran = 0
+    async with confined_world(tmp_path, build=_project) as world:
+        gate = asyncio.Semaphore(AT_ONCE)
+
+        async def one(command: str, *rules: ApprovalRule) -> None:
+            nonlocal ran
+            async with gate:
+                output = await _run_what_is_allowed(world, command, *rules)
+            if output is not None:
+                ran += 1
+                assert SECRET not in output, command
+
+        wanted = [
+            one(command, *shape.rules)
+            for shape in (*shapes(TOO_MILD), *shapes(CORPUS)[::2])
+            for command in shape.commands[:1]
+            if command.strip() and not command.startswith(WAITS)
+        ]
+        await asyncio.gather(*wanted)
+    assert ran >= RUN_MIN
+    await asyncio.to_thread(_insist_that_nothing_changed_outside, tmp_path)
+
+
+def _insist_that_nothing_changed_outside(folder: Path) -> None:
+    for name in ("home/.ssh/id_ed25519", "home/.bashrc", "outside/file"):
+        assert (folder / name).read_text() == f"x = {SECRET}\n"
+    assert {path.name for path in folder.iterdir()} <= {"data", "home", "outside", "work"}
+    assert sorted(path.name for path in (folder / "home").iterdir()) == [".bashrc", ".ssh"]
+
+
+@pytest.mark.parametrize("build", HOSTILE, ids=lambda build: build.__name__)
+async def test_git_in_a_hostile_repository_runs_nothing_that_gets_out(
+    build: Callable[[Ground], None], tmp_path: Path
+) -> None:
+    """P13: whatever such a repository has git run, it runs in the sandbox."""
+    made = await asyncio.to_thread(ground, tmp_path)
+    await asyncio.to_thread(build, made)
+    async with confined_world(tmp_path) as world:
+        assert isinstance(await asyncio.to_thread(world.verdict, "git status"), Allow)
+        await world.run(
+            "git status; git diff; git log -p; git show; git add a.txt; git commit -qm x; git fsck"
+        )
+    assert not made.mark.exists()
+
+
+async def test_what_is_lifted_is_named_asked_about_and_nothing_more(tmp_path: Path) -> None:
+    """P8, P13."""
+    async with upstream() as far:
+        hosts, reach = (f"pypi.example:{far.port}", "127.0.0.1"), f"http://pypi.example:{far.port}/x"
+        async with confined_world(tmp_path, resolve=Names()) as world:
+            curl = f"curl -sS -m 10 {reach}; curl -sSf -m 10 http://evil.example/"
+            action = await asyncio.to_thread(
+                lambda: world.shell.action(
+                    {"command": curl, "needs": {"network": [*hosts], "reason": "to install"}},
+                    workspace=world.workspace,
+                )
+            )
+            assert action.lift == Lift(hosts=tuple(sorted(hosts)))
+            assert "the agent's reason: to install" in action.summary
+            asked = await asyncio.to_thread(lambda: world.verdict(curl, needs={"network": [*hosts]}))
+            assert isinstance(asked, NeedsApproval)
+            without = await world.run(curl)
+            lifted = await world.run(curl, needs={"network": [*hosts]})
+            outside = await world.run(
+                f"cat {world.folder}/outside/file; cat .env", needs={"read": ["../outside", ".env"]}
+            )
+    assert "echoed" not in without.text
+    assert "`needs`" in without.text  # how to ask for it
+    assert "echoed:GET /x" in lifted.text
+    assert "[blocked by the sandbox: host evil.example]" in lifted.text
+    assert outside.text.count(SECRET) == 2
+
+
+async def test_an_unapproved_change_to_a_protected_path_goes_to_quarantine_and_is_told(
+    tmp_path: Path,
+) -> None:
+    """P13: a path that is not there yet, git's folder renamed away, and a background process."""
+    async with confined_world(tmp_path, build=ground_in) as world:
+        hook = world.workspace / ".git" / "hooks" / "pre-commit"
+        written = await world.run("echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md")
+        assert "The command created AGENTS.md" in written.text
+        assert "`needs`" in written.text
+        renamed = await world.run("mv .git old && git init -q . && echo evil > .git/hooks/pre-commit")
+        assert "The command changed .git" in renamed.text
+        approved = await world.run("echo fine > .git/hooks/pre-commit", needs={"write": [".git/hooks"]})
+        assert approved.ok, approved.text
+        assert await asyncio.to_thread(hook.read_text) == "fine\n"
+        guide = await world.run("echo fine > CLAUDE.md", needs={"write": ["CLAUDE.md"]})
+        assert guide.ok, guide.text
+        assert "moved" not in guide.text
+        new = await world.run("echo x > .git/hooks/post-commit", needs={"write": [".git/hooks/post-commit"]})
+        assert new.ok, new.text
+        started = await world.run("mkdir .claude && echo evil > .claude/x; exec sleep 60", background=True)
+        [job] = world.background.jobs("session-1")
+        assert started.ending == "detached"
+        await until((world.workspace / ".claude" / "x").exists)
+        await asyncio.to_thread(world.protected.look, world.workspace)
+        assert not (world.workspace / ".claude").exists()
+        await world.background.kill(job)
+        await until(lambda: job.sentences)
+        assert "created .claude" in job.sentences[0]
+    assert not (tmp_path / "work" / "AGENTS.md").exists()
+
+
+def ground_in(root: Path) -> None:
+    Ground(root, root / "x", root / "y").make()
+
+
+async def test_a_workspace_command_works_as_usual_inside(tmp_path: Path) -> None:
+    async with confined_world(tmp_path, build=ground_in) as world:
+        author = "-c user.name=a -c user.email=a@b"
+        done = await world.run(
+            f"echo x > new.txt && git add new.txt && git {author} commit -qm x && git log -1"
+        )
+        assert done.ok, done.text
+        assert "`needs`" not in done.text
+        assert (await world.run("exit 3")).text.endswith("[exit code 3]")

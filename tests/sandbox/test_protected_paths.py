@@ -1,0 +1,231 @@
+"""Protected paths: whatever a command creates, changes, renames or removes there goes to quarantine."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.policy.autorun_files import is_protected
+from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.sandbox.quarantine import Quarantine
+
+GIT = {"PATH": os.defpath, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A repository with a guide, a hook, a makefile and ordinary files."""
+    root = tmp_path / "work"
+    (root / "src" / "deep").mkdir(parents=True)
+    _git(root, "init", "-q", ".")
+    (root / "AGENTS.md").write_text("Be kind.\n")
+    (root / "Makefile").write_text("all:\n\ttrue\n")
+    (root / "src" / "main.py").write_text("print(1)\n")
+    (root / ".git" / "hooks" / "pre-push").write_text("#!/bin/sh\n")
+    (root / ".git" / "hooks" / "pre-push").chmod(0o755)
+    return root
+
+
+@pytest.fixture
+def protected(tmp_path: Path) -> ProtectedPaths:
+    """The watch over it."""
+    return ProtectedPaths(Quarantine(tmp_path / "data" / "quarantine"))
+
+
+def _git(root: Path, *args: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+    subprocess.run(["git", *who, *args], cwd=root, env=GIT, check=True, capture_output=True)
+
+
+def _hook(root: Path) -> None:
+    (root / ".git" / "hooks" / "pre-commit").write_text("evil")
+
+
+def _link(root: Path) -> None:
+    (root / "CLAUDE.md").symlink_to("/etc/passwd")
+
+
+def _folder(root: Path) -> None:
+    (root / ".claude" / "commands").mkdir(parents=True)
+    (root / ".claude" / "commands" / "x.md").write_text("evil")
+
+
+def _deep(root: Path) -> None:
+    (root / "src" / "new" / ".vscode").mkdir(parents=True)
+    (root / "src" / "new" / ".vscode" / "tasks.json").write_text("evil")
+
+
+def _fifo(root: Path) -> None:
+    os.mkfifo(root / ".envrc")
+
+
+def _nested_repository(root: Path) -> None:
+    _git(root / "src", "init", "-q", "inner")
+
+
+def _archive(root: Path) -> None:
+    (root / "src" / "deep" / ".github" / "workflows").mkdir(parents=True)
+    (root / "src" / "deep" / ".github" / "workflows" / "ci.yml").write_text("evil")
+
+
+@pytest.mark.parametrize(
+    ("act", "path"),
+    [
+        (_hook, ".git/hooks/pre-commit"),
+        (_link, "CLAUDE.md"),
+        (_folder, ".claude"),
+        (_deep, "src/new/.vscode"),
+        (_fifo, ".envrc"),
+        (_nested_repository, "src/inner/.git"),
+        (_archive, "src/deep/.github/workflows"),
+    ],
+)
+def test_a_protected_path_that_was_not_there_is_moved_to_quarantine(
+    workspace: Path, protected: ProtectedPaths, act: Callable[[Path], None], path: str
+) -> None:
+    """P13: also where no file was that the sandbox could have made read-only."""
+    watch = protected.begin(str(workspace))
+    act(workspace)
+    [found] = protected.end(watch)
+    assert (found.path, found.kind) == (path, "created")
+    assert not os.path.lexists(workspace / path)
+    assert os.path.lexists(found.kept)
+    assert f"created {path}" in found.sentence()
+    assert protected.end(protected.begin(str(workspace))) == ()
+
+
+def test_a_change_comes_back_even_with_the_same_size_and_time(
+    workspace: Path, protected: ProtectedPaths
+) -> None:
+    guide, hook = workspace / "AGENTS.md", workspace / ".git" / "hooks" / "pre-push"
+    before = guide.stat()
+    watch = protected.begin(str(workspace))
+    guide.write_text("Be evil.\n"[: before.st_size])
+    os.utime(guide, ns=(before.st_atime_ns, before.st_mtime_ns))
+    hook.unlink()
+    found = {each.path: each for each in protected.end(watch)}
+    assert found["AGENTS.md"].kind == "changed"
+    assert Path(found["AGENTS.md"].kept).read_text() == "Be evil.\n"
+    assert guide.read_text() == "Be kind.\n"
+    assert found[".git/hooks/pre-push"].kind == "removed"
+    assert hook.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_git_folder_that_is_renamed_away_comes_back_and_the_new_one_goes(
+    workspace: Path, protected: ProtectedPaths
+) -> None:
+    watch = protected.begin(str(workspace))
+    (workspace / ".git").rename(workspace / "old")
+    _git(workspace, "init", "-q", ".")
+    (workspace / ".git" / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
+    [found] = protected.end(watch)
+    assert (found.path, found.kind, found.restored) == (".git", "changed", True)
+    assert (workspace / ".git" / "hooks" / "pre-push").exists()
+    assert not (workspace / "old").exists()
+    assert "evil" in (Path(found.kept) / "config").read_text()
+
+
+def test_ordinary_work_is_left_alone(workspace: Path, protected: ProtectedPaths) -> None:
+    watch = protected.begin(str(workspace))
+    (workspace / "src" / "main.py").write_text("print(2)\n")
+    (workspace / "build").mkdir()
+    (workspace / "build" / "Makefile").write_text("all:\n")
+    (workspace / "node_modules" / "x").mkdir(parents=True)
+    (workspace / "node_modules" / "x" / "AGENTS.md").write_text("theirs")
+    _git(workspace, "add", "src")
+    _git(workspace, "commit", "-qm", "x")
+    _git(workspace, "branch", "other")
+    assert protected.end(watch) == ()
+
+
+def test_what_was_approved_stays(workspace: Path, protected: ProtectedPaths) -> None:
+    watch = protected.begin(str(workspace), approved=[str(workspace / ".git" / "hooks")])
+    _hook(workspace)
+    (workspace / ".envrc").write_text("evil")
+    assert [each.path for each in protected.end(watch)] == [".envrc"]
+    assert (workspace / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_a_persons_edit_while_something_runs_stays(workspace: Path, protected: ProtectedPaths) -> None:
+    guide = workspace / "AGENTS.md"
+    watch = protected.begin(str(workspace), read_only=[str(guide)])
+    guide.write_text("Be brief.\n")
+    assert protected.end(watch) == ()
+    assert guide.read_text() == "Be brief.\n"
+    watch = protected.begin(str(workspace))
+    guide.write_text("Be long.\n")
+    with protected.approving(str(workspace), [str(workspace / "CLAUDE.md")]):
+        (workspace / "CLAUDE.md").write_text("By an approved tool.\n")
+    assert (workspace / "CLAUDE.md").exists()
+    assert [each.path for each in protected.end(watch)] == ["AGENTS.md"]
+    assert guide.read_text() == "Be brief.\n"
+
+
+def test_what_a_background_process_did_is_found_before_anything_reads_it(
+    workspace: Path, protected: ProtectedPaths
+) -> None:
+    job = protected.begin(str(workspace))
+    _hook(workspace)
+    protected.look(str(workspace))
+    assert not (workspace / ".git" / "hooks" / "pre-commit").exists()
+    _link(workspace)
+    command = protected.begin(str(workspace))  # what the job did is no part of how the workspace should be
+    assert not os.path.lexists(workspace / "CLAUDE.md")
+    assert [each.path for each in protected.end(command)] == [".git/hooks/pre-commit", "CLAUDE.md"]
+    assert protected.end(job) == ()
+    _hook(workspace)  # nothing runs: a person did it
+    protected.look(str(workspace))
+    assert protected.end(protected.begin(str(workspace))) == ()
+    assert (workspace / ".git" / "hooks" / "pre-commit").exists()
+
+
+def test_nothing_outside_is_touched_when_a_folder_becomes_a_link(
+    workspace: Path, protected: ProtectedPaths, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "AGENTS.md").write_text("theirs")
+    watch = protected.begin(str(workspace))
+    (workspace / "src").rename(workspace / "gone")
+    (workspace / "src").symlink_to(outside)
+    assert protected.end(watch) == ()
+    assert (outside / "AGENTS.md").read_text() == "theirs"
+
+
+def test_a_quarantine_on_another_disk_gets_a_copy(workspace: Path) -> None:
+    shared = Path("/dev/shm")  # noqa: S108
+    if not shared.is_dir() or shared.stat().st_dev == workspace.stat().st_dev:
+        pytest.skip("there is one disk here")
+    place = shared / f"holdfast-test-{os.getpid()}"
+    try:
+        protected = ProtectedPaths(Quarantine(place))
+        watch = protected.begin(str(workspace))
+        _folder(workspace)
+        [found] = protected.end(watch)
+        assert (Path(found.kept) / "commands" / "x.md").read_text() == "evil"
+        assert not (workspace / ".claude").exists()
+    finally:
+        subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (".git", True),
+        (".git/config", True),
+        ("sub/.git/hooks/x", True),
+        (".git/modules/a/config", True),
+        (".git/index", False),
+        (".git/objects/aa/bb", False),
+        ("Makefile", True),
+        ("build/Makefile", False),
+        ("a/.vscode/x.mk", True),
+        (".mcp.json", True),
+        (".envrc", True),
+        ("README.md", False),
+    ],
+)
+def test_which_paths_are_protected(path: str, *, expected: bool) -> None:
+    assert is_protected(path) is expected

@@ -1,0 +1,161 @@
+"""The sandbox of a server: which backend it takes, what it was shown to hold, and what it refuses."""
+
+import ctypes
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.sandbox.bubblewrap import open_bubblewrap
+from holdfast.sandbox.landlock import open_landlock
+from holdfast.sandbox.launch import BackendName, Launch, Lifetime
+from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.sandbox import Sandbox, SandboxRefused, open_sandbox
+from holdfast.sandbox.seccomp import seccomp_filter
+from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
+from sandbox.stage import PATH
+
+ALL = Held(writes=True, home=True, masks=True, protected=True, processes=True, network=True)
+PROFILE = Profile(workspace="/w", cwd="/w", home="/h")
+
+
+class _Open:
+    """A backend that confines nothing."""
+
+    name: BackendName = "bubblewrap"
+
+    @contextmanager
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> Generator[Launch]:
+        del profile, lifetime
+        yield Launch(argv=argv, environment=environment)
+
+
+class _Broken(_Open):
+    """A backend in which no command runs."""
+
+    @contextmanager
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> Generator[Launch]:
+        del profile, argv, lifetime
+        yield Launch(argv=("/bin/sh", "-c", "echo no namespaces here; exit 1"), environment=environment)
+
+
+def test_the_self_test_shows_that_bubblewrap_holds_everything(tmp_path: Path) -> None:
+    opened = open_bubblewrap(tmp_path, search=PATH)
+    assert opened is not None
+    assert self_test(opened, tmp_path) == ALL
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("test-")] == []
+
+
+def test_the_self_test_shows_that_landlock_cannot_mask_or_protect(tmp_path: Path) -> None:
+    opened = open_landlock(tmp_path)
+    assert opened is not None
+    assert self_test(opened, tmp_path) == replace(ALL, masks=False, protected=False)
+
+
+def test_the_self_test_finds_nothing_held_where_nothing_confines(tmp_path: Path) -> None:
+    assert self_test(_Open(), tmp_path) == Held()
+
+
+def test_a_backend_that_runs_nothing_fails_the_self_test_with_its_own_words(tmp_path: Path) -> None:
+    with pytest.raises(SelfTestFailed, match="no namespaces here"):
+        self_test(_Broken(), tmp_path)
+
+
+def test_bubblewrap_comes_first(tmp_path: Path) -> None:
+    sandbox = open_sandbox("require", tmp_path, search=PATH)
+    assert (sandbox.backend, sandbox.held, sandbox.why) == ("bubblewrap", ALL, "")
+
+
+def test_off_is_no_sandbox_and_says_so(tmp_path: Path) -> None:
+    sandbox = open_sandbox("off", tmp_path, search=PATH)
+    assert (sandbox.backend, sandbox.held) == ("none", Held())
+    assert "off" in sandbox.why
+    assert not sandbox.contains(PROFILE)
+
+
+def test_without_bubblewrap_landlock_is_used_and_what_it_lacks_is_said(tmp_path: Path) -> None:
+    sandbox = open_sandbox("auto", tmp_path, search="/nonexistent")
+    assert sandbox.backend == "landlock"
+    assert sandbox.why == "bubblewrap is not installed. landlock does not hold: masks, protected."
+
+
+def test_a_required_sandbox_that_does_not_hold_everything_refuses_to_start(tmp_path: Path) -> None:
+    with pytest.raises(SandboxRefused, match="bubblewrap is not installed"):
+        open_sandbox("require", tmp_path, search="/nonexistent")
+
+
+def test_where_namespaces_are_refused_landlock_is_used_and_the_reason_is_said(tmp_path: Path) -> None:
+    sandbox = _without_namespaces(lambda: open_sandbox("auto", tmp_path, search=PATH))
+    assert sandbox.backend == "landlock"
+    assert sandbox.held == replace(ALL, masks=False, protected=False)
+    assert sandbox.why.startswith("bubblewrap: bwrap: ")
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        replace(PROFILE, masked=("/w/.env",)),
+        replace(PROFILE, protected=("/w/AGENTS.md",)),
+        replace(PROFILE, network="hosts", hosts=("a.example",)),
+        replace(PROFILE, known=False),
+    ],
+)
+def test_landlock_contains_a_workspace_only_without_secret_and_protected_files(
+    tmp_path: Path, profile: Profile
+) -> None:
+    opened = open_landlock(tmp_path)
+    sandbox = Sandbox(opened, replace(ALL, masks=False, protected=False))
+    assert sandbox.contains(PROFILE)
+    assert not sandbox.contains(profile)
+    assert not Sandbox(opened, replace(ALL, processes=False)).contains(PROFILE)
+    assert not Sandbox(opened, replace(ALL, network=False)).contains(PROFILE)
+
+
+def test_bubblewrap_contains_secrets_and_protected_files_but_not_what_it_could_not_search(
+    tmp_path: Path,
+) -> None:
+    sandbox = Sandbox(open_bubblewrap(tmp_path, search=PATH), ALL)
+    whole = replace(PROFILE, masked=("/w/.env",), protected=("/w/AGENTS.md",), network="hosts")
+    assert sandbox.contains(whole)
+    assert not sandbox.contains(replace(whole, known=False))
+
+
+def test_a_digest_is_the_same_for_the_same_profile_and_another_for_another() -> None:
+    assert replace(PROFILE).digest == PROFILE.digest
+    assert replace(PROFILE, network="on").digest != PROFILE.digest
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_a_filter_fits_into_the_kernel_on_each_machine(machine: str) -> None:
+    for sockets in ("all", "own", "pairs"):
+        program = seccomp_filter(sockets, machine=machine)
+        assert len(program) % 8 == 0
+        assert len(program) // 8 < 4096
+
+
+def _without_namespaces(call: Callable[[], Sandbox]) -> Sandbox:
+    """Call it in a thread that may make no namespace, as in most containers."""
+    done: list[Sandbox] = []
+    program = seccomp_filter("own")
+
+    def in_thread() -> None:
+        class Loaded(ctypes.Structure):
+            _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_char_p))
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        loaded = Loaded(len(program) // 8, program)
+        assert libc.prctl(38, 1, 0, 0, 0) == 0
+        assert libc.prctl(22, 2, ctypes.byref(loaded), 0, 0) == 0
+        done.append(call())
+
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    return done[0]
