@@ -30,6 +30,7 @@ from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
 from holdfast.tools.registry import Registry
+from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Action, Choice, GrantRule, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
@@ -244,6 +245,7 @@ class Setting:
     asks_expire_s: float = 86_400.0
     secrets: Redactor = NO_SECRETS
     title_model: str | None = None
+    snapshots: Snapshots | None = None
     workspace: Path = Path("/nowhere")
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
@@ -286,6 +288,7 @@ async def served(
             asks_expire_s=setting.asks_expire_s,
             secrets=setting.secrets,
             title_model=setting.title_model,
+            snapshots=setting.snapshots,
             workspace=setting.workspace,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))

@@ -216,6 +216,54 @@ export interface GateTried {
   readonly status: "tried" | "trying";
 }
 
+/** What a run changed in its workspace. */
+export interface RunChanges {
+  readonly run_id: string;
+  readonly workspace: string;
+  readonly files: readonly FileChanged[];
+  readonly files_total: number;
+  readonly undone: boolean;
+  readonly not_covered?: readonly FileNotCovered[];
+  readonly not_covered_total?: number;
+  readonly why_not?: readonly string[];
+}
+
+/** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
+export interface FileChanged {
+  readonly path: string;
+  readonly kind: "created" | "changed" | "deleted" | "mode";
+  readonly state: "as_run_left_it" | "undone" | "changed_since";
+  readonly conflict?: string;
+  readonly before_bytes?: number;
+  readonly after_bytes?: number;
+  readonly binary?: boolean;
+  readonly diff?: string;
+}
+
+/** A file or folder that snapshots leave out. */
+export interface FileNotCovered {
+  readonly path: string;
+  readonly why: "ignored" | "secret" | "too large" | "git" | "not a file" | "unreadable" | "too deep";
+  readonly changed?: boolean;
+}
+
+/** The undo is on disk, and the files are as they were before the run. */
+export interface RunUndone {
+  readonly run_id: string;
+  readonly undo_id: string;
+  readonly digest: string;
+  readonly files: readonly string[];
+  readonly runs?: readonly string[];
+  readonly left?: readonly FileLeft[];
+  readonly log_kept?: boolean;
+}
+
+/** A file that was not put back. */
+export interface FileLeft {
+  readonly path: string;
+  readonly why: string;
+}
+
 /** What waits for a person, oldest first. */
 export interface AskList {
   readonly object: "list";
@@ -391,6 +439,7 @@ export interface TranscriptRun {
   readonly doing: Readonly<Record<string, unknown>>;
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
+  readonly files_changed?: number;
 }
 
 /** A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH. */

@@ -186,6 +186,22 @@ export interface SessionRewound {
   readonly type: "session.rewound";
   readonly at_ms: number;
   readonly to_seq: number;
+  readonly undo?: Undo | null;
+}
+
+/** One undo, or with `redoes` the undoing of one: what is put back in the workspace. */
+export interface Undo {
+  readonly undo_id: string;
+  readonly run_id: string;
+  readonly workspace: string;
+  readonly files: number;
+  readonly digest: string;
+  readonly plan: string;
+  readonly snapshot?: string;
+  readonly runs?: readonly string[];
+  readonly redoes?: string;
+  readonly keeps_log?: boolean;
+  readonly by?: string;
 }
 
 /** A person's message is on disk. */
@@ -491,6 +507,22 @@ export interface ToolEnded {
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
   readonly blob?: string;
   readonly ms?: number;
+}
+
+/** The workspace is stored as it was before the first change of a turn, or after the last one. */
+export interface SnapshotTaken {
+  readonly type: "snapshot.taken";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly turn: number;
+  readonly when: "after" | "before";
+  readonly workspace: string;
+  readonly snapshot?: string;
+  readonly files?: number;
+  readonly not_covered?: number;
+  readonly changed?: number;
+  readonly overlaps?: readonly string[];
+  readonly why_not?: string;
 }
 
 /** A person must decide on one exact action. */
@@ -819,6 +851,7 @@ export type AnyEvent =
   | ToolStarted
   | ToolOutput
   | ToolEnded
+  | SnapshotTaken
   | ApprovalAsked
   | ApprovalAnswered
   | ApprovalExpired

@@ -1,6 +1,6 @@
 /** Where a run's seconds went: a log as a timeline, from the events alone; the same answer as the server's. */
 
-import type { AnyEvent, FailureKind, LogRecord } from "./events.ts";
+import type { AnyEvent, FailureKind, LogRecord, SessionRewound, SnapshotTaken } from "./events.ts";
 import { type ActivityName, atWork, newActivity, take } from "./view/activity.ts";
 
 export type Spent =
@@ -128,10 +128,20 @@ function short(text: string): string {
     : `${letters.slice(0, TEXT_CHARS_MAX - 1).join("")}…`;
 }
 
+function undoText(undo: SessionRewound["undo"]): string {
+  return undo ? `, ${undo.files} files as before${undo.redoes ? " the undo" : ""}` : "";
+}
+
+function countText({ when, files, changed }: SnapshotTaken): string {
+  return `${files ?? 0} files${when === "after" ? `, ${changed ?? 0} changed` : ""}`;
+}
+
 function describe(event: AnyEvent): string {
   switch (event.type) {
     case "session.rewound":
-      return `to ${event.to_seq}`;
+      return `to ${event.to_seq}${undoText(event.undo)}`;
+    case "snapshot.taken":
+      return `${event.when} turn ${event.turn}: ${event.why_not || countText(event)}`;
     case "attempt.started":
       return `#${event.nth ?? 1} ${event.target} ${event.model ?? ""}`;
     case "attempt.failed":

@@ -39,6 +39,7 @@ export interface View {
   /** The newest seq of each run, and of a rewind: what a page of older entries must not be older than. */
   readonly touched: Map<string, number>;
   rewoundSeq: number;
+  undone: Undone | null;
   /** The ids that clients gave to the messages that are here: what has them is no longer on its way. */
   readonly clientIds: Set<string>;
   readonly changes: Changes;
@@ -60,6 +61,7 @@ export function emptyView(): View {
     usage: noUsage(),
     touched: new Map(),
     rewoundSeq: 0,
+    undone: null,
     clientIds: new Set(),
     changes: { entries: new Set(), list: false, queue: false, runs: false },
   };
@@ -143,6 +145,8 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       return used(view, event);
     case "stop.requested":
       return stopRequested(view, event);
+    case "snapshot.taken":
+      return snapshotTaken(view, event);
     case "output.recovered":
       return recovered(view, event);
     default:
@@ -307,7 +311,51 @@ function takeUp(view: View, seq: number, run: RunView, message: Message): void {
   view.changes.queue = true;
 }
 
+function snapshotTaken(view: View, event: e.SnapshotTaken): void {
+  const run = view.runs.get(event.run_id);
+  if (run !== undefined && event.when === "after") {
+    run.files_changed = event.changed ?? 0;
+    view.changes.runs = true;
+  }
+}
+
+/** What an undo took away, until something else takes its place. */
+export interface Undone {
+  readonly undo_id: string;
+  readonly entries: readonly Entry[];
+  readonly placed: ReadonlyMap<string, PersonEntry>;
+}
+
+/** Puts back what an undo took away. */
+function bringBack(view: View, undo_id: string): void {
+  if (view.undone?.undo_id === undo_id) {
+    view.entries = [...view.entries, ...view.undone.entries];
+    for (const [id, person] of view.undone.placed) {
+      view.placed.set(id, person);
+    }
+    view.changes.list = true;
+  }
+  view.undone = null;
+}
+
 function rewound(view: View, seq: number, event: e.SessionRewound): void {
+  const { undo } = event;
+  if (undo?.redoes) {
+    if (!undo.keeps_log) {
+      bringBack(view, undo.redoes);
+    }
+    return;
+  }
+  if (!undo) {
+    view.undone = null;
+  } else if (!undo.keeps_log) {
+    const gone = ({ seq: at }: { readonly seq: number }): boolean => at > event.to_seq;
+    view.undone = {
+      undo_id: undo.undo_id,
+      entries: view.entries.filter(gone),
+      placed: new Map([...view.placed].filter(([, person]) => gone(person))),
+    };
+  }
   const stays = (one: { readonly seq: number }) => one.seq <= event.to_seq;
   view.entries = view.entries.filter(stays);
   for (const [id, person] of view.placed) {

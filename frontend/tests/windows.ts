@@ -72,8 +72,13 @@ for (const { name, pages } of given) {
   for (const page of structuredClone(older)) {
     assert.equal(addOlder(paged, page), "added");
   }
-  assert.ok(goOn(paged, rest));
-  assert.deepEqual(seen(paged, 0), seen(whole, 0), `${where}, with older pages first`);
+  // What an undo took away before the window was read is brought back by the server alone.
+  const redone = rest.some((record) => record.type === "session.rewound" && record.undo?.redoes);
+  const gone = goOn(paged, rest);
+  assert.ok(gone || redone);
+  if (gone) {
+    assert.deepEqual(seen(paged, 0), seen(whole, 0), `${where}, with older pages first`);
+  }
 
   const trimmed = viewOf(structuredClone(first));
   trim(trimmed, 1);

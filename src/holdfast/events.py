@@ -29,6 +29,7 @@ from holdfast.values import (
     RunSettings,
     SavedFile,
     ToolEnding,
+    Undo,
     Width,
 )
 
@@ -100,9 +101,13 @@ class SessionForked(Input, frozen=True, kw_only=True, tag="session.forked"):
 
 
 class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
-    """What came after `to_seq` no longer counts for the transcript and the context."""
+    """What came after `to_seq` no longer counts for the transcript and the context.
+
+    With `undo`, files of the workspace are put back too: from here on that is certain, also after a crash.
+    """
 
     to_seq: int
+    undo: Undo | None = None
 
 
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
@@ -294,6 +299,23 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     parts: tuple[Part, ...] = ()
     blob: str = ""
     ms: int = 0
+
+
+class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
+    """The workspace is stored as it was before the first change of a turn, or after the last one.
+
+    `snapshot` is empty if nothing could be stored; `why_not` says why, and the turn can't be undone then.
+    """
+
+    turn: int
+    when: Literal["before", "after"]
+    workspace: str
+    snapshot: str = ""
+    files: int = 0
+    not_covered: int = 0  # how many files and folders aren't stored
+    changed: int = 0  # how many files the run has changed so far; only after a turn
+    overlaps: tuple[str, ...] = ()  # runs that could change the same files at the same time
+    why_not: str = ""
 
 
 class _OfApproval:
@@ -534,10 +556,10 @@ AnyEvent: TypeAlias = (
     | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched | QueuePaused
     | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted | AttemptFailed
     | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
-    | ToolStarted | ToolOutput | ToolEnded | ApprovalAsked | ApprovalAnswered | ApprovalExpired
-    | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired | QuestionWithdrawn
-    | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn | GrantAdded
-    | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
+    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ApprovalAsked | ApprovalAnswered
+    | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
+    | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
+    | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
     | StopRequested | RunResumed | RunEnded | OutputRecovered
 )
 # fmt: on

@@ -243,3 +243,23 @@ class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: GrantRule
     covers: str
     asks: str
+
+
+class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One undo, or with `redoes` the undoing of one: what is put back in the workspace.
+
+    `runs` are those that it takes back (or brings back) as a whole. `plan` names the exact files, and
+    `digest` is that plan's SHA-256. `snapshot` has these files, before and after it.
+    """
+
+    undo_id: str
+    run_id: str
+    workspace: str
+    files: int
+    digest: str
+    plan: str
+    snapshot: str = ""
+    runs: tuple[str, ...] = ()
+    redoes: str = ""
+    keeps_log: bool = False  # only files are put back
+    by: str = ""

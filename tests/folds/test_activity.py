@@ -19,6 +19,7 @@ QUIET = {
     e.ToolOutput,
     e.Usage,
     e.MessageDispatched,
+    e.SnapshotTaken,
 }
 
 

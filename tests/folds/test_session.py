@@ -43,7 +43,7 @@ RUNNING = (said("m1"), queued("r1", "m1"), started("r1"))
 def test_the_generator_of_logs_leaves_no_event_type_out() -> None:
     seen: set[type[e.Event]] = set()
 
-    @settings(BOUNDED, derandomize=True, max_examples=700)
+    @settings(BOUNDED, derandomize=True, max_examples=1_000)
     @given(logs())
     def look(log: Log) -> None:
         seen.update(type(event) for _, event in log)

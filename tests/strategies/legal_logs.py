@@ -24,6 +24,7 @@ from holdfast.values import (
     OutcomeKind,
     SavedFile,
     TextPart,
+    Undo,
 )
 
 Log: TypeAlias = list[tuple[int, e.Event]]
@@ -109,6 +110,39 @@ class Writer:
     def rewind(self) -> None:
         if self.current() is None:
             self.put(e.SessionRewound, to_seq=self.draw(st.integers(0, self.seq)))
+
+    def undo(self) -> None:
+        """Take back, or bring back what was taken back just before."""
+        if self.current() is not None:
+            return
+        newest = self.log[-1][1]
+        earlier = newest.undo if isinstance(newest, e.SessionRewound) else None
+        undo = Undo(
+            undo_id=self.fresh("u"),
+            run_id=next(iter(self.runs), ""),
+            workspace="/w",
+            files=1,
+            digest="d",
+            plan="p",
+            runs=tuple(self.runs),
+            keeps_log=self.draw(st.booleans()),
+            redoes=earlier.undo_id if earlier is not None and not earlier.redoes else "",
+        )
+        self.put(e.SessionRewound, to_seq=self.draw(st.integers(0, self.seq)), undo=undo)
+
+    def snapshot(self) -> None:
+        if (run := self.running()) is not None:
+            when = self.draw(st.sampled_from(["before", "after"]))
+            self.put(
+                e.SnapshotTaken,
+                run_id=run.run_id,
+                turn=1,
+                when=when,
+                workspace="/w",
+                snapshot="5a",
+                files=3,
+                changed=2 if when == "after" else 0,
+            )
 
     def grant(self) -> None:
         grant_id = self.fresh("g")
@@ -453,7 +487,14 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
     *(Writer.gap, Writer.session, Writer.rename, Writer.delete, Writer.fork, Writer.rewind, Writer.grant),
     *(Writer.revoke, Writer.queue, Writer.next_run, Writer.edit, Writer.move, Writer.remove, Writer.stop),
     *(Writer.resume, Writer.attempt, Writer.fail, Writer.usage, Writer.tool_output, Writer.send),
-    *(Writer.compact, Writer.save_attachment, Writer.stop_waiting, Writer.retry),
+    *(
+        Writer.compact,
+        Writer.save_attachment,
+        Writer.stop_waiting,
+        Writer.retry,
+        Writer.undo,
+        Writer.snapshot,
+    ),
 )
 
 # what concerns messages and little else

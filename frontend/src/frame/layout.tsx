@@ -9,12 +9,12 @@ import { Header } from "./header.tsx";
 import { Panel } from "./panel.tsx";
 import { Sidebar } from "./sidebar.tsx";
 import { Toasts } from "./toasts.tsx";
-import { closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
+import { changesOf, closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
 
 const DIALOGS = { settings: "SettingsDialog", help: "KeyboardHelp", inbox: "Inbox" } as const;
 
 export function Layout(): JSX.Element {
-  const withTimeline = timelineOpen.value && session.value !== null;
+  const withTimeline = changesOf.value === "" && timelineOpen.value && session.value !== null;
   const opened = dialog.value;
   return (
     <div class="layout">
@@ -27,6 +27,7 @@ export function Layout(): JSX.Element {
         <FindHint />
         <Talk />
       </main>
+      {changesOf.value === "" ? null : <Panel name="ChangesPanel" onClose={closeChanges} />}
       {withTimeline ? <Panel name="TimelinePanel" onClose={closeTimeline} /> : null}
       {drawerOpen.value ? null : <Toasts />}
       {opened === null ? null : (
@@ -34,6 +35,10 @@ export function Layout(): JSX.Element {
       )}
     </div>
   );
+}
+
+function closeChanges(): void {
+  changesOf.value = "";
 }
 
 function closeTimeline(): void {

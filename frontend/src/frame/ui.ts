@@ -7,6 +7,8 @@ export type DialogName = "settings" | "help" | "inbox";
 /** The drawer of the chat list on narrow screens; on wide ones the list's place is a setting. */
 export const drawerOpen = signal(false);
 export const timelineOpen = signal(false);
+/** The run whose changes are shown; "" is none. */
+export const changesOf = signal("");
 
 /** The chat in which someone used the browser's search although not all of it is in the page. */
 export const findHint = signal("");

@@ -1,7 +1,8 @@
 /** How a run ended: quiet if it is complete; else the cause in bold, the details folded, and a way to try again. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { count, duration, moment, money, timeOfDay } from "../format.ts";
+import { count, duration, moment, money, plural, timeOfDay } from "../format.ts";
+import { changesOf } from "../frame/ui.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session } from "../state.ts";
@@ -33,6 +34,7 @@ export function Ending({
   return (
     <div class="ending">
       {entry.outcome === "completed" ? null : <Verdict entry={entry} last={last} acting={acting} />}
+      <FilesChanged runId={entry.run_id} />
       <Tools entry={entry} last={last} acting={acting} />
       <Problem words={acting.trouble} />
     </div>
@@ -182,6 +184,23 @@ function Tools({ entry, last, acting }: Props): JSX.Element {
         {factsOf(entry).join(" · ")}
       </span>
     </div>
+  );
+}
+
+/** Says how many files the run changed, and opens them. */
+function FilesChanged({ runId }: { readonly runId: string }): JSX.Element | null {
+  const files = session.value?.runs.value.get(runId)?.files_changed ?? 0;
+  if (files === 0) return null;
+  return (
+    <button
+      type="button"
+      class="more"
+      onClick={() => {
+        changesOf.value = runId;
+      }}
+    >
+      {plural(files, "file")} changed
+    </button>
   );
 }
 

@@ -36,6 +36,8 @@ export interface RunView {
   answers: boolean;
   /** What the newest call of the conversation sent and got: how full the context is. */
   context_tokens: number;
+  /** How many files the run has changed so far. */
+  files_changed: number;
   usage: Tally;
   activity: Activity;
   texts: Map<number, TextEntry>;
@@ -86,6 +88,7 @@ export function newRun(event: RunQueued, seq: number): RunView {
     target: "",
     answers: true,
     context_tokens: 0,
+    files_changed: 0,
     usage: noUsage(),
     activity: newActivity("queued", event.at_ms),
     texts: new Map(),

@@ -27,6 +27,7 @@ export interface PageRun {
   readonly doing: Activity;
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
+  readonly files_changed?: number;
 }
 
 /** A page of entries, oldest first, as of `last_seq` in the log. */
@@ -182,6 +183,7 @@ function register(view: View, run: RunView, entry: Entry, grows: boolean): void 
 function runOf({ doing, ...run }: PageRun): RunView {
   return {
     ...run,
+    files_changed: run.files_changed ?? 0,
     activity: doing,
     usage: { ...run.usage },
     texts: new Map(),
@@ -233,6 +235,10 @@ function forget(run: RunView, gone: ReadonlySet<Entry>): void {
 
 /** Whether the event is about something above the window, so that only a new look at the server helps. */
 export function reachesAbove(view: View, record: LogRecord): boolean {
+  // What an undo took away before this window was read is only on the server.
+  if (record.type === "session.rewound" && record.undo?.redoes && !record.undo.keeps_log) {
+    return view.undone?.undo_id !== record.undo.redoes;
+  }
   if (view.olderBefore === 0) {
     return false;
   }

@@ -20,6 +20,7 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.interfaces.journal import Blobs, JournalError
@@ -152,6 +153,7 @@ class ToolCalls:
         self._log = log
         self._deps = deps
         self._people = HumanAsks(view, log, deps)
+        self._snapshots = TurnSnapshots(view, log, deps)
         self.tools = deps.tools_now()  # the tools last offered to the model
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
@@ -173,9 +175,12 @@ class ToolCalls:
             may_continue = await finish(group)
             await self._view.settled(self._log)
             if not may_continue:
-                return False
+                break
+        else:
+            may_continue = True
+        await self._snapshots.after_turn()
         # The client's come last: when it has them, its request is answered, and the run waits for the next.
-        return await self._finish_by_client(run.unfinished_tools)
+        return may_continue and await self._finish_by_client(run.unfinished_tools)
 
     async def _finish_by_client(self, calls: Sequence[CallState]) -> bool:
         if not calls:
@@ -344,6 +349,8 @@ class ToolCalls:
         if call.started is not None:
             key = call.started.effect_key
         await self._deps.drain.checkpoint(run.run_id)
+        if not tool.traits.read_only:
+            await self._snapshots.before_change()
         confinement = await self._confinement(asked, tool)
         self._log.emit(
             e.ToolStarted(

@@ -18,6 +18,7 @@ from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.registry import Registry
+from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Budget, OnExpiry
 
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
@@ -54,6 +55,7 @@ class AgentDeps:
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
+    snapshots: Snapshots | None = None  # None: what runs change can't be undone
 
     def tools_now(self) -> Registry:
         """All tools that a run can use now."""

@@ -1,6 +1,6 @@
 """The operations on runs and on what they ask people."""
 
-from holdfast.api import approvals, runs
+from holdfast.api import approvals, changes, runs
 from holdfast.api.operation import EVENTS, ONCE, PAGE, RESUME, RUN_ERRORS, START_ERRORS, Operation
 
 RUN_OPERATIONS: tuple[Operation, ...] = (
@@ -158,6 +158,60 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         responses={200: runs.GateTried},
         errors={400: "invalid_request, invalid_json", **RUN_ERRORS, 409: "not_gated"},
         needs_request=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/runs/{run_id}/changes",
+        "changes.show",
+        tag="Runs",
+        summary="The files that a run changed, with diffs, and what its snapshots don't cover.",
+        responses={200: changes.RunChanges},
+        errors={
+            **RUN_ERRORS,
+            409: "undo_off, several_workspaces, workspace_unwritable",
+            410: "snapshot_gone",
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/undo",
+        "changes.undo",
+        tag="Runs",
+        summary=(
+            "Put the files that a run and those after it changed back as they were, and rewind the session "
+            "to before the run. Nothing happens if that would lose changes of others."
+        ),
+        scopes=("approve",),
+        request=changes.UndoRequest,
+        responses={200: changes.RunUndone},
+        errors={
+            400: "invalid_request, invalid_json",
+            404: "run_not_found, file_not_changed",
+            409: (
+                "undo_conflict, session_busy, session_deleted, nothing_to_undo, undo_off, "
+                "several_workspaces, workspace_unwritable"
+            ),
+            410: "snapshot_gone",
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/redo",
+        "changes.redo",
+        tag="Runs",
+        summary="Take the newest undo of a run back: its files, and the conversation if it hasn't gone on.",
+        scopes=("approve",),
+        request=changes.UndoRequest,
+        responses={200: changes.RunUndone},
+        errors={
+            400: "invalid_request, invalid_json",
+            **RUN_ERRORS,
+            409: (
+                "undo_conflict, session_busy, session_deleted, session_went_on, nothing_to_redo, "
+                "nothing_to_undo, undo_off, workspace_unwritable"
+            ),
+            410: "snapshot_gone",
+        },
     ),
     Operation(
         "GET",

@@ -170,6 +170,7 @@ class TranscriptRun(ResponseBody, frozen=True):
     doing: dict[str, Any]
     texts: tuple[int, ...]
     thoughts: tuple[int, ...]
+    files_changed: int = 0
 
 
 class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):

@@ -12,6 +12,7 @@ import msgspec
 from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
+from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetShown
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
@@ -136,6 +137,20 @@ class Client:
         """Start a new run from the same input; it replaces this one. For a fork, name its session."""
         body = {"session_id": session_id} if session_id else {}
         return await self._post(f"/v1/runs/{_in_path(run_id)}/retry", body, Started, once=_once())
+
+    async def changes(self, run_id: str) -> RunChanges:
+        """What a run changed in its workspace."""
+        return await self._get(f"/v1/runs/{_in_path(run_id)}/changes", RunChanges)
+
+    async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
+        """Put back what the run changed; raises Refused (409) if that would lose changes of others."""
+        body = msgspec.to_builtins(wanted)
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/undo", body, RunUndone)
+
+    async def redo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
+        """Take the newest undo of the run back."""
+        body = msgspec.to_builtins(wanted)
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/redo", body, RunUndone)
 
     async def try_now(self, run_id: str) -> None:
         """Don't wait until the time that a provider named."""

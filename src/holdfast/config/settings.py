@@ -357,6 +357,27 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = False
 
 
+class UndoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[undo]: snapshots of the workspace, so that what runs change can be undone."""
+
+    enabled: Annotated[
+        bool, doc("Whether the workspace is stored before a run changes it, so that this can be undone.")
+    ] = True
+    seconds_max: Annotated[
+        float, msgspec.Meta(gt=0, le=600), doc("The longest that one snapshot may take, in seconds.")
+    ] = 20.0
+    files_max: Annotated[AtLeast1, doc("The most files that a workspace may have to be covered.")] = 100_000
+    file_bytes_max: Annotated[
+        int, msgspec.Meta(ge=1, le=50_000_000), doc("The largest file that is covered, in bytes.")
+    ] = 10_000_000
+    total_bytes_max: Annotated[
+        AtLeast1, doc("The largest workspace that is covered, in bytes, without what is left out.")
+    ] = 2_000_000_000
+    keep_days: Annotated[
+        Amount, doc("How long snapshots are kept, in days; purging a session removes its own at once.")
+    ] = 30.0
+
+
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[mcp_servers]]: servers of additional tools, either started by a command or called at a URL."""
 
@@ -379,6 +400,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     relay: RelaySettings = RelaySettings()
     approvals: ApprovalSettings = ApprovalSettings()
     sandbox: SandboxSettings = SandboxSettings()
+    undo: UndoSettings = UndoSettings()
     mcp_servers: tuple[McpServerSettings, ...] = ()
 
     @property

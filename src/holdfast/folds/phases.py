@@ -41,6 +41,7 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.ReasoningDone,
     e.ToolOutput,
     e.ToolEnded,
+    e.SnapshotTaken,
     e.ApprovalAnswered,
     e.ApprovalExpired,
     e.ApprovalWithdrawn,

@@ -123,6 +123,19 @@ class Run:
     recovered: bool = False
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
+    snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
+    undone_by: str = ""  # the undo that took its changes back
+
+    @property
+    def open_snapshot(self) -> e.SnapshotTaken | None:
+        """The snapshot before the newest turn that changes files, if there is none after that turn yet."""
+        newest = self.snapshots[-1] if self.snapshots else None
+        return newest if newest is not None and newest.when == "before" and newest.snapshot else None
+
+    @property
+    def files_changed(self) -> int:
+        """How many files it has changed, as far as snapshots tell."""
+        return next((one.changed for one in reversed(self.snapshots) if one.when == "after"), 0)
 
     @property
     def status(self) -> Status:
@@ -309,6 +322,10 @@ def _tool_ended(run: Run, event: e.ToolEnded) -> None:
     run.resumptions_without_progress = 0
 
 
+def _snapshot_taken(run: Run, event: e.SnapshotTaken) -> None:
+    run.snapshots.append(event)
+
+
 def _ask(run: Run, event: e.AskAsked) -> None:
     if event.ask_id in run.asks:
         raise _Contradiction(f"{event.ask_id} was asked before")
@@ -369,6 +386,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.ToolStarted: _tool_started,
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
+        e.SnapshotTaken: _snapshot_taken,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
         e.ClientToolsAsked: _ask,

@@ -4,7 +4,7 @@
 IllegalEvent and changes nothing; an event that was applied before (seq <= last_seq) changes nothing either.
 Seqs increase, with gaps where old deltas were joined.
 
-`session.rewound` changes nothing here, because the runs still happened.
+`session.rewound` removes nothing here, because the runs still happened; an undo is noted.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +16,7 @@ from holdfast import events as e
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import Run, Tally, apply_to_run, queued_run
+from holdfast.values import Undo
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ class Session:
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
+    undos: dict[str, tuple[int, Undo]] = field(default_factory=dict[str, tuple[int, Undo]])  # by id, with seq
 
     @property
     def open_runs(self) -> tuple[Run, ...]:
@@ -128,8 +130,19 @@ def _forked(session: Session, _: int, event: e.SessionForked) -> None:
     session.forked_from = (event.source_session_id, event.at_seq)
 
 
-def _unchanged(_session: Session, _: int, _event: e.SessionRewound) -> None:
-    """Only the transcript and the context are affected by a rewind."""
+def _rewound(session: Session, seq: int, event: e.SessionRewound) -> None:
+    undo = event.undo
+    if undo is None:
+        return
+    undone_by = undo.undo_id
+    if undo.redoes:
+        session.undos.pop(undo.redoes, None)
+        undone_by = ""
+    else:
+        session.undos[undo.undo_id] = (seq, undo)
+    for run_id in undo.runs:
+        if run_id in session.runs:
+            session.runs[run_id].undone_by = undone_by
 
 
 def _accepted(session: Session, seq: int, event: e.MessageAccepted) -> None:
@@ -220,7 +233,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.SessionDeleted: _deleted,
         e.SessionRestored: _restored,
         e.SessionForked: _forked,
-        e.SessionRewound: _unchanged,
+        e.SessionRewound: _rewound,
         e.MessageAccepted: _accepted,
         e.MessageEdited: _edited,
         e.MessageMoved: _moved,

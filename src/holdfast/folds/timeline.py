@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.folds.activity import Activity
+from holdfast.values import Undo
 
 Spent: TypeAlias = Literal[
     "queued", "waiting", "streaming", "stalled", "retrying", "gated", "tools", "people", "away", "between"
@@ -127,9 +128,17 @@ def _short(text: str) -> str:
     return line if len(line) <= TEXT_CHARS_MAX else line[: TEXT_CHARS_MAX - 1] + "…"
 
 
+def _undo_text(undo: Undo) -> str:
+    return f", {undo.files} files as before" + (" the undo" if undo.redoes else "")
+
+
+def _count(event: e.SnapshotTaken) -> str:
+    return f"{event.files} files" + (f", {event.changed} changed" if event.when == "after" else "")
+
+
 _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
-        e.SessionRewound: lambda event: f"to {event.to_seq}",
+        e.SessionRewound: lambda event: f"to {event.to_seq}" + (_undo_text(event.undo) if event.undo else ""),
         e.AttemptStarted: lambda event: (
             f"#{event.nth} {event.target} {event.model}"
             + (f", reconnected {event.reconnects} times" if event.reconnects else "")
@@ -137,6 +146,7 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.AttemptFailed: lambda event: f"{event.close_reason}: {event.failure.text}",
         e.ToolAsked: lambda event: event.name,
         e.ToolEnded: lambda event: f"{event.ending}: {event.result}",
+        e.SnapshotTaken: lambda event: f"{event.when} turn {event.turn}: {event.why_not or _count(event)}",
         e.ApprovalAsked: lambda event: event.action.summary,
         e.ApprovalAnswered: lambda event: event.choice,
         e.QuestionAnswered: lambda event: event.answer,

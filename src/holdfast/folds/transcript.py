@@ -46,6 +46,17 @@ class Transcript:
     saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
         default_factory=dict[tuple[str, str], SavedAttachment]
     )
+    undone: "Undone | None" = None  # what the newest undo removed, as long as it can be brought back
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """Entries that an undo removed."""
+
+    undo_id: str
+    entries: tuple[Entry, ...]
+    placed: Mapping[str, Person]
+    saved: Mapping[tuple[str, str], SavedAttachment]
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
@@ -239,7 +250,18 @@ def _superseded(transcript: Transcript, seq: int, event: e.AttemptSuperseded) ->
 
 
 def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
-    to_seq = event.to_seq
+    to_seq, undo = event.to_seq, event.undo
+    if undo is not None and undo.redoes:
+        if not undo.keeps_log:
+            _bring_back(transcript, undo.redoes)
+        return
+    if undo is None:
+        transcript.undone = None
+    elif not undo.keeps_log:
+        removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
+        placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
+        saved = {key: one for key, one in transcript.saved.items() if one.seq > to_seq}
+        transcript.undone = Undone(undo.undo_id, removed, placed, saved)
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
     transcript.saved = {key: saved for key, saved in transcript.saved.items() if saved.seq <= to_seq}
@@ -249,6 +271,15 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
         run.thoughts = {
             segment: thought for segment, thought in run.thoughts.items() if thought.seq <= to_seq
         }
+
+
+def _bring_back(transcript: Transcript, undo_id: str) -> None:
+    """Put back what an undo removed; nothing was added since, or this would not be asked for."""
+    undone, transcript.undone = transcript.undone, None
+    if undone is not None and undone.undo_id == undo_id:
+        transcript.entries = [*transcript.entries, *undone.entries]
+        transcript.placed = {**transcript.placed, **undone.placed}
+        transcript.saved = {**transcript.saved, **undone.saved}
 
 
 def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSaved) -> None:

@@ -20,7 +20,7 @@ from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
-from holdfast.host.tools import HostTools, open_tools, own_folders
+from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
@@ -34,6 +34,8 @@ from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
+from holdfast.undo.scan import ScanLimits
+from holdfast.undo.snapshots import Snapshots
 
 _log = logging.getLogger(__name__)
 NO_LIMIT_S = 365 * 86_400.0  # what a setting of 0 seconds means
@@ -76,12 +78,36 @@ async def open_parts(
         yield Parts(
             targets=targets,
             store=store,
-            agent=_agent(settings, tools, judge=judge, secrets=secrets, targets=targets),
+            agent=_agent(
+                settings,
+                tools,
+                judge=judge,
+                secrets=secrets,
+                targets=targets,
+                snapshots=await _snapshots(stack, settings, config),
+            ),
             clock=clock,
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
         )
+
+
+async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | None) -> Snapshots | None:
+    """What keeps snapshots of workspaces; None if undo is off."""
+    wanted = settings.undo
+    if not wanted.enabled:
+        return None
+    limits = ScanLimits(
+        seconds=wanted.seconds_max,
+        files=wanted.files_max,
+        file_bytes=wanted.file_bytes_max,
+        total_bytes=wanted.total_bytes_max,
+    )
+    kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
+    snapshots = Snapshots(settings.data_dir / "snapshots", limits=limits, kept_out=kept_out)
+    stack.push_async_callback(asyncio.to_thread, snapshots.store.close)
+    return snapshots
 
 
 def _sandbox_shown(settings: Settings, sandbox: Sandbox) -> SandboxShown:
@@ -147,6 +173,7 @@ def _agent(
     judge: ConfiguredJudge,
     secrets: Redactor,
     targets: tuple[Target, ...],
+    snapshots: Snapshots | None,
 ) -> AgentFactory:
     return partial(
         AgentDeps,
@@ -166,6 +193,7 @@ def _agent(
         asks_expire_s=settings.approvals.expires_s,
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
+        snapshots=snapshots,
     )
 
 
@@ -213,4 +241,5 @@ def limits_of(settings: Settings) -> Limits:
         subscribers_max=limits.subscribers_max,
         queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
+        snapshots_kept_s=settings.undo.keep_days * 86_400.0,
     )

@@ -65,7 +65,7 @@ async def open_tools(
     background = Background(settings.data_dir / "background", now_ms=now_ms)
     await background.adopt()
     registry = Registry()
-    kept_out = await asyncio.to_thread(_kept_out, settings, config)
+    kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
     confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
     built_in = await asyncio.to_thread(
@@ -123,7 +123,8 @@ def own_folders(settings: Settings) -> tuple[Path, ...]:
     return (settings.data_dir, settings.spool_dir, own_config_home())
 
 
-def _kept_out(settings: Settings, config: Path | None) -> tuple[str, ...]:
+def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...]:
+    """The real paths of what no tool opens."""
     own = (*own_folders(settings), *((config,) if config else ()))
     return tuple(os.path.realpath(path) for path in own)
 

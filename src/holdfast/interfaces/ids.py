@@ -47,6 +47,11 @@ def new_question_id() -> str:
     return f"que_{token_hex(12)}"
 
 
+def new_undo_id() -> str:
+    """The id of an undo."""
+    return f"und_{token_hex(12)}"
+
+
 def new_client_tools_id() -> str:
     """The id of a request for a client to run its own tools."""
     return f"{_CLIENT_TOOLS}{token_hex(12)}"

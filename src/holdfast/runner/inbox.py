@@ -342,7 +342,7 @@ class Inbox:
             return NotSent("busy")
         now_ms = self._clock.now_ms()
         sent = Sent(session_id, run.message_id, new_run_id())
-        to_seq = max(run.first_seq, _before_its_entries(view.transcript, run_id))
+        to_seq = max(run.first_seq, before_its_entries(view.transcript, run_id))
         rewound = e.SessionRewound(at_ms=now_ms, to_seq=to_seq)
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
         assert isinstance(first, e.RunQueued), "a run begins with run.queued"
@@ -432,7 +432,7 @@ class Inbox:
         return result
 
 
-def _before_its_entries(transcript: Transcript, run_id: str) -> int:
+def before_its_entries(transcript: Transcript, run_id: str) -> int:
     """The seq before the run's first entry, but after the endings of earlier runs."""
     at = transcript.runs[run_id].entries[0].seq - 1
     earlier = (other for other in transcript.runs.values() if other.entries and other.entries[0].seq <= at)

@@ -20,6 +20,7 @@ from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
 from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
 from holdfast.folds.activity import WORDS
 from holdfast.folds.asks import calls_of, withdrawn
 from holdfast.folds.entries import Text, Thinking
@@ -365,7 +366,8 @@ class SessionOwner:
                     ending=result.ending,
                 )
             )
-        await log.settled()
+        await self.view.settled(log)
+        await TurnSnapshots(self.view, log, self._deps).after_turn(seconds=AT_THE_END_S)
         for ask_id, ask in run.asks.items():
             if ask.state == "open":
                 closing = withdrawn(ask.asked, now_ms, cause=outcome.cause or outcome.kind)

@@ -17,6 +17,7 @@ from holdfast.interfaces.journal import Index, JournalError, RunQuery
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
+from holdfast.runner.restores import Restores
 from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
 from holdfast.runner.titles import Titles
@@ -205,6 +206,8 @@ class Supervisor:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
+        if self._deps.snapshots is not None:
+            await Restores(store, self._deps.snapshots, self._deps.clock).finish_open()
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)

@@ -35,6 +35,7 @@ from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
 from holdfast.server.relay.routes import RelayRoutes
 from holdfast.server.routing import Endpoint, api_routes
+from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
 from holdfast.server.runs.runs import RunRoutes
@@ -62,7 +63,7 @@ def endpoints(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> Mapp
 
 
 def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
-    inputs, grants = RunInputRoutes(deps), GrantRoutes(deps)
+    inputs, grants, changes = RunInputRoutes(deps), GrantRoutes(deps), ChangeRoutes(deps)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -77,6 +78,9 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
         "inputs.compact": inputs.compact,
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
+        "changes.show": changes.changes,
+        "changes.undo": changes.undo,
+        "changes.redo": changes.redo,
         "grants.list": grants.list,
         "grants.revoke": grants.revoke,
     }

@@ -266,6 +266,15 @@ def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
     return lambda renderer, event: renderer.style.dim("· " + safe_line(words(event)))
 
 
+def _rewound(event: e.SessionRewound) -> str:
+    if event.undo is None:
+        return "the last answer was removed"
+    files = f"{event.undo.files} {'file' if event.undo.files == 1 else 'files'}"
+    if event.undo.redoes:
+        return f"an undo was taken back: {files} as before it"
+    return f"{files} as before the run" + ("" if event.undo.keeps_log else ", and its messages were removed")
+
+
 def _compacted_words(event: e.ContextCompacted) -> str:
     saved = f": about {event.tokens_before:,} → {event.tokens_after:,} tokens" if event.tokens_before else ""
     return f"the earlier conversation was summarized for the model{saved}"
@@ -309,7 +318,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
-        e.SessionRewound: _notice(lambda _: "the last answer was removed"),
+        e.SessionRewound: _notice(_rewound),
         e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),
         e.RunEnded: Renderer.ended,
     }

@@ -84,4 +84,5 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         doing=msgspec.to_builtins(view.activity),
         texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
+        files_changed=run.files_changed,
     )

@@ -17,6 +17,7 @@ LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients
 AGAIN_S = 60.0  # when to retry a purge that failed
 SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to
 UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file that isn't sent yet
+BUSY_S = 1.0  # when to retry removing snapshots while one is being taken
 STOPPED_S = 15.0  # how long a purge waits for the session's runs to end
 AT_ONCE = 100
 
@@ -31,7 +32,7 @@ class Purges:
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
         self._wanted = asyncio.Event()
-        self._sweep_at_s = 0.0
+        self._sweep_at_s = self._collect_at_s = 0.0
         self._due_s: dict[tuple[str, int], float] = {}  # when each deletion is final, by the steady clock
 
     def look_again(self) -> None:
@@ -42,7 +43,8 @@ class Purges:
         """Purge what is due, then sleep until something else is."""
         while True:
             self._wanted.clear()
-            wait_s = min(await self._tried(self._purge_due), await self._tried(self._sweep_due))
+            works = (self._purge_due, self._sweep_due, self._collect_due)
+            wait_s = min([await self._tried(work) for work in works])
             try:
                 async with asyncio.timeout(wait_s):
                     await self._wanted.wait()
@@ -69,6 +71,18 @@ class Purges:
             self._sweep_at_s = now_s + SWEEP_S
             await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
+
+    async def _collect_due(self) -> float:
+        """Remove snapshots that are too old or that a purge left; how long until the next is due."""
+        now_s, snapshots = self._deps.clock.monotonic_s(), self._deps.agent.snapshots
+        if snapshots is None:
+            return SWEEP_S
+        if now_s >= self._collect_at_s:
+            keep_after_ms = self._deps.clock.now_ms() - int(1000 * self._deps.limits.snapshots_kept_s)
+            if not await snapshots.collect(keep_after_ns=keep_after_ms * 1_000_000):
+                return BUSY_S
+            self._collect_at_s = now_s + SWEEP_S
+        return self._collect_at_s - now_s
 
     async def _purge_due(self) -> float:
         """How long until the next is due."""
@@ -132,6 +146,11 @@ class Purges:
         await self._until_unowned(session_id)
         last_seq = await store.last_seq(session_id)
         if await self._is_still(known):
+            if self._deps.agent.snapshots is not None:
+                # Before the log: after a crash in between, the purge is tried again.
+                await self._deps.agent.snapshots.forget(session_id)
+                self._collect_at_s = 0.0
+                self.look_again()
             await store.purge(session_id, last_seq=last_seq, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:

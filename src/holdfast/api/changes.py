@@ -1,0 +1,80 @@
+"""The bodies of requests and responses about what runs changed, and about taking it back."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.api.body import ResponseBody, one_of
+
+
+def _says(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class UndoRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/runs/{run_id}/undo and /redo; it is optional."""
+
+    files: Annotated[
+        list[str], _says("Only these files, as the list of changes names them. The conversation stays.")
+    ] = msgspec.field(default_factory=list[str])
+    keep_log: Annotated[bool, _says("Put back files, but leave the conversation as it is.")] = False
+    force: Annotated[bool, _says("Overwrite files that someone else changed since.")] = False
+    keep_both: Annotated[
+        bool, _says("Put back files that someone else changed since, and keep a copy of theirs beside each.")
+    ] = False
+
+
+class FileChanged(ResponseBody, frozen=True):
+    """A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number."""
+
+    path: str
+    kind: Annotated[str, one_of("created", "changed", "deleted", "mode")]
+    state: Annotated[str, one_of("as_run_left_it", "undone", "changed_since")]
+    conflict: Annotated[str, _says("Why it isn't undone without force.")] = ""
+    before_bytes: int | None = None
+    after_bytes: int | None = None
+    binary: bool = False
+    diff: Annotated[str, _says("A unified diff, if it is text and not too long.")] = ""
+
+
+class FileNotCovered(ResponseBody, frozen=True):
+    """A file or folder that snapshots leave out."""
+
+    path: str
+    why: Annotated[
+        str,
+        one_of("ignored", "secret", "too large", "git", "not a file", "unreadable", "too deep"),
+    ]
+    changed: Annotated[bool, _says("Whether the file changed during the run; this can't be undone.")] = False
+
+
+class RunChanges(ResponseBody, frozen=True):
+    """What a run changed in its workspace."""
+
+    run_id: str
+    workspace: str
+    files: tuple[FileChanged, ...]
+    files_total: int
+    undone: bool
+    not_covered: tuple[FileNotCovered, ...] = ()
+    not_covered_total: int = 0
+    why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
+
+
+class FileLeft(ResponseBody, frozen=True):
+    """A file that was not put back."""
+
+    path: str
+    why: str
+
+
+class RunUndone(ResponseBody, frozen=True):
+    """The undo is on disk, and the files are as they were before the run."""
+
+    run_id: str
+    undo_id: str
+    digest: Annotated[str, _says("The SHA-256 of the exact plan.")]
+    files: Annotated[tuple[str, ...], _says("The files that were put back.")]
+    runs: Annotated[tuple[str, ...], _says("The runs that were taken back.")] = ()
+    left: Annotated[tuple[FileLeft, ...], _says("Files that changed meanwhile and were left alone.")] = ()
+    log_kept: bool = False

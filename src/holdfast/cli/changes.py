@@ -1,0 +1,107 @@
+"""`holdfast diff`, `holdfast undo` and `holdfast redo`: see and take back what a run changed."""
+
+from collections.abc import Iterator, Mapping
+
+from holdfast.api.changes import FileChanged, RunChanges, RunUndone, UndoRequest
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.ids import resolve_run
+from holdfast.cli.terminal.columns import print_json
+from holdfast.safe_text import safe, safe_line
+
+NOT_COVERED_SHOWN = 10
+
+
+def show_changes(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
+    """Print what a run changed, as diffs."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.changes(await resolve_run(attached.client, run_id))
+        if form == "json":
+            print_json(found)
+        else:
+            print("\n".join(_lines(found)))
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def undo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
+    """Put back what a run changed, and rewind its session."""
+
+    async def work(attached: Attached) -> int:
+        client = attached.client
+        return _told(await client.undo(await resolve_run(client, run_id), wanted), form=form, redone=False)
+
+    return with_server(flags, work, works="nothing")
+
+
+def redo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
+    """Take the newest undo of a run back."""
+
+    async def work(attached: Attached) -> int:
+        client = attached.client
+        return _told(await client.redo(await resolve_run(client, run_id), wanted), form=form, redone=True)
+
+    return with_server(flags, work, works="nothing")
+
+
+def _told(done: RunUndone, *, form: str, redone: bool) -> int:
+    if form == "json":
+        print_json(done)
+    else:
+        print("\n".join(undone_lines(done, redone=redone)))
+    return FAILED if done.left else OK
+
+
+def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
+    """What became of an undo or a redo."""
+    before = "before the undo" if redone else "before the run"
+    yield f"{_count(len(done.files), 'file')} as {before}."
+    for one in done.left:
+        yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
+    if done.log_kept:
+        yield "The conversation is unchanged."
+    elif len(done.runs) > 1:
+        yield f"The conversation is rewound by {len(done.runs)} runs."
+
+
+def _lines(found: RunChanges) -> Iterator[str]:
+    if not found.files:
+        yield "This run changed no files that are covered."
+    for one in found.files:
+        note = {"undone": " (undone)", "changed_since": " (changed since)"}.get(one.state, "")
+        yield f"{one.kind:<8} {safe_line(one.path)}{_size(one)}{note}"
+    if len(found.files) < found.files_total:
+        yield f"and {found.files_total - len(found.files):,} more"
+    for one in found.files:
+        if one.diff:
+            yield ""
+            yield safe(one.diff).rstrip("\n")
+    for why in found.why_not:
+        yield f"No snapshot of a turn: {safe_line(why)}. Its changes aren't listed and can't be undone."
+    yield from _not_covered(found)
+
+
+def _not_covered(found: RunChanges) -> Iterator[str]:
+    if not found.not_covered_total:
+        return
+    yield ""
+    total = _count(found.not_covered_total, "file or folder", "files and folders")
+    yield f"Not covered by snapshots: {total}"
+    for one in found.not_covered[:NOT_COVERED_SHOWN]:
+        changed = ", changed during the run" if one.changed else ""
+        yield f"  {safe_line(one.path)} ({one.why}{changed})"
+    if found.not_covered_total > NOT_COVERED_SHOWN:
+        yield "  …"
+
+
+def _size(one: FileChanged) -> str:
+    if one.before_bytes is None and one.after_bytes is None:
+        return ""
+    sizes = (one.before_bytes, one.after_bytes)
+    what = " → ".join(f"{size:,}" for size in sizes if size is not None)
+    return f"  {what} bytes{', binary' if one.binary else ''}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

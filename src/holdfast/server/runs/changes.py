@@ -1,0 +1,159 @@
+"""What runs changed, over HTTP: see it, undo it, redo it."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TypeAlias
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.changes import FileChanged, FileLeft, FileNotCovered, RunChanges, RunUndone, UndoRequest
+from holdfast.folds.run import Run
+from holdfast.runner.restores import Restores, UndoDone
+from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.deps import RouteDeps
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.runs import row_of
+from holdfast.server.transport.bodies import decoded, json_answer
+from holdfast.tools.offload import offload
+from holdfast.undo.changes import shown
+from holdfast.undo.object_store import MissingObject
+from holdfast.undo.planning import CannotUndo, FoundChanges
+from holdfast.undo.scan import NotCovered
+from holdfast.undo.snapshots import Snapshots, shown_path
+
+_Work: TypeAlias = Callable[[str, str, UndoWanted], Awaitable[UndoDone]]
+
+FILES_MAX = 2_000
+DIFFS_CHARS_MAX = 1_000_000  # of all diffs of a response; further files come without one
+NOT_COVERED_MAX = 200
+
+
+class ChangeRoutes:
+    """The routes about what a run changed."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+        snapshots = deps.agent.snapshots
+        restores = Restores(deps.store, snapshots, deps.clock) if snapshots is not None else None
+        self._known_undos = Undos(restores, deps.supervisor) if restores is not None else None
+
+    async def changes(self, request: Request) -> Response:
+        """GET /v1/runs/{run_id}/changes."""
+        row = await row_of(self._deps, request)
+        run = (await self._deps.supervisor.view(row.session_id)).run(row.run_id)
+        if not run.snapshots:
+            return json_answer(
+                RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
+            )
+        try:
+            found = await self._undos.changes(row.session_id, row.run_id)
+        except CannotUndo as refused:
+            raise _problem(refused) from refused
+        return json_answer(await offload(partial(_shown, found, run, self._undos.snapshots)))
+
+    @property
+    def _undos(self) -> Undos:
+        if self._known_undos is None:
+            raise Problem(409, "Undo is off. Set undo.enabled to true for runs to come", code="undo_off")
+        return self._known_undos
+
+    async def undo(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/undo."""
+        return await self._put_back(request, self._undos.undo)
+
+    async def redo(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/redo."""
+        return await self._put_back(request, self._undos.redo)
+
+    async def _put_back(self, request: Request, work: _Work) -> Response:
+        body = await decoded(request, self._deps.limits, UndoRequest)
+        if body.force and body.keep_both:
+            raise bad_request("Send 'force' or 'keep_both', not both", param="force")
+        row = await row_of(self._deps, request)
+        wanted = UndoWanted(
+            files=tuple(body.files),
+            keep_log=body.keep_log,
+            on_conflict="overwrite" if body.force else "keep_both" if body.keep_both else "refuse",
+            by=request.scope[KEY_NAME],
+        )
+        try:
+            done = await work(row.session_id, row.run_id, wanted)
+        except CannotUndo as refused:
+            raise _problem(refused) from refused
+        return json_answer(_undone(row.run_id, done))
+
+
+def _undone(run_id: str, done: UndoDone) -> RunUndone:
+    return RunUndone(
+        run_id=run_id,
+        undo_id=done.undo.undo_id,
+        digest=done.undo.digest,
+        files=done.files,
+        runs=done.undo.runs,
+        left=tuple(FileLeft(path=path, why=why) for path, why in done.left),
+        log_kept=done.undo.keeps_log,
+    )
+
+
+def _shown(found: FoundChanges, run: Run, snapshots: Snapshots) -> RunChanges:
+    """Blocks."""
+    uncovered = list(_not_covered(run, snapshots))
+    # What changed, and can't be put back, comes first.
+    uncovered.sort(key=lambda one: not one.changed)
+    return RunChanges(
+        run_id=run.run_id,
+        workspace=found.workspace,
+        files=tuple(_files(found, snapshots)),
+        files_total=len(found.files),
+        undone=bool(run.undone_by),
+        not_covered=tuple(uncovered[:NOT_COVERED_MAX]),
+        not_covered_total=max((taken.not_covered for taken in run.snapshots), default=0),
+        why_not=found.turns.why_not,
+    )
+
+
+def _files(found: FoundChanges, snapshots: Snapshots) -> Iterator[FileChanged]:
+    left = DIFFS_CHARS_MAX
+    for one in found.files[:FILES_MAX]:
+        name = shown_path(one.change.path)
+        read = partial(snapshots.store.read, kind="blob")
+        try:
+            text = shown(one.change, name, blob=read) if left > 0 else None
+        except MissingObject:
+            text = None
+        left -= len(text.diff) if text is not None else 0
+        yield FileChanged(
+            path=name,
+            kind=one.change.kind,
+            state=one.state,
+            conflict=one.conflict,
+            before_bytes=text.before_bytes if text is not None else None,
+            after_bytes=text.after_bytes if text is not None else None,
+            binary=text is not None and text.binary,
+            diff=text.diff if text is not None else "",
+        )
+
+
+def _not_covered(run: Run, snapshots: Snapshots) -> Iterator[FileNotCovered]:
+    """What the run's snapshots leave out, and whether it changed between the first and the last."""
+    names = [bytes.fromhex(taken.snapshot) for taken in run.snapshots if taken.snapshot]
+    if not names:
+        return
+    before = {one.path: one for one in snapshots.not_covered(names[0])}
+    after = {one.path: one for one in snapshots.not_covered(names[-1])}
+    for path in sorted(before.keys() | after.keys()):
+        was, now = before.get(path), after.get(path)
+        one = now or was
+        assert one is not None, "it is in one of them"
+        yield FileNotCovered(path=path, why=one.why, changed=_mark(was) != _mark(now))
+
+
+def _mark(one: NotCovered | None) -> str:
+    return "" if one is None else one.mark
+
+
+def _problem(refused: CannotUndo) -> Problem:
+    status = {"file_not_changed": 404, "snapshot_gone": 410}.get(refused.code, 409)
+    return Problem(status, str(refused), code=refused.code)

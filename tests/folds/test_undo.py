@@ -1,0 +1,82 @@
+"""What an undo means for a session, its runs and its transcript."""
+
+from holdfast import events as e
+from holdfast.folds import session, transcript
+from holdfast.folds.timeline import timeline
+from holdfast.values import Undo
+from scene import Scene
+
+
+def undo(undo_id: str, **fields: object) -> Undo:
+    usual: dict[str, object] = {"run_id": "r1", "workspace": "/w", "files": 1, "digest": "d", "plan": "p"}
+    return Undo(undo_id=undo_id, **{**usual, **fields})  # pyright: ignore[reportArgumentType]
+
+
+def answered(scene: Scene, run_id: str) -> None:
+    scene.send("go", run_id=run_id)
+    scene.call()
+    scene.text("done")
+    scene.ends()
+
+
+def taken(scene: Scene, when: str, **fields: object) -> None:
+    scene.of_run(e.SnapshotTaken, turn=1, when=when, workspace="/w", **fields)
+
+
+def test_a_turn_is_open_from_its_first_snapshot_to_its_second() -> None:
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e")
+    scene.send("go", run_id="r1")
+    run = session.fold(scene.log).runs["r1"]
+    assert (run.open_snapshot, run.files_changed) == (None, 0)
+    taken(scene, "before", snapshot="5a")
+    run = session.fold(scene.log).runs["r1"]
+    assert run.open_snapshot is run.snapshots[0]
+    taken(scene, "after", snapshot="5b", changed=2)
+    run = session.fold(scene.log).runs["r1"]
+    assert (run.open_snapshot, run.files_changed) == (None, 2)
+    taken(scene, "before", why_not="the disk is full")
+    run = session.fold(scene.log).runs["r1"]
+    assert (run.open_snapshot, run.files_changed) == (None, 2)
+    texts = [line.text for line in timeline(scene.log).lines if line.type == "snapshot.taken"]
+    assert texts == [
+        "before turn 1: 0 files",
+        "after turn 1: 0 files, 2 changed",
+        "before turn 1: the disk is full",
+    ]
+
+
+def test_an_undo_marks_the_runs_it_takes_back_until_it_is_redone() -> None:
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e")
+    answered(scene, "r1")
+    scene.put(e.SessionRewound, to_seq=1, undo=undo("u1", runs=("r1", "gone")))
+    state = session.fold(scene.log)
+    assert (state.runs["r1"].undone_by, list(state.undos)) == ("u1", ["u1"])
+    scene.put(e.SessionRewound, to_seq=scene.seq, undo=undo("u2", runs=("r1",), redoes="u1"))
+    state = session.fold(scene.log)
+    assert (state.runs["r1"].undone_by, list(state.undos)) == ("", [])
+    texts = [line.text for line in timeline(scene.log).lines if line.type == "session.rewound"]
+    assert texts == ["to 1, 1 files as before", f"to {scene.seq - 1}, 1 files as before the undo"]
+
+
+def test_what_an_undo_removed_comes_back_once_and_only_for_its_own_redo() -> None:
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e")
+    answered(scene, "r1")
+    whole = len(transcript.fold(scene.log).entries)
+    scene.put(e.SessionRewound, to_seq=1, undo=undo("u1"))
+    assert transcript.fold(scene.log).entries == []
+    other = [*scene.log, (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=99, undo=undo("u2", redoes="u0")))]
+    assert transcript.fold(other).entries == []
+    files = [
+        *scene.log,
+        (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=99, undo=undo("u2", redoes="u1", keeps_log=True))),
+    ]
+    assert transcript.fold(files).entries == []
+    plain = [*scene.log, (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=0))]
+    assert transcript.fold(plain).undone is None
+    back = [*scene.log, (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=99, undo=undo("u2", redoes="u1")))]
+    assert len(transcript.fold(back).entries) == whole
+    kept = [*back, (scene.seq + 2, e.SessionRewound(at_ms=9, to_seq=0, undo=undo("u3", keeps_log=True)))]
+    assert transcript.fold(kept).undone is None

@@ -1,0 +1,437 @@
+"""What a run changed is known file by file, and can be undone unless that would lose others' work."""
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from agent.world import CrashingStore, World, either, process
+from holdfast import events as e
+from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
+from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.messages import ToolSpec
+from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.restores import Restores
+from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.undo.planning import CannotUndo
+from holdfast.undo.scan import ScanLimits
+from holdfast.undo.snapshots import Snapshots, shown_path
+from holdfast.values import Action
+
+Change = Callable[[Path], None]
+
+
+@dataclass(slots=True)
+class Changes:
+    """A tool that changes the workspace in some way; each call does the next one."""
+
+    todo: list[Change]
+    traits: ToolTraits = field(default_factory=ToolTraits)
+    spec: ToolSpec = field(default_factory=lambda: ToolSpec("change", "Changes files.", {"type": "object"}))
+
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        del args, workspace
+        return Action(tool="change", summary="change files")
+
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        del args
+        await asyncio.to_thread(self.todo.pop(0), call.workspace)
+        return ToolResult("changed")
+
+
+def model(request: SeenRequest) -> Script:
+    """Calls the tool once for each run, then says so."""
+    return [Say("done")] if roles(request)[-1] == "tool" else [CallTool("change")]
+
+
+def roles(request: SeenRequest) -> list[object]:
+    """Who said what the model is shown."""
+    messages = msgspec.convert((request.body or {})["messages"], list[dict[str, object]])
+    return [message["role"] for message in messages]
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A process with a workspace, and its undo."""
+
+    world: World
+    snapshots: Snapshots
+    workspace: Path
+    tool: Changes
+
+    @property
+    def undos(self) -> Undos:
+        return Undos(self.restores(), self.world.supervisor)
+
+    def restores(self, reach: Callable[[str], None] = lambda _: None) -> Restores:
+        return Restores(self.world.store, self.snapshots, self.world.clock, reach=reach)
+
+    async def run(self, *changes: Change, session_id: str = "s") -> str:
+        """Run an agent whose tool makes these changes, to its end."""
+        self.tool.todo.extend(changes)
+        sent = await self.world.inbox.send(session_id, Message(text="go"))
+        assert isinstance(sent, Sent)
+        ended = sum(isinstance(one.event, e.RunEnded) for one in await self.world.log(session_id))
+        await self.world.until(session_id, e.RunEnded, times=ended + 1)
+        return sent.run_id
+
+    async def texts(self, session_id: str = "s") -> list[str]:
+        view = await self.world.supervisor.view(session_id)
+        return [type(entry).__name__ for entry in view.transcript.entries]
+
+
+@asynccontextmanager
+async def scene(
+    tmp_path: Path,
+    *,
+    choose: Callable[[SeenRequest], Script] = model,
+    limits_of_scan: ScanLimits | None = None,
+    kind: type[Snapshots] = Snapshots,
+) -> AsyncGenerator[Scene]:
+    workspace = tmp_path / "workspace"
+    await asyncio.to_thread(workspace.mkdir, exist_ok=True)
+    tool, snapshots = Changes([]), kind(tmp_path / "snapshots", limits=limits_of_scan)
+    async with (
+        ChaosServer(choose=choose) as chaos,
+        process(chaos, tool, workspace=workspace, snapshots=snapshots) as world,
+    ):
+        yield Scene(world, snapshots, workspace, tool)
+
+
+def state(workspace: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file and link below a folder, with its permissions and contents."""
+    found: dict[str, tuple[int, bytes]] = {}
+    for path in sorted(workspace.rglob("*")):
+        mode = path.lstat().st_mode
+        if path.is_symlink():
+            found[str(path.relative_to(workspace))] = (0, os.fsencode(path.readlink()))
+        elif path.is_file():
+            found[str(path.relative_to(workspace))] = (mode & 0o777, path.read_bytes())
+    return found
+
+
+async def test_a_run_is_taken_back_with_its_files_and_its_conversation(tmp_path: Path) -> None:
+    """P13: whatever happened to the files."""
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        (ws / "kept.txt").write_text("kept\n")
+        (ws / "deleted.txt").write_text("deleted\n")
+        (ws / "changed.txt").write_text("before\n")
+        (ws / "tool.sh").write_text("#!/bin/sh\n")
+        (ws / "binary").write_bytes(bytes(range(256)))
+        (ws / "link").symlink_to("kept.txt")
+        (ws / "deleted.txt").chmod(0o600)
+        before = state(ws)
+
+        def change(root: Path) -> None:
+            (root / "deleted.txt").unlink()
+            (root / "changed.txt").write_text("after\n")
+            (root / "tool.sh").chmod(0o755)
+            (root / "binary").write_bytes(b"\0\1")
+            (root / "link").unlink()
+            (root / "link").symlink_to("/etc/passwd")
+            (root / "new" / "deep").mkdir(parents=True)
+            (root / "new" / "deep" / "file").write_text("new\n")
+            (root / "kept.txt").rename(root / "renamed.txt")
+
+        run_id = await one.run(change)
+        after = state(ws)
+        found = await one.undos.changes("s", run_id)
+        kinds = {shown_path(file.change.path): file.change.kind for file in found.files}
+        assert kinds == {
+            "binary": "changed",
+            "changed.txt": "changed",
+            "deleted.txt": "deleted",
+            "kept.txt": "deleted",
+            "link": "changed",
+            "new/deep/file": "created",
+            "renamed.txt": "created",
+            "tool.sh": "mode",
+        }
+        done = await one.undos.undo("s", run_id, UndoWanted())
+        assert state(ws) == before
+        assert not (ws / "new").exists()
+        assert done.left == ()
+        assert await one.texts() == []
+        again = await one.undos.redo("s", run_id, UndoWanted())
+        assert state(ws) == after
+        assert again.undo.redoes == done.undo.undo_id
+        assert await one.texts() == ["Person", "ToolCard", "Text", "Ending"]
+
+
+def write(*names_and_texts: str) -> Change:
+    """A change that writes files: each is a name and its text."""
+
+    def change(root: Path) -> None:
+        for name, text in _pairs(names_and_texts):
+            (root / name).write_text(text)
+
+    return change
+
+
+def _pairs(words: tuple[str, ...]) -> list[tuple[str, str]]:
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+async def test_what_a_person_changed_since_is_refused_and_named_and_kept(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        (ws / "a").write_text("a before")
+        (ws / "b").write_text("b before")
+        run_id = await one.run(write("a", "a after", "b", "b after"))
+        (ws / "b").write_text("mine")
+        with pytest.raises(CannotUndo, match=r"b \(changed since\)") as refused:
+            await one.undos.undo("s", run_id, UndoWanted())
+        assert refused.value.code == "undo_conflict"
+        assert ((ws / "a").read_text(), (ws / "b").read_text()) == ("a after", "mine")
+        assert len(await one.texts()) == 4
+        await one.undos.undo("s", run_id, UndoWanted(files=("a",)))
+        assert ((ws / "a").read_text(), (ws / "b").read_text()) == ("a before", "mine")
+        assert len(await one.texts()) == 4
+        done = await one.undos.undo("s", run_id, UndoWanted(on_conflict="keep_both"))
+        assert ((ws / "b").read_text(), (ws / "b.before-undo").read_text()) == ("b before", "mine")
+        assert done.files == ("b", "b.before-undo")
+        await one.undos.redo("s", run_id, UndoWanted())
+        assert (ws / "b").read_text() == "mine"
+        assert not (ws / "b.before-undo").exists()
+        await one.undos.undo("s", run_id, UndoWanted(on_conflict="overwrite"))
+        assert (ws / "b").read_text() == "b before"
+        with pytest.raises(CannotUndo, match="already undone"):
+            await one.undos.undo("s", run_id, UndoWanted())
+
+
+async def test_what_a_person_changes_while_the_model_thinks_is_theirs(tmp_path: Path) -> None:
+    gate, asked = Gate(), asyncio.Event()
+
+    def twice(request: SeenRequest) -> Script:
+        results = roles(request).count("tool")
+        if results == 1:
+            asked.set()
+            return [Wait(gate), CallTool("change")]
+        return [Say("done")] if results == 2 else [CallTool("change")]
+
+    async with scene(tmp_path, choose=twice) as one:
+        ws = one.workspace
+        running = asyncio.create_task(one.run(write("both", "first"), write("both", "second")))
+        await asked.wait()
+        await asyncio.to_thread(write("mine", "by a person"), ws)
+        await asyncio.to_thread(write("both", "by a person"), ws)
+        gate.open()
+        run_id = await running
+        found = await one.undos.changes("s", run_id)
+        assert [shown_path(file.change.path) for file in found.files] == ["both"]
+        with pytest.raises(CannotUndo, match=r"both \(someone else changed it during the run\)"):
+            await one.undos.undo("s", run_id, UndoWanted())
+        await one.undos.undo("s", run_id, UndoWanted(on_conflict="overwrite"))
+        assert state(ws) == {"mine": (0o644, b"by a person")}
+
+
+async def test_an_earlier_run_is_taken_back_with_those_after_it_or_alone(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        first = await one.run(write("a", "1"))
+        second = await one.run(write("b", "2"))
+        alone = await one.undos.undo("s", first, UndoWanted(keep_log=True))
+        assert (alone.files, alone.undo.keeps_log) == (("a",), True)
+        assert len(await one.texts()) == 8
+        await one.undos.redo("s", first, UndoWanted())
+        both = await one.undos.undo("s", first, UndoWanted())
+        assert both.undo.runs == (first, second)
+        assert (state(ws), await one.texts()) == ({}, [])
+        await one.undos.redo("s", first, UndoWanted())
+        assert sorted(state(ws)) == ["a", "b"]
+        assert len(await one.texts()) == 8
+        await one.undos.undo("s", second, UndoWanted())
+        await one.run(write("c", "3"))
+        with pytest.raises(CannotUndo, match="went on"):
+            await one.undos.redo("s", second, UndoWanted())
+        await one.undos.redo("s", second, UndoWanted(keep_log=True))
+        assert sorted(state(ws)) == ["a", "b", "c"]
+        assert len(await one.texts()) == 8
+
+
+async def test_runs_that_overlap_in_a_workspace_share_what_both_changed(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        loop = asyncio.get_running_loop()
+        gate, started = threading.Event(), asyncio.Event()
+
+        def slow(root: Path) -> None:
+            loop.call_soon_threadsafe(started.set)
+            gate.wait(20)
+            (root / "shared").write_text("slow")
+            (root / "own").write_text("slow")
+
+        long_run = asyncio.create_task(one.run(slow))
+        await started.wait()
+        other = await one.run(write("shared", "quick"), session_id="other")
+        gate.set()
+        run_id = await long_run
+        found = await one.undos.changes("s", run_id)
+        assert {shown_path(file.change.path): file.conflict for file in found.files} == {
+            "own": "",
+            "shared": "another run changed it too",
+        }
+        with pytest.raises(CannotUndo, match="another run"):
+            await one.undos.undo("s", run_id, UndoWanted())
+        with pytest.raises(CannotUndo, match="changed since"):
+            await one.undos.undo("other", other, UndoWanted())
+        await one.undos.undo("s", run_id, UndoWanted(files=("own",)))
+        assert sorted(state(one.workspace)) == ["shared"]
+
+
+async def test_nothing_is_undone_while_a_run_of_the_session_is_active(tmp_path: Path) -> None:
+    async with scene(tmp_path) as one:
+        first = await one.run(write("a", "1"))
+        gate, started, loop = threading.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+        def slow(_root: Path) -> None:
+            loop.call_soon_threadsafe(started.set)
+            gate.wait(20)
+
+        second = asyncio.create_task(one.run(slow))
+        await started.wait()
+        with pytest.raises(CannotUndo, match="active"):
+            await one.undos.undo("s", first, UndoWanted())
+        gate.set()
+        await second
+        await one.undos.undo("s", first, UndoWanted())
+        assert state(one.workspace) == {}
+
+
+async def test_a_crash_at_any_step_of_an_undo_leaves_the_files_before_or_after_and_the_log_says_which(
+    tmp_path: Path,
+) -> None:
+    def change(root: Path) -> None:
+        (root / "changed").write_text("after")
+        (root / "gone").unlink()
+        (root / "new").mkdir()
+        (root / "new" / "file").write_text("new")
+        (root / "folder" / "file").unlink()
+        (root / "folder").rmdir()
+        (root / "folder").symlink_to("/etc")
+
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        (ws / "changed").write_text("before")
+        (ws / "gone").write_text("gone")
+        (ws / "folder").mkdir()
+        (ws / "folder" / "file").write_text("deep")
+        before = state(ws)
+        run_id = await one.run(change)
+        after = state(ws)
+        decided: list[bool] = []
+        for nth in count(1):
+            crash = CrashPoint(nth)
+            undos = Undos(one.restores(crash.reach), one.world.supervisor)
+            with suppress(Crashed):
+                await undos.undo("s", run_id, UndoWanted())
+            await one.restores().finish_open()  # what the next process does first
+            undone = (await one.world.supervisor.view("s")).run(run_id).undone_by
+            decided.append(bool(undone))
+            assert state(ws) == (before if undone else after), f"step {nth}"
+            assert not await one.world.store.notes("undo/")
+            if undone:
+                await one.undos.redo("s", run_id, UndoWanted())
+                assert state(ws) == after
+            if not crash.has_crashed:
+                break
+        assert decided == sorted(decided)
+        assert {True, False} == set(decided)
+
+
+async def test_an_undo_follows_no_link_out_of_the_workspace(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("precious")
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        (ws / "folder").mkdir()
+        (ws / "folder" / "file").write_text("before")
+        run_id = await one.run(write("folder/file", "after"))
+        (ws / "folder" / "file").unlink()
+        (ws / "folder").rmdir()
+        (ws / "folder").symlink_to(outside)
+        with pytest.raises(CannotUndo, match="changed since"):
+            await one.undos.undo("s", run_id, UndoWanted())
+        done = await one.undos.undo("s", run_id, UndoWanted(on_conflict="overwrite"))
+        assert [path for path, _ in done.left] == ["folder/file"]
+        assert (outside / "file").read_text() == "precious"
+
+
+async def test_a_run_without_room_for_a_snapshot_goes_on_and_says_so(tmp_path: Path) -> None:
+    async with scene(tmp_path, limits_of_scan=ScanLimits(files=1)) as one:
+        (one.workspace / "a").write_text("1")
+        (one.workspace / "b").write_text("2")
+        run_id = await one.run(write("c", "3"))
+        (taken,) = (await one.world.supervisor.view("s")).run(run_id).snapshots
+        assert (taken.snapshot, taken.why_not) == ("", "the workspace has more than 1 files")
+        with pytest.raises(CannotUndo, match="already as they were"):
+            await one.undos.undo("s", run_id, UndoWanted(keep_log=True))
+        assert (one.workspace / "c").read_text() == "3"
+
+
+async def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
+    names = [b"new\nline", b"\xff\xfe", b"-rf", b'quo"te', b" space "]
+
+    def change(root: Path) -> None:
+        for name in names[1:]:
+            (root / os.fsdecode(name)).write_bytes(b"after")
+        (root / os.fsdecode(names[0])).unlink()
+
+    async with scene(tmp_path) as one:
+        for name in names:
+            (one.workspace / os.fsdecode(name)).write_bytes(b"before " + name)
+        before = state(one.workspace)
+        run_id = await one.run(change)
+        await one.undos.undo("s", run_id, UndoWanted(files=("\\xff\\xfe",)))
+        await one.undos.undo("s", run_id, UndoWanted())
+        assert state(one.workspace) == before
+
+
+async def test_a_crash_at_any_append_of_a_run_leaves_changes_that_can_be_undone(tmp_path: Path) -> None:
+    """P6, P13: a snapshot is named on the log before the change, so nothing is changed without one."""
+    workspace = tmp_path / "workspace"
+    await asyncio.to_thread(workspace.mkdir)
+    await asyncio.to_thread(write("file", "before"), workspace)
+    before = await asyncio.to_thread(state, workspace)
+    async with ChaosServer(choose=model) as chaos:
+        for nth in count(1):
+            crash, disk, sent = CrashPoint(nth), MemoryDisk(), asyncio.Event()
+            snapshots = Snapshots(tmp_path / f"snapshots-{nth}")
+            tool = Changes([write("file", "after"), write("file", "after")])
+            with suppress(Crashed, JournalError, BaseExceptionGroup):
+                store = CrashingStore(disk, crash, after=False)
+                async with process(
+                    chaos, tool, store=store, workspace=workspace, snapshots=snapshots
+                ) as world:
+                    await world.inbox.send("s", Message(text="go"))
+                    sent.set()
+                    ended = asyncio.create_task(world.until("s", e.RunEnded))
+                    dead = asyncio.create_task(crashed(crash))
+                    await either(ended, dead)
+            if not sent.is_set():
+                continue
+            kept = MemoryStore(disk)
+            async with process(chaos, tool, store=kept, workspace=workspace, snapshots=snapshots) as world:
+                await world.until("s", e.RunEnded)
+                (run_id,) = (await world.supervisor.view("s")).session.runs
+                undos = Undos(Restores(world.store, snapshots, world.clock), world.supervisor)
+                await undos.undo("s", run_id, UndoWanted(on_conflict="overwrite"))
+            assert await asyncio.to_thread(state, workspace) == before, f"append {nth}"
+            if not crash.has_crashed:
+                break
+
+
+async def crashed(crash: CrashPoint) -> None:
+    """Return when the process is dead."""
+    while not crash.has_crashed:  # noqa: ASYNC110  # a crash tells nobody
+        await asyncio.sleep(0.01)

@@ -1,0 +1,64 @@
+"""Small wrong ways to take things back, with the check that must notice each."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from holdfast.runner.restores import UndoDone
+from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.undo.planning import CannotUndo
+from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
+from runner.test_undo import scene, state, write
+from sabotage import Sabotage
+
+# P13: what was done can be taken back
+
+
+class AfterTheWrite(Snapshots):
+    """Takes the snapshot of before when the write has happened."""
+
+    async def take(
+        self, workspace: Path, place: Place, *, seconds: float | None = None
+    ) -> Snapshot | NoSnapshot:
+        if place.label.endswith("-before"):
+            await asyncio.to_thread(write("file", "after"), workspace)
+        return await super().take(workspace, place, seconds=seconds)
+
+
+async def check_the_files_are_as_before(kind: type[Snapshots]) -> None:
+    """P13: after an undo the workspace is as it was before the run."""
+    with TemporaryDirectory() as folder:
+        async with scene(Path(folder), kind=kind) as one:
+            await asyncio.to_thread(write("file", "first"), one.workspace)
+            before = await asyncio.to_thread(state, one.workspace)
+            run_id = await one.run(write("file", "after"))
+            with suppress(CannotUndo):
+                await one.undos.undo("s", run_id, UndoWanted())
+            assert await asyncio.to_thread(state, one.workspace) == before
+
+
+class Overwrites(Undos):
+    """Undoes whatever a person did since."""
+
+    async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
+        return await super().undo(session_id, run_id, replace(wanted, on_conflict="overwrite"))
+
+
+async def check_a_persons_change_survives(kind: type[Undos]) -> None:
+    """P13: an undo refuses to take back what a person has changed since."""
+    with TemporaryDirectory() as folder:
+        async with scene(Path(folder)) as one:
+            run_id = await one.run(write("file", "after"))
+            await asyncio.to_thread(write("file", "mine"), one.workspace)
+            with suppress(CannotUndo):
+                await kind(one.restores(), one.world.supervisor).undo("s", run_id, UndoWanted())
+            left = await asyncio.to_thread(state, one.workspace)
+            assert left == {"file": (0o644, b"mine")}
+
+
+SABOTAGES = (
+    Sabotage("P13", check_the_files_are_as_before, Snapshots, AfterTheWrite),
+    Sabotage("P13", check_a_persons_change_survives, Undos, Overwrites),
+)

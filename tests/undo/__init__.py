@@ -1,0 +1,1 @@
+"""Snapshots, what differs between them, and how files are put back."""
