@@ -161,6 +161,14 @@ def test_holdfasts_own_files_are_masked_wherever_they_can_be_seen(home: Path, wo
     assert profile.masked == (str(work / "data"), str(work / "holdfast.toml"))
 
 
+def test_nothing_is_protected_in_a_folder_that_is_masked(home: Path, work: Path) -> None:
+    """P13: a data directory in the workspace holds a copy of /etc, with files that act later."""
+    _write(work, "data/etc/python3.11/sitecustomize.py", "Makefile")
+    profile = Profiles(_options(home, own=(str(work / "data"),))).profile(work)
+    assert profile.masked == (str(work / "data"),)
+    assert profile.protected == (str(work / "Makefile"),)
+
+
 def test_toolchains_of_the_home_folder_can_be_read_and_its_keys_cannot(home: Path, work: Path) -> None:
     _write(home, ".cargo/bin/cargo", ".cargo/credentials.toml", ".pyenv/shims/python", ".config/gh/hosts.yml")
     _write(home, ".npm/_cacache/x")

@@ -56,6 +56,8 @@ class Profiles:
         masked |= {path for path in self._own if _is_in(path, (root, *write, *named, *self._toolchains))}
         protected = {path for one in found for path in one.protected}
         protected |= {path for folder in _linked_git(root) for path in _of_git(folder)}
+        # What is in a masked folder isn't there to be changed, and nothing can be mounted in it.
+        protected = {path for path in protected if not _is_in(path, masked)}
         unprotected = _real((*options.write, *lift.write))
         network = self._network(lift)
         return Profile(
@@ -65,7 +67,7 @@ class Profiles:
             write=write,
             read=(*self._toolchains, *named, *(read_inside() if network == "hosts" else ())),
             caches=self._caches,
-            protected=tuple(sorted(_outermost(protected - {*unprotected} - masked))),
+            protected=tuple(sorted(_outermost(protected - {*unprotected}))),
             masked=tuple(sorted(_outermost(masked))),
             approved=tuple(map(os.path.realpath, (*options.write, *lift.write))),
             network=network,
