@@ -181,7 +181,21 @@ def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
         f"| `{field}` | {_schema(one)} | {'always' if field in needed else ''} |"
         for field, one in fields.items()
     ]
-    yield from ("| field | | |", "| --- | --- | --- |", *rows, "") if rows else (_schema(schema), "")
+    head = ["| field | | |", "| --- | --- | --- |"]
+    sentences = [_description(one) for one in fields.values()]
+    if any(sentences):
+        rows = [f"{row} {sentence} |" for row, sentence in zip(rows, sentences, strict=True)]
+        head = ["| field | | | |", "| --- | --- | --- | --- |"]
+    yield from (*head, *rows, "") if rows else (_schema(schema), "")
+
+
+def _description(given: Any) -> str:
+    """The sentence about a field; that of an optional one is with its type."""
+    if not isinstance(given, dict):
+        return ""
+    schema = cast("Mapping[str, Any]", given)
+    options: list[Any] = schema.get("anyOf", [])
+    return schema.get("description", "") or " ".join(filter(None, map(_description, options)))
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
