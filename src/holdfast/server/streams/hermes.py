@@ -64,8 +64,8 @@ _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
             "Everything so far is kept. Send the message again, or retry the run."
         ),
         "crash_loop": (
-            "The server crashed three times in a row during this run, so it wasn't tried again. All that it "
-            "did is kept. Look for the cause in the server's log, then retry the run."
+            "The server restarted three times without progress, so this run wasn't tried again. Everything "
+            "so far is kept. Look for the cause in the server's log, then retry the run."
         ),
     }
 )
