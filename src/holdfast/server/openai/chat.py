@@ -86,7 +86,7 @@ class OpenAIChatRoutes:
         """POST /v1/chat/completions for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request.headers)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.promise(deps.limits.subscribers_max) as place:

@@ -45,7 +45,7 @@ _STATUSES = {
     "overflow_input": 400,
     "bad_request": 400,
     "model_missing": 404,
-    "cancelled": 499,
+    "cancelled": 409,
 }
 
 
@@ -79,10 +79,7 @@ def settings_of(
 def problem_of_run(run: Run) -> Problem:
     """Why a run brought no whole answer; the package is told not to begin a second run by itself."""
     code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
-    status = _STATUSES.get(code, 502)
-    if status == _STATUSES["cancelled"]:
-        status = 409
-    return Problem(status, hermes.error_of(run), code=code, headers=NO_RETRY)
+    return Problem(_STATUSES.get(code, 502), hermes.error_of(run), code=code, headers=NO_RETRY)
 
 
 def failed_answer(run: Run, headers: Mapping[str, str]) -> Response:

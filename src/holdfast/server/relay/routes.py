@@ -73,7 +73,7 @@ class RelayRoutes:
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
         name = model_in(body)
-        targets = self._names.relayed_for(name, request.headers)
+        targets = self._names.relayed_for(name, request)
         if targets:
             check_scope(request.scope, "relay")
             return await self._relay(request, SURFACES[wire], body, targets)
