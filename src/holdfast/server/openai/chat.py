@@ -47,7 +47,7 @@ from holdfast.server.openai.shapes import (
     OpenAIStream,
     RunStreamView,
     encode,
-    failed_answer,
+    failed_response,
     headers_of,
     is_failure,
     is_failure_of,
@@ -64,8 +64,8 @@ from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
-from holdfast.server.transport.bodies import json_answer, parsed
-from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
+from holdfast.server.transport.bodies import json_response, parsed
+from holdfast.server.transport.once import OnceKey, earlier_response, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
@@ -124,7 +124,7 @@ class OpenAIChatRoutes:
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
-        sent = await earlier_answer(key, deps, status=202)
+        sent = await earlier_response(key, deps, status=202)
         if sent is None:
             await give_up_waiting(deps, session_id, by=by)
             message = await self._message(request, wanted, session_id, said=said, declared=declared)
@@ -195,7 +195,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     """
     run, row = ended.run.state, begun.row
     if is_failure_of(ended):
-        return failed_answer(run, begun.headers)
+        return failed_response(run, begun.headers)
     calls = client_calls(ended)
     text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
     if ended.person_ask is not None:
@@ -216,7 +216,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
         usage=_usage(ended.used),
         holdfast=waiting_shown(ended),
     )
-    return json_answer(completion, headers=begun.headers)
+    return json_response(completion, headers=begun.headers)
 
 
 def _completion_id(row: RunRow, after: int) -> str:

@@ -13,7 +13,7 @@ from holdfast.server.openai.shapes import is_hermes
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.names import AGENT_NAMES, AGENT_ON, RelayNames, agent_model
-from holdfast.server.transport.bodies import json_answer
+from holdfast.server.transport.bodies import json_response
 from holdfast.targets import SAMPLING, Target
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
@@ -90,10 +90,10 @@ class OpenAIModelRoutes:
         if "anthropic-version" in request.headers:
             models = tuple(_shown_to_anthropic(name) for name in listed)
             ids = [model.id for model in models] or [None]
-            return json_answer(
+            return json_response(
                 AnthropicModelList(data=models, has_more=False, first_id=ids[0], last_id=ids[-1])
             )
-        return json_answer(ModelList(data=tuple(_shown(name, owner) for name, owner in listed.items())))
+        return json_response(ModelList(data=tuple(_shown(name, owner) for name, owner in listed.items())))
 
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
@@ -102,8 +102,8 @@ class OpenAIModelRoutes:
         if not owner:
             raise self._names.not_found(name)
         if "anthropic-version" in request.headers:
-            return json_answer(_shown_to_anthropic(name))
-        return json_answer(_shown(name, owner))
+            return json_response(_shown_to_anthropic(name))
+        return json_response(_shown(name, owner))
 
 
 def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:

@@ -33,7 +33,7 @@ from holdfast.server.openai.response_view import ResponseContext, ResponseView, 
 from holdfast.server.openai.shapes import (
     OpenAIFeed,
     OpenAIStream,
-    failed_answer,
+    failed_response,
     headers_of,
     is_failure_of,
     is_hermes,
@@ -54,8 +54,8 @@ from holdfast.server.runs.history import (
 from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
-from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
-from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
+from holdfast.server.transport.bodies import checked_session_id, flag, json_response, parsed, read_body
+from holdfast.server.transport.once import OnceKey, earlier_response, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import HistoryMessage
 
@@ -103,7 +103,7 @@ class OpenAIResponsesRoutes:
                 )
         row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, await self._span(row, asked)), headers=headers)
+            return json_response(response_of(row, asked, await self._span(row, asked)), headers=headers)
         try:
             ended = await wait_for(
                 deps,
@@ -117,8 +117,8 @@ class OpenAIResponsesRoutes:
             self._repeats.left(request, body, row=row, after=asked.after)
             raise
         if is_failure_of(ended):
-            return failed_answer(ended.run.state, headers)
-        return json_answer(response_of(row, asked, ended), headers=headers)
+            return failed_response(ended.run.state, headers)
+        return json_response(response_of(row, asked, ended), headers=headers)
 
     async def _joined_or_begun(
         self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
@@ -139,7 +139,7 @@ class OpenAIResponsesRoutes:
         if resumed is not None:
             asked = await self._kept(resumed.row, wanted, after=resumed.after)
             return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
-        sent = await earlier_answer(key, deps, status=202)
+        sent = await earlier_response(key, deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
@@ -280,7 +280,7 @@ class OpenAIResponsesRoutes:
         deps, after = self._deps, _after(request)
         row, asked = await self._again(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, await self._span(row, asked)))
+            return json_response(response_of(row, asked, await self._span(row, asked)))
         view = ResponseView(row, asked, after=after)
         on_left = await self._runs.read_by(row)
         return OpenAIStream(self._feed(row, asked, view), deps.streams, limits=deps.limits, on_left=on_left)
@@ -288,7 +288,7 @@ class OpenAIResponsesRoutes:
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
         row, _ = await self._again(request)
-        return json_answer(await input_items(self._deps, row, request))
+        return json_response(await input_items(self._deps, row, request))
 
     async def cancel(self, request: Request) -> Response:
         """POST /v1/responses/{response_id}/cancel."""
@@ -297,14 +297,14 @@ class OpenAIResponsesRoutes:
         row, asked = await self._again(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
-        return json_answer(response_of(row, asked, await self._span(row, asked)))
+        return json_response(response_of(row, asked, await self._span(row, asked)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
         row, _ = await self._again(request)
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
-        return json_answer(DeletedResponse(id=response, object="response.deleted", deleted=True))
+        return json_response(DeletedResponse(id=response, object="response.deleted", deleted=True))
 
 
 def _kept_note(session_id: str, response: str) -> str:

@@ -28,7 +28,7 @@ from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
-from holdfast.server.transport.bodies import json_answer
+from holdfast.server.transport.bodies import json_response
 from holdfast.server.transport.once import replay_headers
 from holdfast.values import OPENAI, OutputFormat, RunSettings
 
@@ -82,10 +82,10 @@ def problem_of_run(run: Run) -> Problem:
     return Problem(_STATUSES.get(code, 502), hermes.error_of(run), code=code, headers=NO_RETRY)
 
 
-def failed_answer(run: Run, headers: Mapping[str, str]) -> Response:
+def failed_response(run: Run, headers: Mapping[str, str]) -> Response:
     """The answer to a client that waited for the whole, and got none."""
     problem = problem_of_run(run)
-    return json_answer(problem.body, problem.status, headers={**headers, **problem.headers})
+    return json_response(problem.body, problem.status, headers={**headers, **problem.headers})
 
 
 def is_failure(run: Run) -> bool:

@@ -20,8 +20,8 @@ from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
-from holdfast.server.transport.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.transport.once import earlier_answer, once_for
+from holdfast.server.transport.bodies import checked_session_id, json_response, parsed, read_body
+from holdfast.server.transport.once import earlier_response, once_for
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class ChatRoutes:
                 error=problem.body.error,
                 output=output,
             )
-            return json_answer(failed, problem.status, headers=headers)
+            return json_response(failed, problem.status, headers=headers)
         completion = SessionChatCompletion(
             session_id=row.session_id,
             run_id=row.run_id,
@@ -56,7 +56,7 @@ class ChatRoutes:
             message=AssistantSaid(role="assistant", content=output),
             usage=usage_of(run),
         )
-        return json_answer(completion, headers=headers)
+        return json_response(completion, headers=headers)
 
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
@@ -82,7 +82,7 @@ class ChatRoutes:
         message = message_of(wanted, deps.limits)
         session_id = checked_session_id(request.path_params["session_id"])
         key = once_for(request, body, deps, session_id=session_id, message=message)
-        sent = await earlier_answer(key, deps, status=202)
+        sent = await earlier_response(key, deps, status=202)
         sent = sent or await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         return row, headers_of(row, sent)
