@@ -89,9 +89,9 @@ class OpenAIChatRoutes:
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.subscribers_max) as place:
+            with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 begun = await self._joined_or_begun(request, body, wanted, key)
-                return place.given_to(self._streamed(request, body, wanted, begun))
+                return place.assign_to(self._streamed(request, body, wanted, begun))
         begun = await self._joined_or_begun(request, body, wanted, key)
         try:
             ended = await wait_for(

@@ -88,7 +88,7 @@ class OpenAIResponsesRoutes:
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.subscribers_max) as place:
+            with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
                 feed, on_left = self._feed(row, asked, ResponseView(row, asked)), self._left(row, wanted)
 
@@ -98,7 +98,7 @@ class OpenAIResponsesRoutes:
                     if on_left is not None:
                         on_left()
 
-                return place.given_to(
+                return place.assign_to(
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
         row, asked, headers = await self._joined_or_begun(request, body, wanted, key)

@@ -182,16 +182,16 @@ class OpenAIFeed(Feed):
         return made
 
     @override
-    def nudge(self) -> None:
-        self._records.nudge()
+    def wake(self) -> None:
+        self._records.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         del silent_s
         return ()
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
+    def next_check_s(self, silent_s: float) -> float | None:
         del silent_s
         return None
 

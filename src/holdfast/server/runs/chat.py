@@ -61,7 +61,7 @@ class ChatRoutes:
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         deps = self._deps
-        with deps.streams.promise(deps.limits.subscribers_max) as place:
+        with deps.streams.reserve(deps.limits.subscribers_max) as place:
             row, headers = await self._begun(request)
             live = Live(
                 lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"
@@ -69,7 +69,7 @@ class ChatRoutes:
             frames = await deps.folds.frames(row)
             feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)
             on_left = await self._runs.read_by(row)
-            return place.given_to(
+            return place.assign_to(
                 EventStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
             )
 
@@ -143,13 +143,13 @@ class _Named(Feed):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({**self._about, **fields, "event": name}))
 
     @override
-    def nudge(self) -> None:
-        self._feed.nudge()
+    def wake(self) -> None:
+        self._feed.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
-        return self._feed.aside(silent_s)
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
+        return self._feed.ephemeral_frames(silent_s)
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
-        return self._feed.look_again_s(silent_s)
+    def next_check_s(self, silent_s: float) -> float | None:
+        return self._feed.next_check_s(silent_s)
