@@ -27,7 +27,7 @@ from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.tool_names import ASK_USER, kind_of
+from holdfast.policy.tool_names import ASK_USER, tool_kind
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
@@ -383,7 +383,7 @@ class ToolCalls:
     async def _approving(self, asked: e.ToolAsked) -> AsyncGenerator[None]:
         """While a file tool writes protected files, no sandboxed command is blamed for it."""
         protected, paths = self._deps.protected, self._judged_paths.get(asked.tool_call_id, ())
-        if protected is None or kind_of(asked.name) != "write" or not paths:
+        if protected is None or tool_kind(asked.name) != "write" or not paths:
             yield
             return
         opened = ExitStack()

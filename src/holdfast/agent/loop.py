@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.attachments import Attachments
-from holdfast.agent.budgets import Part, RunLimits, unless_over
+from holdfast.agent.budgets import BudgetPart, RunLimits, unless_over
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
@@ -242,7 +242,7 @@ def _too_long(bytes_max: int) -> Outcome:
     return Outcome("truncated", cause="answer_bytes_max", failure=failure)
 
 
-def _spent(limits: RunLimits, part: Part) -> Outcome:
+def _spent(limits: RunLimits, part: BudgetPart) -> Outcome:
     return Outcome("budget", cause=part, trace=(limits.sentence(part),))
 
 
