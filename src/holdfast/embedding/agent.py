@@ -382,12 +382,12 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None",
         deps: "DepsT | None",
     ) -> "RunHandle[OutputT]":
-        from holdfast.runner.inbox import Message, Sent
+        from holdfast.runner.inbox import IncomingMessage, Sent
 
         _insist_on_no_tool_child()
         text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
         settings = RunSettings(budget=budget, output=output.format)
-        sent = await runner.inbox.send(session, Message(text=text, parts=parts, settings=settings))
+        sent = await runner.inbox.send(session, IncomingMessage(text=text, parts=parts, settings=settings))
         if not isinstance(sent, Sent):
             raise ConfigurationError(
                 f"Session {session!r} can't take a message: {getattr(sent, 'why', sent)}."

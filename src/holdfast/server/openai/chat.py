@@ -25,7 +25,7 @@ from holdfast.api.openai import (
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -155,13 +155,13 @@ class OpenAIChatRoutes:
 
     async def _message(
         self, request: Request, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared
-    ) -> Message:
+    ) -> IncomingMessage:
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
         if known is not None and known.messages:
             history = await await_given_history(self._deps, session_id)
-        return Message(
+        return IncomingMessage(
             text=said.text,
             parts=said.parts,
             settings=settings_of(

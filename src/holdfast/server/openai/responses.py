@@ -14,7 +14,7 @@ from holdfast.folds.entries import ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -168,7 +168,7 @@ class OpenAIResponsesRoutes:
 
     async def _message(
         self, request: Request, wanted: ResponsesRequest, *, said: Said, declared: Declared
-    ) -> tuple[str, Message]:
+    ) -> tuple[str, IncomingMessage]:
         """The session to go on in, and what is said there."""
         by = request.scope[KEY_NAME]
         if wanted.previous_response_id and wanted.conversation_name:
@@ -192,7 +192,7 @@ class OpenAIResponsesRoutes:
                 await give_up_waiting(self._deps, earlier_run.session_id, by=by)
             await give_up_waiting(self._deps, given, by=by)
             session_id, history = await self._going_on(wanted, given, said.before)
-        message = Message(
+        message = IncomingMessage(
             text=said.text,
             parts=said.parts,
             settings=settings_of(

@@ -22,7 +22,7 @@ from holdfast.api.sessions import CompactRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.contents import Attached, content_of, keep_attached, parts_in, without_secrets
@@ -334,7 +334,7 @@ def _stale() -> Problem:
     )
 
 
-def _message_of(said: SayRequest, limits: Limits) -> Message:
+def _message_of(said: SayRequest, limits: Limits) -> IncomingMessage:
     given = said.message if said.message is not None else said.text if said.text is not None else said.input
     if parts_in([given]) > limits.content_parts_max:
         raise too_many_parts(limits, param="message")
@@ -342,7 +342,7 @@ def _message_of(said: SayRequest, limits: Limits) -> Message:
     text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:
         raise bad_request("Missing or empty 'message': say what to tell the run", param="message")
-    return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
+    return IncomingMessage(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
 
 
 def _who(request: Request) -> str:

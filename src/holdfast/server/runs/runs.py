@@ -13,7 +13,7 @@ from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
@@ -80,7 +80,9 @@ class RunRoutes:
         sent = await self.send(session_id or "", message, key=key)
         return json_response(started(sent), 202) if isinstance(sent, Sent) else sent
 
-    async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
+    async def send(
+        self, session_id: str, message: IncomingMessage, *, key: OnceKey | None
+    ) -> Sent | Response:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
         with reserved_place(deps):
@@ -257,7 +259,7 @@ class RunRoutes:
         return after if found and run_of(found[0].event) == row.run_id else 0
 
 
-def _parts_of(message: Message) -> list[Part]:
+def _parts_of(message: IncomingMessage) -> list[Part]:
     """All that the message and its history refer to."""
     return [*message.parts, *(part for earlier in message.history or () for part in earlier.parts)]
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed, StoredResponse
 from holdfast.redaction import is_like_key
-from holdfast.runner.inbox import Message, OnceFor, Sent
+from holdfast.runner.inbox import IncomingMessage, OnceFor, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
@@ -63,7 +63,7 @@ def _stored_form(given: str, deps: RouteDeps) -> str:
 
 
 def once_for(
-    request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: Message
+    request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: IncomingMessage
 ) -> OnceKey | None:
     """The key of a message for a session: the request's own, or one made from its client_id.
 
