@@ -49,11 +49,11 @@ from holdfast.server.openai.shapes import (
     encode,
     failed_response,
     headers_of,
-    is_failure,
-    is_failure_of,
     is_hermes,
     problem_of_run,
     raw,
+    response_failed,
+    run_failed,
     settings_of,
     source_of,
     waiting_shown,
@@ -194,7 +194,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
     """
     run, row = ended.run.state, begun.row
-    if is_failure_of(ended):
+    if response_failed(ended):
         return failed_response(run, begun.headers)
     calls = client_calls(ended)
     text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
@@ -274,7 +274,7 @@ class ChatView(RunStreamView):
     def end(self, ended: ResponseSpan) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
         run = ended.run.state
-        if ended.client_ask is None and is_failure(run):
+        if ended.client_ask is None and run_failed(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
         self._head["model"] = run.model or self._head["model"]
         if calls := client_calls(ended):

@@ -15,7 +15,7 @@ from holdfast.server.openai.client_tools import ClientCall
 from holdfast.server.openai.shapes import encode
 
 Item: TypeAlias = dict[str, Any]
-Told: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
+SseEvent: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 ADDED, DONE = "response.output_item.added", "response.output_item.done"
@@ -51,11 +51,11 @@ class CallItems(Protocol):
         """The items of a call, as a response lists them."""
         ...
 
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
         """What a stream tells when a call begins, as the item at a place."""
         ...
 
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
         """What a stream tells when the call at a place has ended, and the place that is free then."""
         ...
 
@@ -77,7 +77,7 @@ def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemSt
     }
 
 
-def told_function_call(item: Item, at: int) -> Sequence[Told]:
+def function_call_events(item: Item, at: int) -> Sequence[SseEvent]:
     """What a stream tells of such an item."""
     place, arguments = {"item_id": item["id"], "output_index": at}, item["arguments"]
     return [
@@ -89,7 +89,7 @@ def told_function_call(item: Item, at: int) -> Sequence[Told]:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCalls(CallItems):
+class HermesCallItems(CallItems):
     """The call, and what it brought as an item of its own."""
 
     run_id: str
@@ -110,18 +110,18 @@ class FunctionCalls(CallItems):
         return [function_call(self.run_id, call), self._output(call)]
 
     @override
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
-        return told_function_call(function_call(self.run_id, call), at)
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
+        return function_call_events(function_call(self.run_id, call), at)
 
     @override
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
         del at
-        fields = {"output_index": free, "item": self._output(call)}
-        return [(ADDED, fields), (DONE, fields)], free + 1
+        fields = {"output_index": next_index, "item": self._output(call)}
+        return [(ADDED, fields), (DONE, fields)], next_index + 1
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCalls(CallItems):
+class McpCallItems(CallItems):
     """The call with what it brought, as one item of a tool that is run elsewhere."""
 
     run_id: str
@@ -147,7 +147,7 @@ class ServerCalls(CallItems):
         return [self._item(call)]
 
     @override
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
         item, arguments = self._item(call), call.arguments
         place = {"item_id": item["id"], "output_index": at}
         return [
@@ -158,11 +158,11 @@ class ServerCalls(CallItems):
         ]
 
     @override
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
         item = self._item(call)
         place = {"item_id": item["id"], "output_index": at}
         told = f"response.mcp_call.{item['status']}"
-        return [(told, place), (DONE, {"output_index": at, "item": item})], free
+        return [(told, place), (DONE, {"output_index": at, "item": item})], next_index
 
 
 def message_item(run_id: str, text: str, *, calls_before: int, status: ItemStatus) -> Item:

@@ -16,23 +16,23 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.openai.client_tools import ClientCall, client_calls, said_before
 from holdfast.server.openai.items import (
     CallItems,
-    FunctionCalls,
+    HermesCallItems,
     ItemStatus,
-    ServerCalls,
+    McpCallItems,
     ServerToolCall,
     call_of,
     function_call,
+    function_call_events,
     message_item,
     text_part,
-    told_function_call,
 )
 from holdfast.server.openai.output_format import shown_format
 from holdfast.server.openai.shapes import (
     BREAK,
     RunStreamView,
     encode,
-    is_failure,
     problem_of_run,
+    run_failed,
     waiting_shown,
     waiting_text,
 )
@@ -114,7 +114,7 @@ def _ending(run: Run) -> dict[str, Any]:
         return {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     if run.outcome == "refused":
         return {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
-    if is_failure(run):
+    if run_failed(run):
         problem, status = problem_of_run(run), "cancelled" if run.outcome == "cancelled" else "failed"
         return {"status": status, "error": {"code": problem.code, "message": problem.message}}
     return {"status": "completed"}
@@ -161,7 +161,7 @@ def _entries(span: ResponseSpan, after: int) -> list[Entry]:
 
 
 def _calls_of(asked: ResponseContext, run_id: str) -> CallItems:
-    return FunctionCalls(run_id) if asked.by_hermes else ServerCalls(run_id)
+    return HermesCallItems(run_id) if asked.by_hermes else McpCallItems(run_id)
 
 
 def _message_status(run: Run) -> ItemStatus:
@@ -228,7 +228,7 @@ class ResponseView(RunStreamView):
                 # A call that was refused never started, and yet it was asked for.
                 is_known = frame["tool_call_id"] in self._calls
                 called = [] if is_known else [*self._close_message(), *self._call(frame, run)]
-                return [*called, *self._close_message(), *self._brought(frame, run)]
+                return [*called, *self._close_message(), *self._result_events(frame, run)]
             case _:
                 return []
 
@@ -236,7 +236,7 @@ class ResponseView(RunStreamView):
         """The message is closed, and the response says truthfully how it ended."""
         response, run = self.response(ended), ended.run
         calls = client_calls(ended)
-        is_whole = self._asked.settings.output is not None and not calls and not is_failure(run.state)
+        is_whole = self._asked.settings.output is not None and not calls and not run_failed(run.state)
         said = self._say(run.output) if is_whole and run.output else []
         name = response.status if response.status in {"completed", "incomplete"} else "failed"
         closed = self._close_message("completed" if calls else _message_status(run.state))
@@ -248,7 +248,7 @@ class ResponseView(RunStreamView):
     def _call_of_client(self, call: ClientCall) -> list[bytes]:
         self._index += 1
         item = function_call(self._row.run_id, call)
-        told = told_function_call(item, self._index)
+        told = function_call_events(item, self._index)
         return [self._event(kind, **fields) for kind, fields in told]
 
     @override
@@ -296,14 +296,14 @@ class ResponseView(RunStreamView):
         call_id: str = frame["tool_call_id"]
         self._calls[call_id] = self._index
         call = ServerToolCall(call_id, frame["tool"], tool_args(run, call_id))
-        return [self._event(kind, **fields) for kind, fields in self._items.begun(call, self._index)]
+        return [self._event(kind, **fields) for kind, fields in self._items.started(call, self._index)]
 
-    def _brought(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def _result_events(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         call_id: str = frame["tool_call_id"]
         args, ok = tool_args(run, call_id), not frame["error"]
         call = ServerToolCall(call_id, frame["tool"], args, frame["result"], ok)
-        told, free = self._items.ended(call, self._calls[call_id], free=self._index + 1)
-        self._index = free - 1
+        told, next_index = self._items.ended(call, self._calls[call_id], next_index=self._index + 1)
+        self._index = next_index - 1
         return [self._event(kind, **fields) for kind, fields in told]
 
     def _text_event(self, name: str, **fields: Any) -> bytes:

@@ -35,9 +35,9 @@ from holdfast.server.openai.shapes import (
     OpenAIStream,
     failed_response,
     headers_of,
-    is_failure_of,
     is_hermes,
     raw,
+    response_failed,
     settings_of,
     source_of,
 )
@@ -116,7 +116,7 @@ class OpenAIResponsesRoutes:
         except Problem:
             self._repeats.left(request, body, row=row, after=asked.after)
             raise
-        if is_failure_of(ended):
+        if response_failed(ended):
             return failed_response(ended.run.state, headers)
         return json_response(response_of(row, asked, ended), headers=headers)
 

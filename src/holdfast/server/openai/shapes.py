@@ -88,7 +88,7 @@ def failed_response(run: Run, headers: Mapping[str, str]) -> Response:
     return json_response(problem.body, problem.status, headers={**headers, **problem.headers})
 
 
-def is_failure(run: Run) -> bool:
+def run_failed(run: Run) -> bool:
     """Whether the run has no answer that may be shown as one; a truncated one is shown and says so."""
     return run.outcome not in {"completed", "refused", "truncated"}
 
@@ -217,9 +217,9 @@ class OpenAIStream(EventStream):
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 
-def is_failure_of(span: ResponseSpan) -> bool:
+def response_failed(span: ResponseSpan) -> bool:
     """Whether a response that ends here has no answer; a client that is to do something has one."""
-    return span.client_ask is None and span.person_ask is None and is_failure(span.run.state)
+    return span.client_ask is None and span.person_ask is None and run_failed(span.run.state)
 
 
 def waiting_text(asked: e.PersonAsked) -> str:
