@@ -37,7 +37,7 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
     said_before,
 )
-from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.repeats import Repeats
@@ -119,7 +119,7 @@ class OpenAIChatRoutes:
         """The run that has the message, or that went on with what the client's tools returned."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
-        said = said_in(wanted.messages, deps.limits, param="messages")
+        said = parse_messages(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
@@ -154,7 +154,7 @@ class OpenAIChatRoutes:
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
     async def _message(
-        self, request: Request, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared
+        self, request: Request, wanted: ChatRequest, session_id: str, *, said: ClientInput, declared: Declared
     ) -> IncomingMessage:
         # A session that goes on has the earlier messages; a client that sends them again adds nothing.
         known = await self._deps.store.session(session_id) if session_id else None

@@ -15,7 +15,7 @@ from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
 from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.messages import Said
+from holdfast.server.openai.messages import ClientInput
 from holdfast.server.problems import bad_request
 from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, ClientToolResult
@@ -137,7 +137,7 @@ class Resumed:
 
 
 async def resumed_run(
-    deps: RouteDeps, said: Said, declared: Declared, *, by: str, param: str
+    deps: RouteDeps, said: ClientInput, declared: Declared, *, by: str, param: str
 ) -> Resumed | None:
     """Hand the results to the run that waits for them.
 

@@ -23,7 +23,7 @@ _LEFT_OUT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ClientInput:
     """What a client said last, with what came before it.
 
     If it last returned results of its own tools, they are `results`, and also at the end of `before`.
@@ -37,7 +37,7 @@ class Said:
     results: tuple[ClientToolResult, ...] = ()
 
 
-def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> Said:
+def parse_messages(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> ClientInput:
     """The messages of a conversation in our form; raises a Problem that names the place.
 
     The last is the user's, or results of the client's own tools.
@@ -55,10 +55,10 @@ def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> S
                 history[-1][1].tool_calls = [*(history[-1][1].tool_calls or ()), *(one.tool_calls or ())]
             else:
                 history.append((at, one))
-    told = "\n\n".join(one for one in instructions if one)
+    instructions_text = "\n\n".join(one for one in instructions if one)
     if history and history[-1][1].role == "tool":
         before = history_of(history, limits, param=param, attached=attached)
-        return Said(CALLS_ABOVE, (), before, told, attached, _results(before))
+        return ClientInput(CALLS_ABOVE, (), before, instructions_text, attached, _results(before))
     if not history or history[-1][1].role != "user":
         raise bad_request(f"The last of '{param}' must be the user's", param=param)
     last = history[-1][0]
@@ -67,7 +67,7 @@ def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> S
     if not text.strip() and not parts:
         raise bad_request(f"The last of '{param}' is empty: say what the model should do", param=where)
     before = history_of(history[:-1], limits, param=param, attached=attached)
-    return Said(text, parts, before, told, attached)
+    return ClientInput(text, parts, before, instructions_text, attached)
 
 
 def _results(history: Sequence[HistoryMessage]) -> tuple[ClientToolResult, ...]:

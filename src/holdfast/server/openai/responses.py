@@ -24,10 +24,10 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
 )
 from holdfast.server.openai.input_items import input_items
-from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
-from holdfast.server.openai.references import whole_items
+from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
@@ -161,13 +161,15 @@ class OpenAIResponsesRoutes:
             return ResponseSpan(fold, used=fold.state.usage)
         return await told_so_far(self._deps, row, after=asked.after)
 
-    async def _said(self, wanted: ResponsesRequest) -> Said:
+    async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what the model should do", param="input")
-        return said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
+        return parse_messages(
+            await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"
+        )
 
     async def _message(
-        self, request: Request, wanted: ResponsesRequest, *, said: Said, declared: Declared
+        self, request: Request, wanted: ResponsesRequest, *, said: ClientInput, declared: Declared
     ) -> tuple[str, IncomingMessage]:
         """The session to go on in, and what is said there."""
         by = request.scope[KEY_NAME]
