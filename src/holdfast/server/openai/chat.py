@@ -103,7 +103,7 @@ class OpenAIChatRoutes:
                 on_left=begun.on_left,
             )
         except Problem:
-            self._repeats.left(request, body, row=begun.row, after=begun.after)
+            self._repeats.abandon(request, body, row=begun.row, after=begun.after)
             raise
         return _whole(ended, begun, model=wanted.model or deps.options.model)
 
@@ -111,8 +111,8 @@ class OpenAIChatRoutes:
         self, request: Request, body: bytes, wanted: ChatRequest, key: OnceKey | None
     ) -> "_Begun":
         """The run that the request starts, or that it started before and lost."""
-        if (left := self._repeats.joined(request, body)) is not None:
-            return self._read(left.row, wanted, sent=None, after=left.after)
+        if (abandoned := self._repeats.take_abandoned(request, body)) is not None:
+            return self._read(abandoned.row, wanted, sent=None, after=abandoned.after)
         return await self._begun(request, wanted, key)
 
     async def _begun(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Begun":
@@ -147,7 +147,7 @@ class OpenAIChatRoutes:
 
         def left() -> None:
             if not feed.is_over:
-                self._repeats.left(request, body, row=row, after=begun.after)
+                self._repeats.abandon(request, body, row=row, after=begun.after)
             if begun.on_left is not None:
                 begun.on_left()
 

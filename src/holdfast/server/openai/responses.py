@@ -94,7 +94,7 @@ class OpenAIResponsesRoutes:
 
                 def left() -> None:
                     if not feed.is_over:
-                        self._repeats.left(request, body, row=row, after=asked.after)
+                        self._repeats.abandon(request, body, row=row, after=asked.after)
                     if on_left is not None:
                         on_left()
 
@@ -114,7 +114,7 @@ class OpenAIResponsesRoutes:
                 on_left=self._left(row, wanted),
             )
         except Problem:
-            self._repeats.left(request, body, row=row, after=asked.after)
+            self._repeats.abandon(request, body, row=row, after=asked.after)
             raise
         if response_failed(ended):
             return failed_response(ended.run.state, headers)
@@ -124,10 +124,10 @@ class OpenAIResponsesRoutes:
         self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that the request starts, or that it started before and lost."""
-        if (left := self._repeats.joined(request, body)) is None:
+        if (abandoned := self._repeats.take_abandoned(request, body)) is None:
             return await self._begun(request, wanted, key)
-        asked = await self._kept(left.row, wanted, after=left.after)
-        return left.row, replace(asked, by_hermes=is_hermes(request)), headers_of(left.row, None)
+        asked = await self._kept(abandoned.row, wanted, after=abandoned.after)
+        return abandoned.row, replace(asked, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
 
     async def _begun(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
