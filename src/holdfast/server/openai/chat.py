@@ -90,32 +90,32 @@ class OpenAIChatRoutes:
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
-                begun = await self._joined_or_begun(request, body, wanted, key)
-                return place.assign_to(self._streamed(request, body, wanted, begun))
-        begun = await self._joined_or_begun(request, body, wanted, key)
+                started = await self._rejoin_or_start(request, body, wanted, key)
+                return place.assign_to(self._streamed(request, body, wanted, started))
+        started = await self._rejoin_or_start(request, body, wanted, key)
         try:
             ended = await wait_for(
                 deps,
-                begun.row,
+                started.row,
                 request,
-                after=begun.after,
+                after=started.after,
                 stops_at_asks=not is_hermes(request),
-                on_left=begun.on_left,
+                on_left=started.on_left,
             )
         except Problem:
-            self._repeats.abandon(request, body, row=begun.row, after=begun.after)
+            self._repeats.abandon(request, body, row=started.row, after=started.after)
             raise
-        return _whole(ended, begun, model=wanted.model or deps.options.model)
+        return _completion(ended, started, model=wanted.model or deps.options.model)
 
-    async def _joined_or_begun(
+    async def _rejoin_or_start(
         self, request: Request, body: bytes, wanted: ChatRequest, key: OnceKey | None
-    ) -> "_Begun":
+    ) -> "_Started":
         """The run that the request starts, or that it started before and lost."""
         if (abandoned := self._repeats.take_abandoned(request, body)) is not None:
             return self._read(abandoned.row, wanted, sent=None, after=abandoned.after)
-        return await self._begun(request, wanted, key)
+        return await self._start(request, wanted, key)
 
-    async def _begun(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Begun":
+    async def _start(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Started":
         """The run that has the message, or that went on with what the client's tools returned."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
@@ -133,23 +133,27 @@ class OpenAIChatRoutes:
 
     def _read(
         self, row: RunRow, wanted: ChatRequest, *, sent: Sent | Response | None, after: int = 0
-    ) -> "_Begun":
+    ) -> "_Started":
         on_left = None if wanted.is_detached else self._disconnects.read_by(row)
-        return _Begun(row, after, headers_of(row, sent), on_left)
+        return _Started(row, after, headers_of(row, sent), on_left)
 
-    def _streamed(self, request: Request, body: bytes, wanted: ChatRequest, begun: "_Begun") -> OpenAIStream:
+    def _streamed(
+        self, request: Request, body: bytes, wanted: ChatRequest, started: "_Started"
+    ) -> OpenAIStream:
         deps = self._deps
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-        model, row = wanted.model or deps.options.model, begun.row
-        view = ChatView(row, model, after=begun.after, include_usage=usage, tells_asks=not is_hermes(request))
-        feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=begun.after)
-        headers = raw(begun.headers)
+        model, row = wanted.model or deps.options.model, started.row
+        view = ChatView(
+            row, model, after=started.after, include_usage=usage, tells_asks=not is_hermes(request)
+        )
+        feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=started.after)
+        headers = raw(started.headers)
 
         def left() -> None:
             if not feed.is_over:
-                self._repeats.abandon(request, body, row=row, after=begun.after)
-            if begun.on_left is not None:
-                begun.on_left()
+                self._repeats.abandon(request, body, row=row, after=started.after)
+            if started.on_left is not None:
+                started.on_left()
 
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
@@ -179,7 +183,7 @@ class OpenAIChatRoutes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _Started:
     """A run, the event after which the response begins, and what to call when the client leaves."""
 
     row: RunRow
@@ -188,16 +192,16 @@ class _Begun:
     on_left: Callable[[], None] | None
 
 
-def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
+def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Response:
     """The answer to a client that does not stream.
 
     It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
     """
-    run, row = ended.run.state, begun.row
+    run, row = ended.run.state, started.row
     if response_failed(ended):
-        return failed_response(run, begun.headers)
+        return failed_response(run, started.headers)
     calls = client_calls(ended)
-    text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
+    text = said_before(ended, started.after) if calls or ended.person_ask else ended.run.output
     if ended.person_ask is not None:
         text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask))))
     message = ChatMessage(
@@ -208,7 +212,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     )
     finish = "tool_calls" if calls else _finish(run)
     completion = ChatCompletion(
-        id=_completion_id(row, begun.after),
+        id=_completion_id(row, started.after),
         object="chat.completion",
         created=row.created_ms // 1000,
         model=run.model or model,
@@ -216,7 +220,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
         usage=_usage(ended.used),
         holdfast=waiting_shown(ended),
     )
-    return json_response(completion, headers=begun.headers)
+    return json_response(completion, headers=started.headers)
 
 
 def _completion_id(row: RunRow, after: int) -> str:

@@ -64,7 +64,7 @@ _log = logging.getLogger(__name__)
 History: TypeAlias = tuple[HistoryMessage, ...]
 
 
-class Kept(msgspec.Struct, omit_defaults=True):
+class ResponseNote(msgspec.Struct, omit_defaults=True):
     """What a response was asked with and its run does not know; a note that goes with the session."""
 
     previous: str | None = None
@@ -89,7 +89,7 @@ class OpenAIResponsesRoutes:
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
-                row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
+                row, asked, headers = await self._rejoin_or_start(request, body, wanted, key)
                 feed, on_left = self._feed(row, asked, ResponseView(row, asked)), self._left(row, wanted)
 
                 def left() -> None:
@@ -101,7 +101,7 @@ class OpenAIResponsesRoutes:
                 return place.assign_to(
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
-        row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
+        row, asked, headers = await self._rejoin_or_start(request, body, wanted, key)
         if wanted.background:
             return json_response(response_of(row, asked, await self._span(row, asked)), headers=headers)
         try:
@@ -120,16 +120,16 @@ class OpenAIResponsesRoutes:
             return failed_response(ended.run.state, headers)
         return json_response(response_of(row, asked, ended), headers=headers)
 
-    async def _joined_or_begun(
+    async def _rejoin_or_start(
         self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that the request starts, or that it started before and lost."""
         if (abandoned := self._repeats.take_abandoned(request, body)) is None:
-            return await self._begun(request, wanted, key)
-        asked = await self._kept(abandoned.row, wanted, after=abandoned.after)
+            return await self._start(request, wanted, key)
+        asked = await self._store_note(abandoned.row, wanted, after=abandoned.after)
         return abandoned.row, replace(asked, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
 
-    async def _begun(
+    async def _start(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
@@ -137,14 +137,14 @@ class OpenAIResponsesRoutes:
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
-            asked = await self._kept(resumed.row, wanted, after=resumed.after)
+            asked = await self._store_note(resumed.row, wanted, after=resumed.after)
             return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        asked = replace(await self._kept(row, wanted), by_hermes=is_hermes(request))
+        asked = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
         return row, asked, headers_of(row, sent)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
@@ -230,7 +230,7 @@ class OpenAIResponsesRoutes:
             return session_id, earlier
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
-    async def _kept(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
+    async def _store_note(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
         """What the response was asked with, as far as later readers need it on disk."""
         store, response = self._deps.store, response_id(row.run_id, after=after)
         if wanted.store is False:
@@ -240,47 +240,47 @@ class OpenAIResponsesRoutes:
                 text = f"The run continues, but hiding its response failed: {error}"
                 headers = {**NO_RETRY, "X-Hermes-Run-Id": row.run_id}
                 raise Problem(503, text, code="store_unavailable", headers=headers) from error
-        kept = Kept(
+        note = ResponseNote(
             previous=wanted.previous_response_id or None,
             conversation=wanted.conversation_name or None,
             background=bool(wanted.background),
         )
-        if kept != Kept():
+        if note != ResponseNote():
             try:
-                await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+                await store.put_note(_note_name(row.session_id, response), msgspec.json.encode(note))
             except JournalError as error:
                 # The run is accepted: an error now would have it sent a second time.
                 _log.warning("the request of response %s isn't stored: %s", response, error)
-        asked = await self._asked(row, kept, after=after)
+        asked = await self._asked(row, note, after=after)
         return replace(asked, is_stored=wanted.store is not False)
 
-    async def _asked(self, row: RunRow, kept: Kept, *, after: int) -> ResponseContext:
+    async def _asked(self, row: RunRow, note: ResponseNote, *, after: int) -> ResponseContext:
         fold = await self._deps.folds.run(row)
         settings = fold.state.settings
         earlier = [entry for entry in fold.view.entries if isinstance(entry, ToolCard) and entry.seq <= after]
         return ResponseContext(
             settings.model or self._deps.options.model,
             settings,
-            previous=kept.previous,
-            conversation=kept.conversation,
-            is_background=kept.background,
+            previous=note.previous,
+            conversation=note.conversation,
+            is_background=note.background,
             after=after,
             calls_before=len(earlier),
         )
 
-    async def _again(self, request: Request) -> tuple[RunRow, ResponseContext]:
+    async def _load(self, request: Request) -> tuple[RunRow, ResponseContext]:
         """The response that the path names; raises a Problem if there is none that may be seen."""
         response: str = request.path_params["response_id"]
         row = await response_row(self._deps, response, param="response_id")
-        note = await self._deps.store.note(_kept_note(row.session_id, response))
-        kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
-        asked = await self._asked(row, kept, after=response_begins_after(response))
+        note = await self._deps.store.note(_note_name(row.session_id, response))
+        note = ResponseNote() if note is None else msgspec.json.decode(note, type=ResponseNote)
+        asked = await self._asked(row, note, after=response_begins_after(response))
         return row, replace(asked, by_hermes=is_hermes(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
         deps, after = self._deps, _after(request)
-        row, asked = await self._again(request)
+        row, asked = await self._load(request)
         if not flag(request, "stream"):
             return json_response(response_of(row, asked, await self._span(row, asked)))
         view = ResponseView(row, asked, after=after)
@@ -289,27 +289,27 @@ class OpenAIResponsesRoutes:
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
-        row, _ = await self._again(request)
+        row, _ = await self._load(request)
         return json_response(await input_items(self._deps, row, request))
 
     async def cancel(self, request: Request) -> Response:
         """POST /v1/responses/{response_id}/cancel."""
         deps = self._deps
         await read_body(request, deps.limits)
-        row, asked = await self._again(request)
+        row, asked = await self._load(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
         return json_response(response_of(row, asked, await self._span(row, asked)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
-        row, _ = await self._again(request)
+        row, _ = await self._load(request)
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_response(DeletedResponse(id=response, object="response.deleted", deleted=True))
 
 
-def _kept_note(session_id: str, response: str) -> str:
+def _note_name(session_id: str, response: str) -> str:
     return f"session/{session_id}/response/{response}"
 
 
