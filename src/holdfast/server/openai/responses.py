@@ -89,36 +89,36 @@ class OpenAIResponsesRoutes:
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
-                row, asked, headers = await self._rejoin_or_start(request, body, wanted, key)
-                feed, on_left = self._feed(row, asked, ResponseView(row, asked)), self._left(row, wanted)
+                row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+                feed, on_left = self._feed(row, context, ResponseView(row, context)), self._left(row, wanted)
 
                 def left() -> None:
                     if not feed.is_over:
-                        self._repeats.abandon(request, body, row=row, after=asked.after)
+                        self._repeats.abandon(request, body, row=row, after=context.after)
                     if on_left is not None:
                         on_left()
 
                 return place.assign_to(
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
-        row, asked, headers = await self._rejoin_or_start(request, body, wanted, key)
+        row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
         if wanted.background:
-            return json_response(response_of(row, asked, await self._span(row, asked)), headers=headers)
+            return json_response(response_of(row, context, await self._span(row, context)), headers=headers)
         try:
             ended = await wait_for(
                 deps,
                 row,
                 request,
-                after=asked.after,
-                stops_at_asks=not asked.by_hermes,
+                after=context.after,
+                stops_at_asks=not context.by_hermes,
                 on_left=self._left(row, wanted),
             )
         except Problem:
-            self._repeats.abandon(request, body, row=row, after=asked.after)
+            self._repeats.abandon(request, body, row=row, after=context.after)
             raise
         if response_failed(ended):
             return failed_response(ended.run.state, headers)
-        return json_response(response_of(row, asked, ended), headers=headers)
+        return json_response(response_of(row, context, ended), headers=headers)
 
     async def _rejoin_or_start(
         self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
@@ -126,8 +126,8 @@ class OpenAIResponsesRoutes:
         """The run that the request starts, or that it started before and lost."""
         if (abandoned := self._repeats.take_abandoned(request, body)) is None:
             return await self._start(request, wanted, key)
-        asked = await self._store_note(abandoned.row, wanted, after=abandoned.after)
-        return abandoned.row, replace(asked, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
+        context = await self._store_note(abandoned.row, wanted, after=abandoned.after)
+        return abandoned.row, replace(context, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
 
     async def _start(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
@@ -137,29 +137,29 @@ class OpenAIResponsesRoutes:
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
-            asked = await self._store_note(resumed.row, wanted, after=resumed.after)
-            return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
+            context = await self._store_note(resumed.row, wanted, after=resumed.after)
+            return resumed.row, replace(context, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        asked = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
-        return row, asked, headers_of(row, sent)
+        context = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
+        return row, context, headers_of(row, sent)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
         """What to call when the client leaves, if the run is to end with it."""
         return None if wanted.is_detached else self._disconnects.read_by(row)
 
-    def _feed(self, row: RunRow, asked: ResponseContext, view: ResponseView) -> OpenAIFeed:
-        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=asked.after)
+    def _feed(self, row: RunRow, context: ResponseContext, view: ResponseView) -> OpenAIFeed:
+        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=context.after)
 
-    async def _span(self, row: RunRow, asked: ResponseContext) -> ResponseSpan:
+    async def _span(self, row: RunRow, context: ResponseContext) -> ResponseSpan:
         """As much of the run as the response tells."""
         fold = await self._deps.folds.run(row)
         if not fold.view.client_asks:
             return ResponseSpan(fold, used=fold.state.usage)
-        return await told_so_far(self._deps, row, after=asked.after)
+        return await told_so_far(self._deps, row, after=context.after)
 
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
@@ -251,10 +251,10 @@ class OpenAIResponsesRoutes:
             except JournalError as error:
                 # The run is accepted: an error now would have it sent a second time.
                 _log.warning("the request of response %s isn't stored: %s", response, error)
-        asked = await self._asked(row, note, after=after)
-        return replace(asked, is_stored=wanted.store is not False)
+        context = await self._context(row, note, after=after)
+        return replace(context, is_stored=wanted.store is not False)
 
-    async def _asked(self, row: RunRow, note: ResponseNote, *, after: int) -> ResponseContext:
+    async def _context(self, row: RunRow, note: ResponseNote, *, after: int) -> ResponseContext:
         fold = await self._deps.folds.run(row)
         settings = fold.state.settings
         earlier = [entry for entry in fold.view.entries if isinstance(entry, ToolCard) and entry.seq <= after]
@@ -272,20 +272,20 @@ class OpenAIResponsesRoutes:
         """The response that the path names; raises a Problem if there is none that may be seen."""
         response: str = request.path_params["response_id"]
         row = await response_row(self._deps, response, param="response_id")
-        note = await self._deps.store.note(_note_name(row.session_id, response))
-        note = ResponseNote() if note is None else msgspec.json.decode(note, type=ResponseNote)
-        asked = await self._asked(row, note, after=response_begins_after(response))
-        return row, replace(asked, by_hermes=is_hermes(request))
+        stored = await self._deps.store.note(_note_name(row.session_id, response))
+        note = ResponseNote() if stored is None else msgspec.json.decode(stored, type=ResponseNote)
+        context = await self._context(row, note, after=response_begins_after(response))
+        return row, replace(context, by_hermes=is_hermes(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
         deps, after = self._deps, _after(request)
-        row, asked = await self._load(request)
+        row, context = await self._load(request)
         if not flag(request, "stream"):
-            return json_response(response_of(row, asked, await self._span(row, asked)))
-        view = ResponseView(row, asked, after=after)
+            return json_response(response_of(row, context, await self._span(row, context)))
+        view = ResponseView(row, context, after=after)
         on_left = await self._runs.read_by(row)
-        return OpenAIStream(self._feed(row, asked, view), deps.streams, limits=deps.limits, on_left=on_left)
+        return OpenAIStream(self._feed(row, context, view), deps.streams, limits=deps.limits, on_left=on_left)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
@@ -296,10 +296,10 @@ class OpenAIResponsesRoutes:
         """POST /v1/responses/{response_id}/cancel."""
         deps = self._deps
         await read_body(request, deps.limits)
-        row, asked = await self._load(request)
+        row, context = await self._load(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
-        return json_response(response_of(row, asked, await self._span(row, asked)))
+        return json_response(response_of(row, context, await self._span(row, context)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
