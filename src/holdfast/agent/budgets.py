@@ -95,7 +95,7 @@ def _amount(part: BudgetPart, most: float) -> str:
             return "1 minute" if most == 1 else f"{most:g} minutes"
 
 
-async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
+async def run_until(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
     """The result of the work, or None if `over` ended first; the work has then ended too."""
     working, ending = asyncio.create_task(work), asyncio.create_task(over)
     stopped: asyncio.CancelledError | None = None

@@ -355,7 +355,7 @@ class ToolCalls:
             )
         )
         await self._view.settled(self._log)
-        await self._view.wanted(run.run_id)
+        await self._view.block_if_stopping(run.run_id)
         one = RunningCall(
             self._log.session_id,
             run.run_id,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.attachments import Attachments
-from holdfast.agent.budgets import BudgetPart, RunLimits, unless_over
+from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
@@ -71,7 +71,7 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
         turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
         return await turns
-    return await unless_over(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
+    return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
 
 
 async def _turns(
