@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
+from holdfast.agent.asks import Asks
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.phases import Phase
@@ -83,7 +83,7 @@ class RunningCall:
     blobs: Blobs
     log: RunLog
     stream_filter: StreamFilter
-    people: HumanAsks
+    people: Asks
     deadline: asyncio.Timeout
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class ToolCalls:
         self._view = view
         self._log = log
         self._deps = deps
-        self._people = HumanAsks(view, log, deps)
+        self._people = Asks(view, log, deps)
         self.tools = deps.tools_now()  # the tools last offered to the model
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call

@@ -24,7 +24,7 @@ from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
 
-class HumanAsks:
+class Asks:
     """Asks for one run; an ask that is already open is awaited, not asked again."""
 
     def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
