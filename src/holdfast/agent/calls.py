@@ -161,7 +161,7 @@ class ToolCalls:
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
         self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
-    async def finish(self) -> bool:
+    async def finish_open_calls(self) -> bool:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
@@ -190,16 +190,16 @@ class ToolCalls:
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
-            ends = [tasks.create_task(self._finish(call, tool, ordinal=n)) for call, n, tool in calls]
+            ends = [tasks.create_task(self._finish_call(call, tool, ordinal=n)) for call, n, tool in calls]
         return all(end.result() for end in ends)
 
     async def _in_order(self, calls: Iterable[_NumberedCall]) -> bool:
         for call, ordinal, tool in calls:
-            if not await self._finish(call, tool, ordinal=ordinal):
+            if not await self._finish_call(call, tool, ordinal=ordinal):
                 return False
         return True
 
-    async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
+    async def _finish_call(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
         was_begun = call.started is not None  # before a crash
         try:
             result = await self._result(call, tool, ordinal=ordinal)

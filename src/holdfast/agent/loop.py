@@ -83,7 +83,7 @@ async def _turns(
     attachments = Attachments(view, log, deps)
     continuations = 0
     while True:
-        if run.unfinished_tools and not await calls.finish():
+        if run.unfinished_tools and not await calls.finish_open_calls():
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
         messages = await attachments.context()
