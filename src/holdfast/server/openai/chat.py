@@ -116,7 +116,7 @@ class OpenAIChatRoutes:
         return await self._start(request, wanted, key)
 
     async def _start(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Started":
-        """The run that has the message, or that went on with what the client's tools returned."""
+        """The run that has the message, or that continued with the results of the client's tools."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
@@ -160,7 +160,7 @@ class OpenAIChatRoutes:
     async def _message(
         self, request: Request, wanted: ChatRequest, session_id: str, *, said: ClientInput, declared: Declared
     ) -> IncomingMessage:
-        # A session that goes on has the earlier messages; a client that sends them again adds nothing.
+        # An existing session has the earlier messages already, so those in the request are ignored.
         known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
         if known is not None and known.messages:
@@ -238,7 +238,7 @@ class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
     def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, tells_asks: bool) -> None:
-        self._tells_asks = tells_asks  # in the text, as its client knows no other place
+        self._tells_asks = tells_asks  # in the text, because plain OpenAI clients show nothing else
         self._head: dict[str, Any] = {
             "id": _completion_id(row, after),
             "object": "chat.completion.chunk",
@@ -246,7 +246,7 @@ class ChatView(RunStreamView):
             "model": model,
         }
         self._include_usage = include_usage
-        self._break = ""  # what is still to be said of the break between two turns
+        self._break = ""  # the break to send before the next text
         self._spoke = False
 
     def begin(self) -> list[bytes]:
@@ -265,7 +265,7 @@ class ChatView(RunStreamView):
             case "reasoning.delta":
                 return [self._chunk({"reasoning_content": frame["delta"]})]
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
-                # What is said before a tool and after it would else run together in one message.
+                # Without a break, the text before a tool call and the text after it would run together.
                 self._break = BREAK if self._spoke else ""
                 told = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))
                 return [*self._asks(frame, run), told]

@@ -130,7 +130,7 @@ def said_before(span: ResponseSpan, after: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The run that went on with the client's results, and the seq after which its next response begins."""
+    """The run that continued with the client's results, and the seq after which its next response begins."""
 
     row: RunRow
     after: int

@@ -1,7 +1,7 @@
-"""The output items of a response: what was said, and the calls of tools that the server has run itself.
+"""The output items of a response: messages, and calls of tools that the server ran itself.
 
-A client runs each `function_call` that it is given. So the agent's own calls have the form that OpenAI has
-for tools which are run elsewhere. Hermes' clients get what they know: the call, and beside it its result.
+A client runs each `function_call` that it gets. So the agent's own calls are `mcp_call` items, OpenAI's form
+for tools that are run elsewhere. Hermes' clients expect a `function_call` followed by its output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ SERVER = "holdfast"
 
 @dataclass(frozen=True, slots=True)
 class ServerToolCall:
-    """A call of a tool, and what it brought, if it has ended."""
+    """A tool call, with its result if it has ended."""
 
     call_id: str
     name: str
@@ -52,21 +52,21 @@ class CallItems(Protocol):
         ...
 
     def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
-        """What a stream tells when a call begins, as the item at a place."""
+        """The events for a call that starts, as the item at this index."""
         ...
 
     def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
-        """What a stream tells when the call at a place has ended, and the place that is free then."""
+        """The events for the end of the call at this index, and the next free index."""
         ...
 
 
 def item_id(kind: str, run_id: str, name: object) -> str:
-    """The same in each view of the run, and no other run's."""
+    """An id that is the same in every view of the run, and unique to it."""
     return f"{kind}_{run_id.removeprefix('run_')}_{name}"
 
 
 def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemStatus = "completed") -> Item:
-    """The item of a call alone; to a client that means that it is to run it."""
+    """A call without its result: the client has to run it."""
     return {
         "id": item_id("fc", run_id, call.call_id),
         "type": "function_call",
@@ -78,7 +78,7 @@ def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemSt
 
 
 def function_call_events(item: Item, at: int) -> Sequence[SseEvent]:
-    """What a stream tells of such an item."""
+    """The events for such an item."""
     place, arguments = {"item_id": item["id"], "output_index": at}, item["arguments"]
     return [
         (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
@@ -90,7 +90,7 @@ def function_call_events(item: Item, at: int) -> Sequence[SseEvent]:
 
 @dataclass(frozen=True, slots=True)
 class HermesCallItems(CallItems):
-    """The call, and what it brought as an item of its own."""
+    """The call, and its result as a separate item."""
 
     run_id: str
 
@@ -122,7 +122,7 @@ class HermesCallItems(CallItems):
 
 @dataclass(frozen=True, slots=True)
 class McpCallItems(CallItems):
-    """The call with what it brought, as one item of a tool that is run elsewhere."""
+    """The call and its result as one `mcp_call` item."""
 
     run_id: str
 

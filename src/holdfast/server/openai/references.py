@@ -1,4 +1,4 @@
-"""The input items of a response, those included that a client names instead of sending them again."""
+"""Input items of a response; a client may refer to an earlier item by its id instead of sending it."""
 
 from holdfast.api.runs import RawInput
 from holdfast.folds.entries import Person, Text, ToolCard
@@ -15,9 +15,9 @@ _MESSAGE = "msg"
 
 
 async def resolve_references(deps: RouteDeps, given: RawInput) -> list[Item]:
-    """The input items, of which those that are only text are the user's; raises a Problem.
+    """The input items, with references to messages replaced by the messages; raises a Problem.
 
-    A message that is named is told in full; a call of a tool is left to `said_in`, which tells none.
+    A plain string is a user message. References to tool calls stay, and `parse_messages` leaves them out.
     """
     items = [given] if isinstance(given, str) else given
     if len(items) > deps.limits.content_parts_max:
@@ -59,7 +59,7 @@ async def _referenced_item(deps: RouteDeps, named: object, *, where: str) -> Ite
 
 
 def _said(run: RunReadModel, *, calls_before: str) -> str:
-    """What a run said after so many calls of tools: one message of its stream."""
+    """The text of a run after this many tool calls: one message of its stream."""
     text, between, made = "", "", 0
     for entry in run.view.entries:
         if isinstance(entry, ToolCard):

@@ -45,7 +45,7 @@ from holdfast.values import ClientTool, RunSettings
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """What a response was asked with, and the model as it is called outside."""
+    """What a response was created with, and the model name that clients see."""
 
     model: str
     settings: RunSettings
@@ -121,7 +121,7 @@ def _ending(run: Run) -> dict[str, Any]:
 
 
 def _output(span: ResponseSpan, context: ResponseContext) -> list[dict[str, Any]]:
-    """What the run did and what came of it, in its order; then its clean answer, or calls for the client.
+    """Tool calls with their results, in order; then the answer, or calls for the client.
 
     Calls of the agent's own tools have their output with them: there is nothing left to run.
     """
@@ -165,7 +165,7 @@ def _calls_of(context: ResponseContext, run_id: str) -> CallItems:
 
 
 def _message_status(run: Run) -> ItemStatus:
-    """Whether the message that the run was at when it ended is whole."""
+    """The status of the run's last message: completed only if the run completed."""
     return "completed" if run.outcome == "completed" else "incomplete"
 
 
@@ -201,13 +201,13 @@ class ResponseView(RunStreamView):
         return response_of(self._row, self._context, span)
 
     def begin(self) -> list[bytes]:
-        """It is created and under way."""
+        """The response is created and in progress."""
         return [
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
-        """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
+        """Text goes into a message; tool calls and their results are items."""
         match frame["event"]:
             case "message.delta" if self._context.settings.output is not None:
                 return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end

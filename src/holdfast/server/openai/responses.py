@@ -65,7 +65,7 @@ History: TypeAlias = tuple[HistoryMessage, ...]
 
 
 class ResponseNote(msgspec.Struct, omit_defaults=True):
-    """What a response was asked with and its run does not know; a note that goes with the session."""
+    """What a response was created with and its run doesn't store; a note that is purged with the session."""
 
     previous: str | None = None
     conversation: str | None = None
@@ -171,7 +171,7 @@ class OpenAIResponsesRoutes:
     async def _message(
         self, request: Request, wanted: ResponsesRequest, *, said: ClientInput, declared: Declared
     ) -> tuple[str, IncomingMessage]:
-        """The session to go on in, and what is said there."""
+        """The session to continue in, and the message."""
         by = request.scope[KEY_NAME]
         if wanted.previous_response_id and wanted.conversation_name:
             raise bad_request(
@@ -214,10 +214,10 @@ class OpenAIResponsesRoutes:
     async def _going_on(
         self, wanted: ResponsesRequest, session_id: str, before: History
     ) -> tuple[str, History | None]:
-        """The session to go on in, and the history that the run has instead of the session's, if it has one.
+        """The session to continue in, and the history that replaces the session's, if there is one.
 
-        What comes before the last item is new where a conversation or a response goes on; a client that only
-        names its session sends all that it wants to be known.
+        If a conversation or a response continues, the items before the last one are new. A client that only
+        names its session sends the whole history.
         """
         earlier: History | None = None
         if wanted.previous_response_id:
