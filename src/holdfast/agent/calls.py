@@ -44,7 +44,7 @@ _NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # call, position 
 
 OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
-NOT_STARTED = "Not run: the run was stopped before."
+NOT_STARTED = "Not run: the run was stopped first."
 UNKNOWN = (
     "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
     "Find out what happened before you repeat it."

@@ -69,7 +69,7 @@ class RunnerShared:
         if position := self.suspect_slot.position(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time, at most {self.suspect_alone_s:g} s apart"
+                f"resume one at a time; each waits up to {self.suspect_alone_s:g} s for the one before"
             )
             return QueuePosition(position, why)
         if position := self.slots.position(run_id):
