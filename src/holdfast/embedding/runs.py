@@ -166,7 +166,7 @@ class RunHandle(Generic[OutputT]):
         await self._answer(approval_id, "once")
 
     async def deny(self, approval_id: str, reason: str = "") -> None:
-        """Don't let the run do it; the model is told the reason and goes on."""
+        """Don't let the run do it; the model is told the reason and continues."""
         await self._answer(approval_id, "deny", reason)
 
     async def answer(self, question_id: str, text: str) -> None:
