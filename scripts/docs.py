@@ -29,7 +29,7 @@ MADE = "<!-- Made by scripts/docs.py from the code; change it there. -->"
 EXIT_CODES = """
 Exit codes: 0 it worked, 1 it did not (the reason is on standard error), 2 the command was used wrongly. A
 command that was stopped by Ctrl-C ends with 130; for `chat` and `serve` that is the way to end them, with 0.
-Where a command means more by its code, its own text says so.
+Some commands have more exit codes; see their help.
 
 Output is plain when it does not go to a terminal, and `NO_COLOR` is honoured. Every command takes
 `--help`. `holdfast` alone is `holdfast chat`, and takes its options. `holdfast --install-completion` lets
@@ -39,13 +39,13 @@ HTTP_INTRO = """
 One port serves everything. The same, for programs: `GET /openapi.json`; for people: `GET /docs` of a
 running server.
 
-- **Who may come in.** `Authorization: Bearer KEY` on every route that is not marked *open*. A browser
-  signs in once with `POST /api/sign-in`. Its cookie opens nothing alone: requests carry the header
-  `X-Holdfast-Page` beside it, and images and downloads a ticket (`POST /api/tickets`).
+- **Authentication.** Send `Authorization: Bearer KEY` on every route that isn't marked *open*. A browser
+  signs in once with `POST /api/sign-in`. Its cookie isn't enough by itself: requests also need the header
+  `X-Holdfast-Page`, and images and downloads need a ticket (`POST /api/tickets`).
 - **What a key may do.** Each route names the scope that it needs: `chat`, `approve`, `admin` or `relay`.
   A key without it gets 403 `missing_scope`.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
-  list the codes. Everywhere possible: 401 `invalid_api_key`, 403 `foreign_origin`,
+  list the codes. Any route can return 401 `invalid_api_key`, 403 `foreign_origin`,
   `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,
   503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`; with
   a body also 408 `body_too_slow`, 413 `body_too_large` (`server.limits.body_bytes_max`, 10 MB by default;
@@ -54,7 +54,7 @@ running server.
   in `Authorization`, become `[redacted]` in messages, titles, files and errors. A session id or the name of
   a key that contains one is refused with 400 `secret_in_name`.
 - **Once.** A POST with `Idempotency-Key` that is sent again with the same body has one effect and gets
-  the first answer, with `Idempotency-Replayed: true`, also after a restart. The same key with another
+  the first response, with `Idempotency-Replayed: true`, also after a restart. The same key with another
   body is a 409.
 - **Cursors.** The id of a frame is the seq of its event in the session's log. `Last-Event-ID` or
   `?after=` resumes after it. For a session that may be purged and made again, send `ID@EPOCH` (the
@@ -181,7 +181,21 @@ def _shape(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
         f"| `{field}` | {_schema(one)} | {'always' if field in needed else ''} |"
         for field, one in fields.items()
     ]
-    yield from ("| field | | |", "| --- | --- | --- |", *rows, "") if rows else (_schema(schema), "")
+    head = ["| field | | |", "| --- | --- | --- |"]
+    sentences = [_description(one) for one in fields.values()]
+    if any(sentences):
+        rows = [f"{row} {sentence} |" for row, sentence in zip(rows, sentences, strict=True)]
+        head = ["| field | | | |", "| --- | --- | --- | --- |"]
+    yield from (*head, *rows, "") if rows else (_schema(schema), "")
+
+
+def _description(given: Any) -> str:
+    """The sentence about a field; that of an optional one is with its type."""
+    if not isinstance(given, dict):
+        return ""
+    schema = cast("Mapping[str, Any]", given)
+    options: list[Any] = schema.get("anyOf", [])
+    return schema.get("description", "") or " ".join(filter(None, map(_description, options)))
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:

@@ -627,7 +627,7 @@ export interface OutputTokensDetails {
   readonly reasoning_tokens: number;
 }
 
-/** The run waits for a person; this client can't answer, so its response ends here and the run goes on. */
+/** The run waits for a person. This client can't answer, so its response ends and the run continues. */
 export interface PersonNeeded {
   readonly waiting_for: "approval" | "question";
   readonly id: string;

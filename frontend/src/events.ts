@@ -788,7 +788,7 @@ export interface StopRequested {
   readonly by?: string;
 }
 
-/** The run goes on after a `crash` or a `restart`. */
+/** The run continues after a `crash` or a `restart`. */
 export interface RunResumed {
   readonly type: "run.resumed";
   readonly at_ms: number;

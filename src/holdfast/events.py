@@ -528,7 +528,7 @@ class StopRequested(Input, frozen=True, kw_only=True, tag="stop.requested"):
 
 
 class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run.resumed"):
-    """The run goes on after a `crash` or a `restart`."""
+    """The run continues after a `crash` or a `restart`."""
 
     after: str
 

@@ -279,7 +279,7 @@ async def test_a_clock_that_is_set_back_keeps_no_ask_open_for_longer() -> None:
             Effect("one", done),
             judge=asks_about("one"),
             asks_expire_s=60.0,
-            asks_look_again_s=0.01,
+            ask_poll_s=0.01,
             clock=clock,
         ) as world,
     ):
@@ -302,7 +302,7 @@ async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts
             Effect("one", done),
             judge=asks_about("one"),
             asks_expire_s=60.0,
-            asks_look_again_s=0.01,
+            ask_poll_s=0.01,
             clock=clock,
         ) as world,
     ):

@@ -23,7 +23,7 @@ from holdfast.chaos import (
 from holdfast.folds.context import SUMMARY_MARK
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.values import RunSettings
 
 STORY = "my cat is called Mia " * 40
@@ -133,7 +133,7 @@ async def test_what_is_said_during_a_compaction_is_answered_after_it() -> None:
         await world.until("s", e.RunEnded)
         await compact(world)
         await world.until("s", e.AttemptStarted, times=2)
-        late = Message(text="and you?", when_busy="steer")
+        late = IncomingMessage(text="and you?", when_busy="steer")
         assert isinstance(await world.inbox.send("s", late), Sent)
         gate.open()
         log = await world.until("s", e.RunEnded, times=3)

@@ -15,7 +15,7 @@ from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say
 from holdfast.events import Event
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.values import FilePart, HistoryMessage, ImagePart, Part, RunSettings, SavedFile
@@ -28,7 +28,7 @@ async def attach(world: World, data: bytes, *, media_type: str = "application/zi
 
 
 async def send(world: World, *parts: Part, session_id: str = "s", **fields: object) -> str:
-    message = Message(text="look", parts=parts, **fields)  # pyright: ignore[reportArgumentType]
+    message = IncomingMessage(text="look", parts=parts, **fields)  # pyright: ignore[reportArgumentType]
     sent = await world.inbox.send(session_id, message)
     assert isinstance(sent, Sent)
     return sent.run_id

@@ -8,7 +8,7 @@ import pytest
 
 from agent.world import Effect, answer, asks_about, ending, process, send, tool_ends
 from holdfast import events as e
-from holdfast.agent.budgets import unless_over
+from holdfast.agent.budgets import run_until
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult
@@ -241,7 +241,7 @@ async def test_a_stop_while_a_run_is_ended_for_its_minutes_cuts_nothing_short() 
     async def over() -> None:
         await asyncio.sleep(0)
 
-    task = asyncio.create_task(unless_over(work(), over()))
+    task = asyncio.create_task(run_until(work(), over()))
     await ending_it.wait()
     task.cancel("user_stop")
     await asyncio.sleep(0)

@@ -20,7 +20,7 @@ from holdfast.folds.entries import Person
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.tool import ToolCall, ToolResult
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import HistoryMessage
 
 ASKED = "Below is"  # how a request for a summary begins
@@ -140,7 +140,7 @@ async def test_the_history_that_came_with_a_run_is_part_of_its_summary() -> None
         ChaosServer(choose=script) as chaos,
         process(chaos, Look("look", []), context_window=3_000) as world,
     ):
-        sent = await world.inbox.send("s", Message(text="look", history=history))
+        sent = await world.inbox.send("s", IncomingMessage(text="look", history=history))
         assert isinstance(sent, Sent)
         log = await world.until("s", e.RunEnded)
         assert ending(log).outcome == "completed"
@@ -167,7 +167,7 @@ async def test_a_summary_made_for_a_history_says_nothing_about_the_session() -> 
     ):
         await send(world, "my cat is called Mia")
         await world.until("s", e.RunEnded)
-        await world.inbox.send("s", Message(text="look", history=history))
+        await world.inbox.send("s", IncomingMessage(text="look", history=history))
         await world.until("s", e.RunEnded, times=2)
         assert len(said_to_sum_up(chaos)) == 1
         await send(world, LONG)

@@ -17,7 +17,7 @@ from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import ClientTool, RunSettings
 
 STEER = "and be quick"
@@ -77,7 +77,7 @@ async def live(chaos: ChaosServer, outside: Outside, crash: CrashPoint, *, after
 async def use(world: World, outside: Outside) -> None:
     """Send the message if it was not accepted yet, steer once, and wait for the end."""
     if not await world.store.last_seq("s"):
-        sent = await world.inbox.send("s", Message(text="do it", settings=SETTINGS))
+        sent = await world.inbox.send("s", IncomingMessage(text="do it", settings=SETTINGS))
         assert isinstance(sent, Sent)
         outside.accepted = True
     log = await world.until("s", e.ToolStarted)
@@ -86,7 +86,7 @@ async def use(world: World, outside: Outside) -> None:
         record.event.text for record in await world.log("s") if isinstance(record.event, e.MessageAccepted)
     ]
     if STEER not in texts:
-        steered = await world.inbox.steer("s", run_id, message=Message(text=STEER))
+        steered = await world.inbox.steer("s", run_id, message=IncomingMessage(text=STEER))
         outside.steered = isinstance(steered, Sent)
     await world.until("s", e.RunEnded)
 

@@ -39,7 +39,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.redaction import Redactor
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 
 
 async def test_tools_run_between_answers_and_their_results_reach_the_model_in_call_order() -> None:
@@ -167,7 +167,7 @@ async def test_a_steer_becomes_a_user_message_at_the_next_call() -> None:
     ):
         run_id = await send(world)
         await gate.reached()
-        sent = await world.inbox.steer("s", run_id, message=Message(text="rather left"))
+        sent = await world.inbox.steer("s", run_id, message=IncomingMessage(text="rather left"))
         assert isinstance(sent, Sent)
         gate.open()
         log = await world.until("s", e.RunEnded)
@@ -183,7 +183,7 @@ async def test_a_steer_that_comes_too_late_becomes_the_next_run() -> None:
         run_id = await send(world)
         await gate.reached()
         # Stop and steer in one breath: the run ends without another call.
-        await world.inbox.steer("s", run_id, message=Message(text="and this?"))
+        await world.inbox.steer("s", run_id, message=IncomingMessage(text="and this?"))
         await world.inbox.stop("s", run_id)
         log = await world.until("s", e.RunEnded, times=1)
         assert isinstance(log[-1].event, e.RunEnded)
@@ -200,7 +200,7 @@ async def test_a_redirect_cancels_the_answer_keeps_what_was_said_and_goes_on_in_
     async with ChaosServer([Say("left"), Wait(gate)], [Say("right")]) as chaos, process(chaos) as world:
         run_id = await send(world)
         await gate.reached()
-        message = Message(text="no, right", when_busy="redirect")
+        message = IncomingMessage(text="no, right", when_busy="redirect")
         sent = await world.inbox.send("s", message)
         assert isinstance(sent, Sent)
         assert sent.run_id == run_id
@@ -224,7 +224,7 @@ async def test_a_redirect_that_is_taken_back_at_once_lets_the_run_go_on() -> Non
     async with ChaosServer(script, [Say("three")]) as chaos, process(chaos, store=TakesBack()) as world:
         run_id = await send(world)
         await world.until("s", e.TextDelta)
-        steer = await world.inbox.steer("s", run_id, message=Message(text="no"), mode="redirect")
+        steer = await world.inbox.steer("s", run_id, message=IncomingMessage(text="no"), mode="redirect")
         assert isinstance(steer, Sent)
         log = await world.until("s", e.RunEnded)
         assert ending(log).outcome == "completed"
@@ -358,7 +358,7 @@ async def test_the_words_of_a_failure_hold_no_secret_in_the_ending_either() -> N
         ChaosServer([refused], after_last="repeat") as chaos,
         process(chaos, secrets=Redactor([secret])) as world,
     ):
-        await world.inbox.send("s", Message(text="hi"))
+        await world.inbox.send("s", IncomingMessage(text="hi"))
         log = await world.until("s", e.RunEnded)
     ended = log[-1].event
     assert isinstance(ended, e.RunEnded)

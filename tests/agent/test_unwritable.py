@@ -104,7 +104,7 @@ async def test_what_was_written_after_all_is_ended_once_although_its_reader_lags
 
         def __init__(self, inner: Following, until: Gate) -> None:
             self._inner, self._until = inner, until
-            self.nudge = inner.nudge
+            self.wake = inner.wake
 
         def __aiter__(self) -> Self:
             return self

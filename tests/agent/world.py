@@ -23,7 +23,7 @@ from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.runner.inbox import Inbox, Message, Sent
+from holdfast.runner.inbox import Inbox, IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import Patience
 from holdfast.tools.arguments import arguments_hash
@@ -168,7 +168,7 @@ async def either(*things: asyncio.Task[object] | asyncio.Future[object]) -> None
 
 
 async def send(world: World, text: str = "hi", *, session_id: str = "s", **settings: object) -> str:
-    message = Message(text=text, settings=RunSettings(**settings))  # pyright: ignore[reportArgumentType]
+    message = IncomingMessage(text=text, settings=RunSettings(**settings))  # pyright: ignore[reportArgumentType]
     sent = await world.inbox.send(session_id, message)
     assert isinstance(sent, Sent)
     return sent.run_id

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.folds.asks import Settlement, expired, kind_of, settlement, withdrawn
+from holdfast.folds.asks import Settlement, ask_kind, expired, settlement, withdrawn
 from holdfast.folds.rows import ask_of
 from holdfast.values import Action
 
@@ -18,7 +18,7 @@ QUESTION = e.QuestionAsked(at_ms=1, run_id="r", question_id="q", tool_call_id="t
 )
 def test_what_closes_an_ask_is_of_its_kind_and_about_it(asked: e.AskAsked, kind: str, ask_id: str) -> None:
     late, back = expired(asked, 2), withdrawn(asked, 3, cause="stop")
-    assert {kind_of(asked), kind_of(late), kind_of(back)} == {kind}
+    assert {ask_kind(asked), ask_kind(late), ask_kind(back)} == {kind}
     assert {asked.ask_id, late.ask_id, back.ask_id, ask_of(back)} == {ask_id}
     assert (late.at_ms, late.run_id, back.run_id) == (2, "r", "r")
     assert settlement(late) == Settlement("expired")

@@ -8,7 +8,7 @@ import pytest
 from holdfast import events as e
 from holdfast.codec import TYPES, encode, type_of
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
-from holdfast.folds.run import Run, Status
+from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
 from holdfast.values import Action, Budget, ClientTool, ClientToolResult, Failure, RunSettings
 from strategies.legal_logs import Log
@@ -374,7 +374,7 @@ def test_recovered_output_is_noted_and_changes_nothing_else() -> None:
 def test_every_status_that_the_api_names_is_reached() -> None:
     waits = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CLIENT_TOOLS)
     runs = [run_of(*events) for events in (*IN_PHASE.values(), RUNNING, waits)]
-    assert {run.status for run in runs} == set(get_args(Status))
+    assert {run.status for run in runs} == set(get_args(DetailedStatus))
 
 
 def test_a_run_waits_for_its_client_until_the_results_come() -> None:

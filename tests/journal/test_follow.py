@@ -84,16 +84,16 @@ async def test_who_follows_seldom_is_told_before_many_deltas_have_gathered(store
 async def test_a_nudge_gives_an_empty_batch_to_who_waits_and_takes_no_record_away(store: Store) -> None:
     fence = await begin(store)
     follower = store.follow("s1", after=1)
-    follower.nudge()
+    follower.wake()
     waiting = asyncio.ensure_future(anext(aiter(follower)))
     await store.session("s1")
     await asyncio.sleep(0)
     assert not waiting.done()
-    follower.nudge()
+    follower.wake()
     assert list(await waiting) == []
     waiting = asyncio.ensure_future(anext(aiter(follower)))
     await store.append_run("s1", [delta("x")], fence=fence)
-    follower.nudge()
+    follower.wake()
     found = [*await waiting] or [*await anext(aiter(follower))]
     assert seqs(found) == [2]
 

@@ -24,13 +24,13 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.spool import Spool, Spooled, read_spool, spool_files
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.targets import Patience
 from journal.sample import AT_MS, answered, asked, begin, delta, ended
 
 
 async def sent(world: World) -> str:
-    accepted = await world.inbox.send("s", Message(text="hi"))
+    accepted = await world.inbox.send("s", IncomingMessage(text="hi"))
     assert isinstance(accepted, Sent)
     return accepted.run_id
 
@@ -295,7 +295,7 @@ async def test_an_expiry_that_cannot_be_saved_at_once_is_saved_later_and_the_run
             chaos, Effect("one", done), store=LockedAtExpiry(), judge=asks_about("one"), asks_expire_s=0.05
         ) as world,
     ):
-        await world.inbox.send("s", Message(text="hi"))
+        await world.inbox.send("s", IncomingMessage(text="hi"))
         log = await world.until("s", e.RunEnded)
     end = log[-1].event
     assert isinstance(end, e.RunEnded)

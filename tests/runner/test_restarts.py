@@ -18,7 +18,7 @@ from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.loop_lag import SAMPLES_KEPT, STUCK_S, LoopLag
 from holdfast.runner.owner import RESUMPTIONS_MAX, SUSPECT_FROM
 from holdfast.runner.shared_folds import EVENTS_MAX, SharedFolds
@@ -41,7 +41,7 @@ async def crashing(
 
 
 async def sent(world: World, session_id: str = "s", text: str = "hi") -> str:
-    sent = await world.inbox.send(session_id, Message(text=text))
+    sent = await world.inbox.send(session_id, IncomingMessage(text=text))
     assert isinstance(sent, Sent)
     return sent.run_id
 

@@ -7,7 +7,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds import transcript
 from holdfast.folds.entries import Text
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.runs.listing import preview_of
 from serving import PATIENT
 
@@ -57,7 +57,7 @@ async def test_a_run_is_tried_again_although_its_stop_paused_a_queue_that_was_cl
     async with ChaosServer([Say("one"), Hang()], [Say("again")]) as chaos, process(chaos) as world:
         first = await send(world, "first")
         await world.until("s", e.TextDelta)
-        second = await world.inbox.send("s", Message(text="second"))
+        second = await world.inbox.send("s", IncomingMessage(text="second"))
         assert isinstance(second, Sent)
         assert await world.inbox.stop("s", first)
         removed = e.MessageRemoved(at_ms=1, message_id=second.message_id)

@@ -19,7 +19,7 @@ from holdfast.folds.entries import Person
 from holdfast.folds.inputs import MessageState
 from holdfast.interfaces.journal import StoreLocked
 from holdfast.journal.memory import MemoryDisk, MemoryStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import Budget, RunSettings
 from serving import PATIENT, served, target_of
 
@@ -36,12 +36,12 @@ def script(request: SeenRequest) -> Script:
 
 async def steered_at(world: World, nth: int, *, mode: Literal["steer", "redirect"]) -> bool:
     """Say something when the log has its nth event; False if the run was over by then."""
-    sent = await world.inbox.send("s", Message(text="go"))
+    sent = await world.inbox.send("s", IncomingMessage(text="go"))
     assert isinstance(sent, Sent)
     async for records in world.store.follow("s"):
         if records[-1].seq >= nth or any(isinstance(record.event, e.RunEnded) for record in records):
             break
-    steer = await world.inbox.steer("s", sent.run_id, message=Message(text=STEER), mode=mode)
+    steer = await world.inbox.steer("s", sent.run_id, message=IncomingMessage(text=STEER), mode=mode)
     return isinstance(steer, Sent)
 
 
@@ -91,9 +91,9 @@ async def test_an_edit_that_came_in_time_is_said_to_have_even_if_the_message_is_
             return result
 
     async with ChaosServer([Hang()]) as chaos, process(chaos, store=TakesUp(), patience=PATIENT) as world:
-        await world.inbox.send("s", Message(text="first"))
+        await world.inbox.send("s", IncomingMessage(text="first"))
         await chaos.seen.until_body(1)
-        second = await world.inbox.send("s", Message(text="second"))
+        second = await world.inbox.send("s", IncomingMessage(text="second"))
         assert isinstance(second, Sent)
         run_ids.append(second.run_id)
         edited = e.MessageEdited(at_ms=1, message_id=second.message_id, text="other words")
@@ -157,10 +157,12 @@ async def test_what_came_too_late_for_its_run_gets_the_next_one_even_if_the_stor
     """P2: it was accepted, so the store is waited for."""
     store = LockedAfterTheEnd()
     async with ChaosServer([Say("one")], [Say("two")]) as chaos, process(chaos, store=store) as world:
-        sent = await world.inbox.send("s", Message(text="go"))
+        sent = await world.inbox.send("s", IncomingMessage(text="go"))
         assert isinstance(sent, Sent)
         await store.ending.wait()
-        assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+        assert isinstance(
+            await world.inbox.steer("s", sent.run_id, message=IncomingMessage(text=STEER)), Sent
+        )
         store.told.set()
         log = await world.until("s", e.RunEnded, times=2)
     assert store.refused == 1
@@ -174,11 +176,13 @@ async def test_what_came_too_late_for_its_run_is_carried_out_as_that_run_was() -
     asked_for = RunSettings(instructions="be brief", workspace="/there", budget=Budget(turns=7))
     settings = replace(asked_for, on_disconnect="cancel")
     async with ChaosServer([Say("one")], [Say("two")]) as chaos, process(chaos, store=store) as world:
-        sent = await world.inbox.send("s", Message(text="go", settings=settings))
+        sent = await world.inbox.send("s", IncomingMessage(text="go", settings=settings))
         assert isinstance(sent, Sent)
         await store.ending.wait()
-        await world.inbox.send("s", Message(text="something else"))
-        assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+        await world.inbox.send("s", IncomingMessage(text="something else"))
+        assert isinstance(
+            await world.inbox.steer("s", sent.run_id, message=IncomingMessage(text=STEER)), Sent
+        )
         store.told.set()
         log = await world.until("s", e.RunEnded, times=2)
     queued = [record.event for record in log if isinstance(record.event, e.RunQueued)]
@@ -215,10 +219,12 @@ async def steered_and_dead(chaos: ChaosServer, disk: MemoryDisk, crash: CrashPoi
     store = SteeredAtTheEnd(disk, crash, after=after)
     with suppress(Crashed, BaseExceptionGroup):
         async with process(chaos, store=store) as world:
-            sent = await world.inbox.send("s", Message(text="go"))
+            sent = await world.inbox.send("s", IncomingMessage(text="go"))
             assert isinstance(sent, Sent)
             await store.ending.wait()
-            assert isinstance(await world.inbox.steer("s", sent.run_id, message=Message(text=STEER)), Sent)
+            assert isinstance(
+                await world.inbox.steer("s", sent.run_id, message=IncomingMessage(text=STEER)), Sent
+            )
             store.told.set()
             over = asyncio.create_task(settled(world))
             await either(over, asyncio.create_task(died.wait()))

@@ -33,7 +33,7 @@ from holdfast.folds import session
 from holdfast.interfaces.journal import IfAskOpen, IfRunOpen, Store
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import RetryLimits, Target
 from holdfast.tools.shell.background import Background
@@ -277,7 +277,7 @@ async def test_an_answer_that_lands_before_any_append_of_a_stopped_run_breaks_no
             process(chaos, Effect("one", done), store=store, judge=asks_about("one")) as world,
         ):
             meddling = Meddling(store, nth, answer)
-            sent = await world.inbox.send("s", Message(text="hi"))
+            sent = await world.inbox.send("s", IncomingMessage(text="hi"))
             assert isinstance(sent, Sent)
             await world.until("s", e.ApprovalAsked, times=2)
             await world.inbox.stop("s", sent.run_id)
@@ -316,14 +316,14 @@ async def test_a_stop_that_lands_before_any_append_of_a_run_ends_it_once(where: 
             process(chaos, Effect("one", done), store=store) as world,
         ):
             meddling = Meddling(store, nth, stop)
-            await world.inbox.send("s", Message(text="hi"))
+            await world.inbox.send("s", IncomingMessage(text="hi"))
             await world.until("s", e.RunEnded)
             log = await world.log("s")
             state = session.fold((record.seq, record.event) for record in log)
             (run,) = state.runs.values()
             assert run.outcome in {"cancelled", "completed"}, nth
             assert len(done) <= 1
-            await world.inbox.send("s", Message(text="again"))
+            await world.inbox.send("s", IncomingMessage(text="again"))
             await world.until("s", e.RunEnded, times=2)
             assert len(state.runs) == 1
         if not meddling.happened:
@@ -341,7 +341,7 @@ async def test_stop_against_done_has_one_winner_at_any_moment() -> None:
 
         async def race(seed: int) -> None:
             chance, name = random.Random(seed), f"s{seed}"
-            sent = await world.inbox.send(name, Message(text="hi"))
+            sent = await world.inbox.send(name, IncomingMessage(text="hi"))
             assert isinstance(sent, Sent)
             await world.until(name, chance.choice((e.RunQueued, e.TextDelta, e.RunEnded)))
             for _ in range(chance.randrange(60)):
@@ -370,9 +370,9 @@ async def test_the_stop_of_a_run_behind_one_that_has_no_slot_yet_keeps_no_other_
         ChaosServer(choose=script) as chaos,
         process(chaos, patience=PATIENT, limits=RunnerLimits(runs_max=1)) as world,
     ):
-        await world.inbox.send("other", Message(text="hold"))
+        await world.inbox.send("other", IncomingMessage(text="hold"))
         await gate.reached()
-        sent = [await world.inbox.send("s", Message(text=text)) for text in "abc"]
+        sent = [await world.inbox.send("s", IncomingMessage(text=text)) for text in "abc"]
         second = sent[1]
         assert isinstance(second, Sent)
         assert await world.inbox.stop("s", second.run_id)

@@ -40,7 +40,7 @@ from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import NoSecretFinder, PathFacts, SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, run_not_found
@@ -360,13 +360,13 @@ def counts_every_key(clock: Callable[[], float]) -> TypeAheadGuard:
 # P12: bad input gets a clear error
 
 
-def takes_anything(body: RunRequest, limits: Limits) -> Message:
+def takes_anything(body: RunRequest, limits: Limits) -> IncomingMessage:
     """Starts a run whatever it was asked for."""
     del limits
-    return Message(text=str(body.input))
+    return IncomingMessage(text=str(body.input))
 
 
-async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], Message]) -> None:
+async def check_bad_input_is_refused(read: Callable[[RunRequest, Limits], IncomingMessage]) -> None:
     """P12: a request without an input is refused, and the error names what is missing."""
     refused: Problem | None = None
     try:

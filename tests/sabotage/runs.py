@@ -28,7 +28,7 @@ from holdfast.messages import UserMessage
 from holdfast.models.http import ModelHttp, ModelResponse
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
-from holdfast.runner.inbox import Inbox, Message
+from holdfast.runner.inbox import Inbox, IncomingMessage
 from holdfast.runner.slots import Slots
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
@@ -70,7 +70,7 @@ async def check_an_attachment_is_where_the_model_is_told(workspaces: Workspaces)
         ):
             blob = await world.store.put_blob(b"PK\0")
             part = FilePart(blob=blob, media_type="application/zip", name="a.zip")
-            await world.inbox.send("s", Message(text="look", parts=(part,)))
+            await world.inbox.send("s", IncomingMessage(text="look", parts=(part,)))
             await world.until("s", e.RunEnded)
         (path,) = re.findall(r"attachments/[\w.-]+\.zip", str(chaos.seen.request(1).body))
         found = await asyncio.to_thread(lambda: list(Path(folder).glob(path)))

@@ -15,11 +15,11 @@ from holdfast.racing import race
 from holdfast.values import Budget
 
 T = TypeVar("T")
-Part: TypeAlias = Literal["tokens", "cost_usd", "turns", "minutes"]
+BudgetPart: TypeAlias = Literal["tokens", "cost_usd", "turns", "minutes"]
 
 CAUSE = "budget"  # the cause of calls that are cancelled because of a budget
 MS_PER_MINUTE = 60_000
-_SETTINGS: dict[Part, str] = {
+_SETTINGS: dict[BudgetPart, str] = {
     "tokens": "agent.budget.tokens",
     "cost_usd": "agent.budget.cost_usd",
     "turns": "agent.turns_max",
@@ -40,7 +40,7 @@ class RunLimits:
         budget = (run.settings.budget or Budget()).within(deps.budget)
         return cls(run, replace(budget, turns=budget.turns or deps.turns_max))
 
-    def used_up(self) -> Part | None:
+    def used_up(self) -> BudgetPart | None:
         """Which part of the budget is used up, if any; `minutes_over` handles the minutes."""
         run, most = self.run, self.budget
         tokens = run.usage.input_tokens + run.usage.output_tokens
@@ -70,7 +70,7 @@ class RunLimits:
             await race(asked, passed)
             left_s -= clock.monotonic_s() - began_s
 
-    def sentence(self, part: Part) -> str:
+    def sentence(self, part: BudgetPart) -> str:
         """What was used up, and what a person can do about it."""
         most: float = getattr(self.budget, part)
         asked: float = getattr(self.run.settings.budget or Budget(), part)
@@ -83,7 +83,7 @@ class RunLimits:
         )
 
 
-def _amount(part: Part, most: float) -> str:
+def _amount(part: BudgetPart, most: float) -> str:
     match part:
         case "tokens":
             return "1 token" if most == 1 else f"{most:,.0f} tokens"
@@ -95,7 +95,7 @@ def _amount(part: Part, most: float) -> str:
             return "1 minute" if most == 1 else f"{most:g} minutes"
 
 
-async def unless_over(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
+async def run_until(work: Coroutine[Any, Any, T], over: Coroutine[Any, Any, None]) -> T | None:
     """The result of the work, or None if `over` ended first; the work has then ended too."""
     working, ending = asyncio.create_task(work), asyncio.create_task(over)
     stopped: asyncio.CancelledError | None = None

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
+from holdfast.agent.asks import Asks
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.human_asks import HumanAsks
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.turn_snapshots import TurnSnapshots
@@ -28,7 +28,7 @@ from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.tool_names import ASK_USER, kind_of
+from holdfast.policy.tool_names import ASK_USER, tool_kind
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
@@ -45,7 +45,7 @@ _NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # call, position 
 
 OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
-NOT_STARTED = "Not run: the run was stopped before."
+NOT_STARTED = "Not run: the run was stopped first."
 UNKNOWN = (
     "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
     "Find out what happened before you repeat it."
@@ -84,7 +84,7 @@ class RunningCall:
     blobs: Blobs
     log: RunLog
     stream_filter: StreamFilter
-    people: HumanAsks
+    people: Asks
     deadline: asyncio.Timeout
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class ToolCalls:
         self._view = view
         self._log = log
         self._deps = deps
-        self._people = HumanAsks(view, log, deps)
+        self._people = Asks(view, log, deps)
         self._snapshots = TurnSnapshots(view, log, deps)
         self.tools = deps.tools_now()  # the tools last offered to the model
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
@@ -163,7 +163,7 @@ class ToolCalls:
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
         self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
 
-    async def finish(self) -> bool:
+    async def finish_open_calls(self) -> bool:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
@@ -195,16 +195,16 @@ class ToolCalls:
 
     async def _in_parallel(self, calls: Iterable[_NumberedCall]) -> bool:
         async with asyncio.TaskGroup() as tasks:
-            ends = [tasks.create_task(self._finish(call, tool, ordinal=n)) for call, n, tool in calls]
+            ends = [tasks.create_task(self._finish_call(call, tool, ordinal=n)) for call, n, tool in calls]
         return all(end.result() for end in ends)
 
     async def _in_order(self, calls: Iterable[_NumberedCall]) -> bool:
         for call, ordinal, tool in calls:
-            if not await self._finish(call, tool, ordinal=ordinal):
+            if not await self._finish_call(call, tool, ordinal=ordinal):
                 return False
         return True
 
-    async def _finish(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
+    async def _finish_call(self, call: CallState, tool: Tool | None, *, ordinal: int) -> bool:
         was_begun = call.started is not None  # before a crash
         try:
             result = await self._result(call, tool, ordinal=ordinal)
@@ -362,7 +362,7 @@ class ToolCalls:
             )
         )
         await self._view.settled(self._log)
-        await self._view.wanted(run.run_id)
+        await self._view.block_if_stopping(run.run_id)
         one = RunningCall(
             self._log.session_id,
             run.run_id,
@@ -390,7 +390,7 @@ class ToolCalls:
     async def _approving(self, asked: e.ToolAsked) -> AsyncGenerator[None]:
         """While a file tool writes protected files, no sandboxed command is blamed for it."""
         protected, paths = self._deps.protected, self._judged_paths.get(asked.tool_call_id, ())
-        if protected is None or kind_of(asked.name) != "write" or not paths:
+        if protected is None or tool_kind(asked.name) != "write" or not paths:
             yield
             return
         opened = ExitStack()

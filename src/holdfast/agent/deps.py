@@ -50,7 +50,7 @@ class AgentDeps:
     answer_bytes_max: int = ANSWER_BYTES_MAX
     asks_expire_s: float = 86_400.0
     # How often an open ask checks the clock: sleep stops the loop's timers, but time goes by.
-    asks_look_again_s: float = 30.0
+    ask_poll_s: float = 30.0
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none

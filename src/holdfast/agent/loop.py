@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.attachments import Attachments
-from holdfast.agent.budgets import Part, RunLimits, unless_over
+from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
@@ -71,7 +71,7 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
         turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
     if not limits.budget.minutes:
         return await turns
-    return await unless_over(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
+    return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
 
 
 async def _turns(
@@ -83,7 +83,7 @@ async def _turns(
     attachments = Attachments(view, log, deps)
     continuations = 0
     while True:
-        if run.unfinished_tools and not await calls.finish():
+        if run.unfinished_tools and not await calls.finish_open_calls():
             return Outcome("cancelled", cause="approval_expired")
         steered = await _take_steers(view, log)
         messages = await attachments.context()
@@ -242,7 +242,7 @@ def _too_long(bytes_max: int) -> Outcome:
     return Outcome("truncated", cause="answer_bytes_max", failure=failure)
 
 
-def _spent(limits: RunLimits, part: Part) -> Outcome:
+def _spent(limits: RunLimits, part: BudgetPart) -> Outcome:
     return Outcome("budget", cause=part, trace=(limits.sentence(part),))
 
 

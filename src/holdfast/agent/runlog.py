@@ -274,7 +274,7 @@ class RunLog(EventSink):
             return
         if error is None:
             result = appending.result()
-            assert isinstance(result, Appended), "an append without a condition or a key is declined"
+            assert isinstance(result, Appended), "an append without a condition or a key is never declined"
             self.last_seq = result.last_seq
         self._finish_append(error)
 

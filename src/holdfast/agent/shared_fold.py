@@ -119,7 +119,7 @@ class SharedFold:
         if not condition():
             await self.when(condition)
 
-    async def wanted(self, run_id: str) -> None:
+    async def block_if_stopping(self, run_id: str) -> None:
         """Return immediately, or never if the run's stop is in the log: its cancellation is on the way."""
         if self.run(run_id).phase is Phase.STOPPING:
             await asyncio.get_running_loop().create_future()

@@ -181,7 +181,7 @@ class ChatChoice(ResponseBody, frozen=True):
 
 
 class PersonNeeded(ResponseBody, frozen=True):
-    """The run waits for a person; this client can't answer, so its response ends here and the run goes on."""
+    """The run waits for a person. This client can't answer, so its response ends and the run continues."""
 
     waiting_for: Literal["approval", "question"]
     id: str

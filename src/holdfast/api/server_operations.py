@@ -149,17 +149,17 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "openai.complete",
         tag="OpenAI-compatible",
         summary=(
-            "Chat Completions as the OpenAI API has them; the server's own tools work, and an answer "
-            "lists no calls of them: a stream tells them as `hermes.tool.progress`. temperature, the "
-            "length, the effort and response_format are handed to the model; an answer that doesn't fit a "
-            "response_format is asked for again once, and then fails as `output_invalid`. With a "
-            "response_format a stream brings the answer in one piece. `tools` are yours to run, beside the "
-            "agent's own: when the model calls some, the response ends with `tool_calls`, and the run waits "
-            "(`waiting_for_client`). Send the messages again with the results of all calls, and the same "
-            "run continues. Results are taken once, from the same API key. `tool_choice` holds for the next "
-            "answer. top_p, stop, seed and the penalties are handed to a model that knows them. What can't "
-            "be honoured is a 400 that names the field (`n` above 1, `logprobs`). user, store, metadata and "
-            "what is not named here don't change the answer and are ignored."
+            "OpenAI's Chat Completions. The server's own tools work. Their calls aren't in the answer; a "
+            "stream reports them as `hermes.tool.progress`. temperature, the length, the effort and "
+            "response_format are passed to the model. If an answer doesn't match response_format, the model "
+            "is asked once more, and then the run fails with `output_invalid`. With response_format, a "
+            "stream sends the answer in one piece. `tools` are functions that you run, in addition to the "
+            "agent's own. If the model calls one, the response ends with `tool_calls`, and the run waits "
+            "(`waiting_for_client`). To continue the same run, send the messages again with the results of "
+            "all calls. Results are accepted once, from the same API key. `tool_choice` applies to the next "
+            "answer. top_p, stop, seed and the penalties are passed to models that support them. A field "
+            "that can't be honoured is a 400 that names it (`n` above 1, `logprobs`). user, store, metadata "
+            "and fields that aren't named here are ignored."
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
@@ -228,18 +228,16 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.create",
         tag="OpenAI-compatible",
         summary=(
-            "Responses as the OpenAI API has them; the server's own tools work, and `output` lists each "
-            "call as an `mcp_call` with its result, then the answer. (Clients that send an X-Hermes header "
-            "get a `function_call` and its output instead.) `tools` are yours to run, beside the agent's "
-            "own: when the model calls some, `output` ends with `function_call` items, and the run waits "
-            "(`waiting_for_client`). Send the results of all calls as `function_call_output` items, and the "
-            "same run continues in a response of its own. One "
-            "in the background is answered at once, and goes on when its reader has left. An "
-            "`item_reference` in `input` stands for what an earlier response said (an item of its "
-            "`output`). temperature, the "
-            "length, the effort, top_p and text.format are handed to the model where it takes them. What "
-            "can't be honoured is a 400 that names the field; truncation, include and what is not named "
-            "here don't change the answer and are ignored."
+            "OpenAI's Responses. The server's own tools work. `output` lists each of their calls as an "
+            "`mcp_call` with its result, and then the answer. (Clients that send an X-Hermes header get a "
+            "`function_call` and its output instead.) `tools` are functions that you run, in addition to the "
+            "agent's own. If the model calls one, `output` ends with `function_call` items, and the run "
+            "waits (`waiting_for_client`). To continue the same run in a new response, send the results of "
+            "all calls as `function_call_output` items. A background response returns at once and continues "
+            "without a reader. An `item_reference` in `input` refers to an item of an earlier response's "
+            "`output`. temperature, the length, the effort, top_p and text.format are passed to models that "
+            "support them. A field that can't be honoured is a 400 that names it. truncation, include and "
+            "fields that aren't named here are ignored."
         ),
         request=openai.ResponsesRequest,
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
@@ -276,8 +274,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "responses.input_items",
         tag="OpenAI-compatible",
         summary=(
-            "The items that a response was asked with, the newest first: the history that came with the "
-            "request, or that it went on after in a session of its own, and the message."
+            "The input items of a response, newest first: the history from the request or from the session "
+            "that it continues, and the message."
         ),
         responses={200: openai.InputItems},
         errors={400: "invalid_request", 404: "response_not_found"},
@@ -310,7 +308,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.capabilities",
         tag="Server",
         scopes=EVERY,
-        summary="What this server can do, as hermes clients ask.",
+        summary="What this server can do, in the form that hermes clients expect.",
         responses={200: server.Capabilities},
     ),
     Operation(

@@ -189,7 +189,7 @@ class CloseOnReuse:
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """Reads about this much of the upload and no more, then goes on; only as the first step."""
+    """Reads about this much of the upload and no more, then continues; only as the first step."""
 
     upload_bytes: int = 0
 

@@ -29,7 +29,7 @@ class TypeAheadGuard:
     """Lets no key answer an ask that its typist cannot have read.
 
     The first key counts only if the ask has been on the screen for a moment and no other key came just
-    before: someone who is typing when the ask appears goes on for a while. After that, every key counts.
+    before: someone who is typing when the ask appears keeps typing for a while. After that, every key counts.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, guard_s: float = GUARD_S) -> None:

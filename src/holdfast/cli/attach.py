@@ -28,7 +28,7 @@ OK, FAILED, UNAPPROVED, STOPPED = 0, 1, 3, 130
 NO_KEY = "invalid_api_key"
 LOOK_S = 10.0  # how long one who only reads waits for a server before reading without it
 
-# What a server of our own does beside the work: go on with every run that has no ending; work on what the
+# What a server of our own does beside the work: continue every run that has no ending; work on what the
 # command asks for; nothing, so that what the command says is only written down.
 WorkScope: TypeAlias = Literal["all", "asked", "nothing"]
 
@@ -73,7 +73,7 @@ def with_server(
     works: WorkScope = "asked",
     patience: ClientPatience | None = None,
 ) -> int:
-    """Do the work with a server; the exit code. `works` says what a server of our own goes on with."""
+    """Do the work with a server; the exit code. `works` says what a server of our own continues."""
     try:
         directory = find_data_directory(flags)
         with ExitStack() as stack:

@@ -28,7 +28,7 @@ def _do(line: Sequence[str]) -> None:
     hide_process()
     from holdfast.cli.launch import parse_quickly
 
-    # A shell that asks how a line can go on asks by a variable, and with no line.
+    # A shell that asks how a line can continue asks by a variable, and with no line.
     wanted = None if COMPLETE in os.environ else parse_quickly(line)  # noqa: TID251  # this is the edge
     if wanted is not None:
         from holdfast.cli.launch import start

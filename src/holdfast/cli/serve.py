@@ -140,7 +140,7 @@ class _Server(uvicorn.Server):
 
     The first SIGTERM, SIGHUP or Ctrl-C is an orderly end with exit code 0. The second one, and SIGQUIT, is a
     quick end: the tools that run are killed and nothing else is waited for. What was shown is on disk, and
-    the next start goes on from there.
+    the next start continues from there.
     """
 
     def __init__(self, app: Application, greet: Callable[[], None]) -> None:

@@ -66,7 +66,7 @@ def export_session(
     async def work(reader: Reader) -> int:
         data = await reader.export(await resolve_session(reader, session_id), form=form)
         if output:
-            Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else goes on here
+            Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else runs here
         else:
             sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
             sys.stdout.flush()

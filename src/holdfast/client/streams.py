@@ -1,4 +1,4 @@
-"""Event streams that go on from their cursor when the connection, or the whole server, was away."""
+"""Event streams that continue from their cursor after a lost connection or a server restart."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -75,7 +75,7 @@ class _Opened:
 
 @dataclass(slots=True)
 class _Cursor:
-    """Where to go on: after a seq that was given or read, in the log of an epoch if that is known."""
+    """Where to continue: after a seq that was given or read, in the log of an epoch if that is known."""
 
     after: int
     epoch: str

@@ -43,7 +43,7 @@ class Away:
 
 @dataclass(frozen=True, slots=True)
 class Back:
-    """The stream goes on from its cursor."""
+    """The stream continues from its cursor."""
 
 
 Heard: TypeAlias = Seen | LiveLine | Away | Back

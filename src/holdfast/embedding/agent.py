@@ -52,14 +52,14 @@ class Agent(Generic[DepsT]):
       else, or a list of those: the first is preferred, the others are fallbacks.
     - `tools`: typed functions with docstrings, or what `@tool` made of them.
     - `store`: `"memory"`, or the path of a SQLite file. In a file, sessions outlive your program, and a run
-      that a crash interrupted goes on when an agent opens the file again.
+      that a crash interrupted continues when an agent opens the file again.
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
     - `on_approval`: a coroutine that decides about calls of tools with `needs_approval`.
     - `on_question`: a coroutine that answers what tools ask with `ToolContext.ask`.
 
     `run` opens what it needs and closes it again. In a program that runs for long, use `async with agent:`
-    once, so that connections stay open and runs that were interrupted go on at once. The agent sets no signal
+    once, so that connections stay open and interrupted runs continue at once. The agent sets no signal
     handlers and doesn't touch your child processes.
 
     Example::
@@ -382,12 +382,12 @@ class Agent(Generic[DepsT]):
         budget: "Budget | None",
         deps: "DepsT | None",
     ) -> "RunHandle[OutputT]":
-        from holdfast.runner.inbox import Message, Sent
+        from holdfast.runner.inbox import IncomingMessage, Sent
 
         _insist_on_no_tool_child()
         text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
         settings = RunSettings(budget=budget, output=output.format)
-        sent = await runner.inbox.send(session, Message(text=text, parts=parts, settings=settings))
+        sent = await runner.inbox.send(session, IncomingMessage(text=text, parts=parts, settings=settings))
         if not isinstance(sent, Sent):
             raise ConfigurationError(
                 f"Session {session!r} can't take a message: {getattr(sent, 'why', sent)}."
@@ -423,7 +423,7 @@ class Agent(Generic[DepsT]):
     def _insist_on_open(self, verb: str) -> None:
         if not self._runtime.is_open:
             raise ConfigurationError(
-                f"agent.{verb} needs an open agent, because the run goes on afterwards: "
+                f"agent.{verb} needs an open agent, because the run continues afterwards: "
                 f"`async with agent: run = await agent.{verb}(…)`."
             )
 

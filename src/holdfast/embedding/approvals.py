@@ -1,4 +1,4 @@
-"""Approvals in a program: the exact action is shown to a coroutine, and its verdict goes on the log."""
+"""Approvals in a program: the exact action is shown to a coroutine, and its choice is logged."""
 
 import logging
 from collections.abc import Awaitable, Callable

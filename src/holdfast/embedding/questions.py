@@ -1,4 +1,4 @@
-"""Questions in a program: a coroutine answers what a tool asks, and its answer goes on the log."""
+"""Questions in a program: a coroutine answers what a tool asks, and its answer is logged."""
 
 import logging
 from collections.abc import Awaitable, Callable

@@ -69,7 +69,7 @@ _SENTENCES: Mapping[OutcomeKind, str] = MappingProxyType(
         "truncated": "The answer was cut off at a length limit. Ask for less, or allow a longer answer.",
         "budget": "The run used up its budget. Allow more, or ask for less.",
         "cancelled": "The run was stopped. Run it again if you still want an answer.",
-        "interrupted": "The run was interrupted and can't go on. Run it again.",
+        "interrupted": "The run was interrupted and can't continue. Run it again.",
         "failed": "The run failed.",
     }
 )

@@ -154,9 +154,9 @@ class RunHandle(Generic[OutputT]):
 
     async def steer(self, text: str) -> None:
         """Say something to the run while it works; the model sees it with its next call."""
-        from holdfast.runner.inbox import Message, NotSent
+        from holdfast.runner.inbox import IncomingMessage, NotSent
 
-        sent = await self._runner.inbox.steer(self.session_id, self.id, message=Message(text=text))
+        sent = await self._runner.inbox.steer(self.session_id, self.id, message=IncomingMessage(text=text))
         if isinstance(sent, NotSent):
             why = "it has ended" if sent.why == "run_over" else "too many messages wait for it already"
             raise ConfigurationError(f"The run can't be steered: {why}.", run_id=self.id)
@@ -166,7 +166,7 @@ class RunHandle(Generic[OutputT]):
         await self._answer(approval_id, "once")
 
     async def deny(self, approval_id: str, reason: str = "") -> None:
-        """Don't let the run do it; the model is told the reason and goes on."""
+        """Don't let the run do it; the model is told the reason and continues."""
         await self._answer(approval_id, "deny", reason)
 
     async def answer(self, question_id: str, text: str) -> None:

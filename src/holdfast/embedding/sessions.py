@@ -79,7 +79,7 @@ class AgentSession(Generic[DepsT]):
             return context_for(view.transcript, begun[-1]) if begun else ()
 
     async def fork(self, *, at: int | None = None) -> "AgentSession[DepsT]":
-        """A copy to go on with, up to the record with the seq `at`; without it, of the whole conversation."""
+        """A copy to continue from, up to the record with the seq `at`; by default the whole conversation."""
         async with self._agent.runtime.use() as runner:
             last_seq = await runner.store.last_seq(self.id)
             at_seq = last_seq if at is None else at

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
-from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of, settlement
+from holdfast.folds.asks import SETTLED_STATES, AskKind, ask_kind, settlement
 
 ActivityName: TypeAlias = Literal[
     "queued",
@@ -211,14 +211,14 @@ def _tool_ended(activity: Activity, event: e.ToolEnded) -> None:
 
 def _ask(activity: Activity, event: e.AskAsked) -> None:
     if isinstance(event, e.ClientToolsAsked):
-        activity.asks[event.ask_id] = kind_of(event), ""
+        activity.asks[event.ask_id] = ask_kind(event), ""
         activity.asked = [one for one in activity.asked if one not in event.tool_call_ids]
     else:
-        activity.asks[event.ask_id] = kind_of(event), event.tool_call_id
+        activity.asks[event.ask_id] = ask_kind(event), event.tool_call_id
 
 
 def _ask_over(activity: Activity, event: e.AskSettled) -> None:
-    kind, tool_call_id = activity.asks.pop(event.ask_id, (kind_of(event), ""))
+    kind, tool_call_id = activity.asks.pop(event.ask_id, (ask_kind(event), ""))
     how = settlement(event)
     if kind == "approval" and (how.state != "answered" or how.answer == "deny"):
         # It won't run, so nobody should read that it is about to.

@@ -39,7 +39,7 @@ class Settlement:
     width: Width = "exact"  # of the rule that "session" and "always" store
 
 
-def kind_of(event: e.AskAsked | e.AskSettled) -> AskKind:
+def ask_kind(event: e.AskAsked | e.AskSettled) -> AskKind:
     """The kind of ask that the event is about."""
     match event:
         case e.ApprovalAsked() | e.ApprovalAnswered() | e.ApprovalExpired() | e.ApprovalWithdrawn():

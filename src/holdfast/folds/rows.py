@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent, decode
-from holdfast.folds.asks import SETTLED_STATES, AskKind, kind_of
+from holdfast.folds.asks import SETTLED_STATES, AskKind, ask_kind
 from holdfast.values import AskState, FilePart, ImagePart, OutcomeKind
 
 RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
@@ -206,7 +206,7 @@ def apply_to_ask(row: AskRow | None, seq: int, *, session_id: str, event: e.Even
             ask_id=event.ask_id,
             session_id=session_id,
             run_id=event.run_id,
-            kind=kind_of(event),
+            kind=ask_kind(event),
             seq=seq,
             asked_ms=event.at_ms,
             expires_at_ms=event.expires_at_ms,

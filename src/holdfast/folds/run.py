@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
-from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
+from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import (
     AskState,
@@ -19,7 +19,7 @@ from holdfast.values import (
     RunSettings,
 )
 
-Status: TypeAlias = Literal[
+DetailedStatus: TypeAlias = Literal[
     "queued", "running", "waiting_for_approval", "waiting_for_client", "stopping", "ended"
 ]
 
@@ -138,10 +138,10 @@ class Run:
         return next((one.changed for one in reversed(self.snapshots) if one.when == "after"), 0)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> DetailedStatus:
         """The phase in the words of the API."""
         if self.phase is Phase.RUNNING:
-            asks = {kind_of(ask.asked) for ask in self.open_asks}
+            asks = {ask_kind(ask.asked) for ask in self.open_asks}
             if not asks:
                 return "running"
             return "waiting_for_client" if asks == {"client_tools"} else "waiting_for_approval"
@@ -335,7 +335,7 @@ def _ask(run: Run, event: e.AskAsked) -> None:
 
 def _settle(run: Run, event: e.AskSettled) -> None:
     ask = run.asks.get(event.ask_id)
-    if ask is None or kind_of(ask.asked) != kind_of(event) or ask.state != "open":
+    if ask is None or ask_kind(ask.asked) != ask_kind(event) or ask.state != "open":
         raise _Contradiction(f"{event.ask_id} is not open")
     ask.settle(settlement(event))
     if isinstance(event, e.ClientToolsAnswered):

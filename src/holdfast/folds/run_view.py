@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from holdfast import events as e
 from holdfast.folds.activity import Activity
-from holdfast.folds.asks import SETTLED_STATES, Settlement, kind_of, settlement
+from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
 from holdfast.folds.entries import (
     AskCard,
     Ending,
@@ -199,7 +199,7 @@ def _asked(run: RunView, seq: int, event: e.PersonAsked) -> AskCard:
         seq=seq,
         at_ms=event.at_ms,
         run_id=run.run_id,
-        ask=kind_of(event),
+        ask=ask_kind(event),
         ask_id=event.ask_id,
         tool_call_id=event.tool_call_id,
         choices=event.choices,

@@ -36,7 +36,7 @@ def fold(pairs: Iterable[tuple[int, Event]]) -> Transcript:
 | `cancelled` | a person stopped it, and everything stopped | yes |
 | `interrupted` | the server was away; what was saved is here | yes |
 
-> A crash is a pause. After a restart the run goes on by itself, and no effect happens twice.
+> A crash is a pause. After a restart the run continues by itself, and no effect happens twice.
 
 ```diff
 - state = load_from_somewhere()

@@ -206,11 +206,11 @@ class Follower(Following):
     __slots__ = (
         "_is_caught_up",
         "_is_patient",
-        "_nudged",
         "_read",
         "_session_id",
         "_tail",
         "_waiter",
+        "_woken",
         "after",
     )
 
@@ -221,7 +221,7 @@ class Follower(Following):
         self._is_patient = pace == "seldom"
         self._is_caught_up = False
         self._waiter: asyncio.Future[None] | None = None
-        self._nudged = False
+        self._woken = False
         self.after = after
 
     @override
@@ -245,15 +245,15 @@ class Follower(Following):
             # Whatever is committed after the read is published after it, and that moves the tail.
             if tail.last == last and not tail.closed:
                 await self._wait()
-                if self._nudged:
-                    self._nudged = False
+                if self._woken:
+                    self._woken = False
                     return ()
         raise StopAsyncIteration
 
     @override
-    def nudge(self) -> None:
+    def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._nudged = True
+            self._woken = True
             self._waiter.set_result(None)
 
     async def _read_on(self) -> Sequence[Record]:

@@ -34,7 +34,7 @@ from holdfast.policy.headlines import headline_for
 from holdfast.policy.lifts import Containment, lift_findings
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.shell.verdicts import ReadSteps, judge_script, steps_of
-from holdfast.policy.tool_names import SHELL, ToolKind, kind_of
+from holdfast.policy.tool_names import SHELL, ToolKind, tool_kind
 from holdfast.policy.verdicts import (
     Allow,
     Deny,
@@ -283,7 +283,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
         if facts.holdfast(path) or facts.configures(path)
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, facts)))
-    down = paths if kind_of(action.tool) == "read_tree" else ()
+    down = paths if tool_kind(action.tool) == "read_tree" else ()
     return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
 
 
@@ -308,7 +308,7 @@ def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> 
     for path in paths:
         if why := facts.kept(path):
             yield PolicyFinding("secret", why)
-    kind = kind_of(action.tool)
+    kind = tool_kind(action.tool)
     if kind in _ABOUT_FILES:
         if not paths:
             yield PolicyFinding("write_outside", "It does not name its files.")

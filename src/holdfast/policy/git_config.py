@@ -135,7 +135,7 @@ class _Reader:
         char = self._text[self._at : self._at + 1]
         self._at += 1
         if char in {"\n", ""}:
-            return ()  # the value goes on in the next line; for git, a file ends with one
+            return ()  # the value continues in the next line; for git, a file ends with one
         if char not in _ESCAPES:
             raise BadGitConfig(f"its line {self._line()} has an escape that git does not know")
         return (_ESCAPES[char],)

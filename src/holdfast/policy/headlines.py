@@ -15,7 +15,7 @@ from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.secret_names import is_secret
 from holdfast.policy.shell.programs import NETWORK_SUBCOMMANDS
 from holdfast.policy.shell.words import Word, likely_name
-from holdfast.policy.tool_names import SHELL, kind_of
+from holdfast.policy.tool_names import SHELL, tool_kind
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
 
 COMMAND_CHARS_MAX = 80
@@ -271,7 +271,7 @@ def _sets(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
 
 def _of_tool(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str:
     """A call of a tool other than the shell."""
-    match kind_of(part.tool):
+    match tool_kind(part.tool):
         case "fetch":
             return f"Fetches a page from {_cut(part.host) or 'an unnamed host'}"
         case "write":

@@ -43,6 +43,6 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
 )
 
 
-def kind_of(tool: str) -> ToolKind | None:
+def tool_kind(tool: str) -> ToolKind | None:
     """What a call of the tool does, or None if the tool isn't built in."""
     return BUILT_IN.get(tool)

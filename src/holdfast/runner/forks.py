@@ -1,4 +1,4 @@
-"""Forks: a copy of a session's log, up to any place of it, to go on with."""
+"""Forks: a copy of a session's log, up to any seq, to continue from."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: i
 
 
 def _renumbered(event: Event, seqs: Sequence[int]) -> Event:
-    """The event with the places that it names where they are in the copy, which has no gaps."""
+    """The event with its seqs changed to those of the copy, which has no gaps."""
     match event:
         case e.SessionRewound():
             return replace(event, to_seq=bisect_right(seqs, event.to_seq))

@@ -51,7 +51,7 @@ TRIES_MAX = 3  # to steer the current run, which may end while the message is be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class IncomingMessage:
     """What a person, or a program on their behalf, sends."""
 
     text: str
@@ -95,7 +95,7 @@ class Inbox:
         self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held while a steer is added
 
     async def send(
-        self, session_id: str, message: Message, *, once: OnceFor | None = None
+        self, session_id: str, message: IncomingMessage, *, once: OnceFor | None = None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Start a run with this message, or do what `when_busy` says if the session has a run already.
 
@@ -116,7 +116,7 @@ class Inbox:
         return await self._send(session_id, message, state=state, once=once)
 
     async def _send(
-        self, session_id: str, message: Message, *, state: Session | None, once: OnceFor | None
+        self, session_id: str, message: IncomingMessage, *, state: Session | None, once: OnceFor | None
     ) -> Sent | NotSent | Replayed | KeyConflict:
         """Give the message its own run, behind the session's others; without a state, the session is new."""
         busy = len(state.open_runs) if state else 0
@@ -158,7 +158,12 @@ class Inbox:
                 return result
 
     async def _create(
-        self, session_id: str, inputs: Sequence[Input], *, message: Message, once: IdempotencyKey | None
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        message: IncomingMessage,
+        once: IdempotencyKey | None,
     ) -> Appended | Declined | Replayed | KeyConflict:
         created = e.SessionCreated(
             at_ms=self._clock.now_ms(),
@@ -173,7 +178,7 @@ class Inbox:
         session_id: str,
         run_id: str,
         *,
-        message: Message,
+        message: IncomingMessage,
         mode: Literal["steer", "redirect"] = "steer",
         once: OnceFor | None = None,
     ) -> Sent | NotSent | Replayed | KeyConflict:
@@ -195,7 +200,7 @@ class Inbox:
             lock = self._steering[session_id] = asyncio.Lock()
         return lock
 
-    def _accepted(self, sent: Sent, message: Message) -> e.MessageAccepted:
+    def _accepted(self, sent: Sent, message: IncomingMessage) -> e.MessageAccepted:
         return e.MessageAccepted(
             at_ms=self._clock.now_ms(),
             message_id=sent.message_id,
@@ -359,7 +364,7 @@ class Inbox:
         if not has_something_to_compact(view):
             return NotSent("nothing_to_compact")
         sent = Sent(session_id, new_message_id(), new_run_id())
-        message = Message(
+        message = IncomingMessage(
             text=f"{COMPACT} {focus}".strip(), client_id=client_id, settings=RunSettings(purpose="compaction")
         )
         queued = e.RunQueued(

@@ -70,7 +70,7 @@ class RunnerShared:
         if position := self.suspect_slot.position(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
-                f"resume one at a time, at most {self.suspect_alone_s:g} s apart"
+                f"resume one at a time; each waits up to {self.suspect_alone_s:g} s for the one before"
             )
             return QueuePosition(position, why)
         if position := self.slots.position(run_id):
@@ -192,7 +192,7 @@ class SessionOwner:
         self._current_id, self._stop_cause = run.run_id, ""
         self._slot = Slot(self._shared.slots, run.run_id)
         self._is_working = self._is_ending = False
-        self._current = tasks.create_task(self._carry_out(run, fence), name=f"run {run.run_id}")
+        self._current = tasks.create_task(self._execute(run, fence), name=f"run {run.run_id}")
         # A stop may be next: a task that is cancelled before its first step would never end the run.
         await asyncio.sleep(0)
         return True
@@ -232,7 +232,7 @@ class SessionOwner:
         async with self._run_log(run, fence) as log:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
-    async def _carry_out(self, run: Run, fence: Fence) -> None:
+    async def _execute(self, run: Run, fence: Fence) -> None:
         async with self._run_log(run, fence) as log:
             self.logs[run.run_id] = log
             try:
@@ -301,15 +301,15 @@ class SessionOwner:
             async with self._slot:
                 return await self._continue(run, log)
         # One of these may crash the server; alone, it takes no other run down with it.
-        async with self._one_suspect_at_a_time(run), self._slot:
+        async with self._hold_suspect_slot(run), self._slot:
             return await self._continue(run, log)
 
     @asynccontextmanager
-    async def _one_suspect_at_a_time(self, run: Run) -> AsyncGenerator[None]:
+    async def _hold_suspect_slot(self, run: Run) -> AsyncGenerator[None]:
         """Keep other suspects waiting until this one completes something, waits itself, or its time is up."""
         suspect_slot = self._shared.suspect_slot
         await suspect_slot.acquire(run.run_id)
-        clearing = asyncio.create_task(self._cleared(run))
+        clearing = asyncio.create_task(self._until_unsuspected(run))
         clearing.add_done_callback(lambda _: suspect_slot.release())
         try:
             yield
@@ -317,7 +317,7 @@ class SessionOwner:
             clearing.cancel()
             await asyncio.wait([clearing])
 
-    async def _cleared(self, run: Run) -> None:
+    async def _until_unsuspected(self, run: Run) -> None:
         """Return once the suspect has resumed and no longer has to keep others waiting."""
         tried = run.resumptions
         await self.view.until(lambda: run.resumptions > tried)

@@ -7,7 +7,7 @@ from holdfast.api.server import BlobStored
 from holdfast.server.contents import redacted_bytes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import has_already, json_answer, read_body
+from holdfast.server.transport.bodies import has_already, json_response, read_body
 
 NAME_CHARS = 64
 
@@ -30,7 +30,7 @@ class BlobRoutes:
         data = await redacted_bytes(data, self._deps.redactor)
         name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
-        return json_answer(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)
+        return json_response(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)
 
     async def download(self, request: Request) -> Response:
         """GET /api/blobs/{blob}."""

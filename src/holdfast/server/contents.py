@@ -14,7 +14,7 @@ import msgspec
 from holdfast.interfaces.journal import Blobs
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.redaction import Redactor
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import converted
 from holdfast.values import FilePart, ImagePart, Part, TextPart
@@ -70,7 +70,7 @@ async def redacted_bytes(data: bytes, redactor: Redactor) -> bytes:
     return await asyncio.to_thread(redactor.redact_bytes, data) if redactor.texts else data
 
 
-async def without_secrets(message: Message, redactor: Redactor) -> Message:
+async def without_secrets(message: IncomingMessage, redactor: Redactor) -> IncomingMessage:
     """The message with no secret in the files that came with it; a file that changes gets its new name."""
     renamed: dict[str, str] = {}
     attached: Attached = {}

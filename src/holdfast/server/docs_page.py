@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 
 from holdfast.api.openapi import openapi_document
 from holdfast.api.operations import OPERATIONS
-from holdfast.server.transport.bodies import raw_answer
+from holdfast.server.transport.bodies import raw_response
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -46,7 +46,7 @@ class DocsRoutes:
     async def openapi(self, request: Request) -> Response:
         """GET /openapi.json."""
         del request
-        return raw_answer(self._both()[0])
+        return raw_response(self._both()[0])
 
     async def page(self, request: Request) -> Response:
         """GET /docs."""

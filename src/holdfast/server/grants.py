@@ -12,7 +12,7 @@ from holdfast.policy.grants import describe
 from holdfast.runner.session_grants import SessionGrant, session_grants
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
-from holdfast.server.transport.bodies import json_answer, whole_number
+from holdfast.server.transport.bodies import json_response, whole_number
 
 PAGE_MAX = 200
 
@@ -66,7 +66,7 @@ class GrantRoutes:
             await self._granted(session_id)
         if not await self._deps.inbox.revoke(grant_id, session_id=session_id):
             raise Problem(404, "There's no rule with this id", code="rule_not_found", param="grant_id")
-        return json_answer(GrantRevoked(grant_id=grant_id, deleted=True))
+        return json_response(GrantRevoked(grant_id=grant_id, deleted=True))
 
     async def _granted(self, session_id: str) -> Mapping[str, e.GrantAdded]:
         found = await self._deps.store.session(session_id)
@@ -76,7 +76,9 @@ class GrantRoutes:
 
 
 def _answer(data: Sequence[GrantShown], *, next_cursor: str | None = None) -> Response:
-    return json_answer(GrantList(data=tuple(data), has_more=next_cursor is not None, next_cursor=next_cursor))
+    return json_response(
+        GrantList(data=tuple(data), has_more=next_cursor is not None, next_cursor=next_cursor)
+    )
 
 
 def _everywhere(judge: Judge) -> list[GrantShown]:

@@ -25,7 +25,7 @@ from holdfast.api.server import (
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.deps import RouteDeps
-from holdfast.server.transport.bodies import json_answer, raw_answer
+from holdfast.server.transport.bodies import json_response, raw_response
 
 _OK = HealthShown(status="ok", version=__version__, platform="holdfast")
 _ALIVE = msgspec.json.encode(_OK)
@@ -103,7 +103,7 @@ class HealthRoutes:
         """GET /health and /v1/health."""
         del request
         warning = self._deps.options.open_files.warning
-        return json_answer(replace(_OK, warning=warning)) if warning else raw_answer(_ALIVE)
+        return json_response(replace(_OK, warning=warning)) if warning else raw_response(_ALIVE)
 
     async def detailed(self, request: Request) -> Response:
         """GET /health/detailed."""
@@ -112,7 +112,7 @@ class HealthRoutes:
         store = await self._store()
         files = deps.options.open_files
         folder = deps.options.data_dir
-        return json_answer(
+        return json_response(
             DetailedHealth(
                 status="ok" if store.writable and not files.warning else "degraded",
                 version=__version__,
@@ -149,7 +149,7 @@ class HealthRoutes:
         """GET /v1/capabilities."""
         deps = self._deps
         held: frozenset[Scope] = request.scope.get(KEY_SCOPES, frozenset())
-        return json_answer(
+        return json_response(
             Capabilities(
                 platform="hermes-agent",
                 implementation="holdfast",
@@ -172,7 +172,7 @@ class HealthRoutes:
     async def targets(self, request: Request) -> Response:
         """GET /api/targets."""
         del request
-        return json_answer(TargetList(data=tuple(self._deps.options.targets())))
+        return json_response(TargetList(data=tuple(self._deps.options.targets())))
 
 
 def _disk(folder: Path) -> DiskShown:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from holdfast.api.server import SandboxShown, TargetShown
+from holdfast.config.settings import LimitSettings
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 
 MEBIBYTE = 1024 * 1024
+_CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
 Describe: TypeAlias = Callable[[], Sequence[TargetShown]]
@@ -34,25 +36,25 @@ class ApiKey:
 class Limits:
     """Limits on what one client may send or hold."""
 
-    body_bytes_max: int = 10 * MEBIBYTE
+    body_bytes_max: int = _CONFIGURABLE.body_bytes_max
     blob_bytes_max: int = 25 * MEBIBYTE
-    json_depth_max: int = 64
+    json_depth_max: int = _CONFIGURABLE.json_depth_max
     json_brackets_max: int = 100_000  # lists and objects in one body
     json_values_max: int = 100_000  # strings, and values between commas, in one body
-    content_parts_max: int = 1000
+    content_parts_max: int = _CONFIGURABLE.content_parts_max
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
     pipelined_max: int = 32  # requests that a connection may send before their responses
     unauthenticated_max: int = 512  # connections that haven't sent a key yet
     unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all such connections together
-    header_s: float = 15.0  # how long a request's headers may take
-    body_s: float = 20.0  # how long a sender may be silent within a body
+    header_s: float = _CONFIGURABLE.header_s  # how long a request's headers may take
+    body_s: float = _CONFIGURABLE.body_s  # how long a sender may be silent within a body
     body_total_s: float = 120.0  # how long a whole body may take
     keep_alive_s: float = 5.0  # how long a connection may wait for its next request
     unread_s: float = 300.0  # how long a client may read nothing
     going_s: float = 3.0  # how long active responses may take during a shutdown
-    subscribers_max: int = 4096
-    queued_runs_max: int = 1000
+    subscribers_max: int = _CONFIGURABLE.subscribers_max
+    queued_runs_max: int = _CONFIGURABLE.queued_runs_max
     heartbeat_s: float = 15.0
     live_after_s: float = 3.0
     live_every_s: float = 1.0

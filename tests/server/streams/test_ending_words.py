@@ -44,7 +44,7 @@ async def test_a_budget_with_an_unknown_part_is_refused() -> None:
     ("outcome", "cause", "words"),
     [
         ("interrupted", "restart", "on_restart"),
-        ("interrupted", "crash_loop", "then retry the run"),
+        ("interrupted", "crash_loop", "restarted three times without progress"),
         ("interrupted", "moved", "Interrupted: moved."),
         ("truncated", "length", "Cut off at the length limit."),
         ("budget", "tokens", "Budget used up: tokens."),

@@ -37,14 +37,14 @@ class Gathering:
         frames, self._frames = self._frames, []
         return frames or (None if self._over else ())
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         self._more.set()
 
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         del silent_s
         return ()
 
-    def look_again_s(self, silent_s: float) -> float | None:
+    def next_check_s(self, silent_s: float) -> float | None:
         del silent_s
 
 

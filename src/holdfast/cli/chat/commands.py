@@ -315,7 +315,7 @@ def _about(one: SessionShown) -> str:
 
 
 def _beside(one: SessionShown, now_s: float, open_now: str) -> str:
-    """What a list says about a session beside its title: what goes on in it, and how old it is."""
+    """What a list says about a session beside its title: what happens in it, and how old it is."""
     state = "waits for you" if one.open_asks else "working" if one.open_runs else ""
     parts = ("open here" if one.session_id == open_now else "", state, age(now_s - one.last_active))
     return " · ".join(part for part in parts if part)

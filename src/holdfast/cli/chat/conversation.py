@@ -240,7 +240,7 @@ class ChatScreen:
                 await self.complain(error)
 
     async def complain(self, error: ClientError) -> None:
-        """Say what went wrong; the conversation goes on."""
+        """Say what went wrong; the conversation continues."""
         await self.prompt.print(self.style.line(f"✗ {safe_line(str(error))}", "red"))
 
     async def send(self, text: str, *, when_busy: str = "steer") -> None:
@@ -276,7 +276,7 @@ class ChatScreen:
             self._watch(started.session_id, after=0)
 
     async def open(self, name: str) -> bool:
-        """Show the end of a session and go on with it; False if there is none."""
+        """Show the end of a session and continue it; False if there is none."""
         try:
             found = await self._find(name)
         except (Refused, AmbiguousName) as error:

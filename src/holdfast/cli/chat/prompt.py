@@ -229,7 +229,7 @@ class ChatPrompt:
         self.put_back(text)
 
     def resume(self) -> None:
-        """Nothing is asked any more: go on with what was half typed."""
+        """Nothing is asked any more: continue with what was half typed."""
         if self._about:
             # A single early key was an answer that came too soon; more of them belong to a message.
             is_text = self._draft or len(self._early) > 1

@@ -43,7 +43,7 @@ class StoredKeys:
         return None
 
     def has(self, *names: str) -> bool:
-        """Whether there is one."""
+        """Whether there is a key for one of these names."""
         return any(name in self.keys for name in names)
 
     def left(self) -> Iterator[str]:
@@ -59,7 +59,7 @@ class StoredKeys:
 
 
 def read_auth(home: Path) -> StoredKeys:
-    """The file of this home and, if it is a profile, for what it does not hold that of the home above."""
+    """The file of this home; a profile takes what is missing from the home above it."""
     stored = StoredKeys()
     above = [home.parent.parent] if home.parent.name == PROFILES else []
     for folder in (home, *above):

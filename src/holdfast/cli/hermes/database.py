@@ -147,7 +147,7 @@ def _counts(fields: Row, reading: _Reading) -> bool:
 
 @contextmanager
 def _opened(path: Path) -> Generator[apsw.Connection]:
-    """The database, without a trace: a write-ahead log is read from a copy, since SQLite would touch it."""
+    """The database, left unchanged: a write-ahead log is copied first, since SQLite would write to it."""
     log = path.with_name(path.name + "-wal")
     if not log.exists() or not log.stat().st_size:
         yield from _connection(path)

@@ -1,4 +1,4 @@
-"""A conversation of hermes-agent as a log of ours: the events that a run of ours would have left."""
+"""A conversation of hermes-agent as a Holdfast log, with the events that a run would have written."""
 
 import hashlib
 import secrets
@@ -77,7 +77,7 @@ class _Writer:
         self._out.messages += 1
 
     def end(self) -> Written:
-        """Everything, with the arrangement of the session behind it."""
+        """All events, and then the session's title, pin and archive state."""
         self._end_run()
         if self._out.events and self._session.pinned:
             self._put(e.SessionPinned)

@@ -29,7 +29,7 @@ class HermesImage:
 
 @dataclass(frozen=True, slots=True)
 class HermesToolCall:
-    """A tool call; `bad_args` holds arguments that are no JSON object."""
+    """A tool call; `bad_args` has arguments that aren't a JSON object."""
 
     call_id: str
     name: str
@@ -39,7 +39,7 @@ class HermesToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HermesMessage:
-    """One message; `lost` counts parts of it that cannot be taken over.
+    """One message; `lost` counts parts that can't be imported.
 
     `ending` says what the web UI noted down about an answer: that it is only a part of one, or that it is no
     answer but the report of an error.
@@ -69,7 +69,7 @@ class HermesSession:
     archived: bool = False
     created_ms: int = 0
     origin: str = ""
-    earlier: frozenset[str] = frozenset()  # under which ids it went on before
+    earlier: frozenset[str] = frozenset()  # ids of its earlier parts
 
 
 def message_of(fields: Mapping[str, object]) -> HermesMessage | None:
@@ -106,7 +106,7 @@ def title_of(value: object) -> str:
 
 
 def is_summary(text: str) -> bool:
-    """Whether this stands in the place of what a compaction took out."""
+    """Whether this is the summary that a compaction left."""
     return text.lstrip().startswith(SUMMARIES)
 
 
@@ -149,7 +149,7 @@ def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
 
 
 def _image(part: Mapping[str, object]) -> HermesImage | None:
-    """The image of a part whose bytes stand in it as a data: URL."""
+    """The image in a part, which has its bytes as a data: URL."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = table_of(cast("object", url)).get("url")
@@ -183,7 +183,7 @@ def _tool_call(value: object) -> HermesToolCall | None:
 
 
 def json_of(text: str) -> object:
-    """What the text says as JSON; None if it is none."""
+    """The text decoded as JSON; None if it isn't JSON."""
     try:
         return msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError):

@@ -130,7 +130,7 @@ def read_settings(home: Path) -> TakenSettings:
 
 
 def _secrets_in(environ: Mapping[str, str]) -> Iterator[str]:
-    """What no target may use, and somebody may have written into a conversation all the same."""
+    """Secrets that no target uses, but that may be in a conversation."""
     for name, value in environ.items():
         if names_secret(name) and len(value) >= KEY_CHARS_MIN:
             yield value
@@ -327,7 +327,7 @@ def _resolved(value: object, environ: Mapping[str, str]) -> str:
 
 
 def _patience(taken: TakenSettings, environ: Mapping[str, str]) -> None:
-    """The knobs of hermes-agent that .env sets, on the targets that they are about."""
+    """hermes-agent's options from .env, applied to the targets that they concern."""
     layers = Layers()
     tables: list[dict[str, object]] = [{"wire": target.wire} for target in taken.targets]
     layers.tree["targets"] = tables

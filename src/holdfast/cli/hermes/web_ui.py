@@ -28,7 +28,7 @@ Table = Mapping[str, object]
 
 
 class _Line(msgspec.Struct):
-    """The one field of a file that says which other it goes on from."""
+    """The field of a file that names the file it continues."""
 
     parent_session_id: object = None
 
@@ -42,7 +42,7 @@ class PageFolder:
         self.problems: dict[Path, Exception] = {}
 
     def sessions(self) -> Iterator[HermesSession]:
-        """All conversations; what a compaction put aside is part of the one that goes on from it."""
+        """All conversations; a file that a compaction left is part of the one that continues it."""
         if self._parents is None:
             self._parents = frozenset(name for path in self._paths if (name := _parent_in(path)) != path.stem)
         for path in self._paths:
@@ -55,7 +55,7 @@ class PageFolder:
 
 
 def _parent_in(path: Path) -> str:
-    """Which file it goes on from; that one cannot be read is told when it is read for itself."""
+    """Which file it continues; a file that can't be read is reported when it is imported itself."""
     try:
         line = msgspec.json.decode(read_regular(path, bytes_max=FILE_BYTES_MAX), type=_Line)
     except (OSError, ValueError, RecursionError):
@@ -101,7 +101,7 @@ def _name(value: object) -> str:
 
 
 def _chain(path: Path, fields: Table) -> list[Table]:
-    """What was put aside before each compaction, and the file itself; a branch stands for itself."""
+    """The files from before each compaction, then the file itself; a branch is a conversation of its own."""
     chain, seen = [fields], {path.stem}
     while len(chain) < CHAIN_MAX and (name := _name(chain[0].get("parent_session_id"))) not in {"", *seen}:
         try:
@@ -116,7 +116,7 @@ def _chain(path: Path, fields: Table) -> list[Table]:
 
 
 def _joined(before: list[HermesMessage], after: list[HermesMessage]) -> list[HermesMessage]:
-    """Both, each message once: the file that goes on may repeat all of the other, its end, or a summary."""
+    """Both, each message once: the newer file may repeat all of the older one, its end, or a summary."""
     same = 0
     while same < min(len(before), len(after)) and before[same] == after[same]:
         same += 1
@@ -178,7 +178,7 @@ def _told(calls: list[Table]) -> Iterator[HermesMessage]:
 
 
 def _pending(fields: Table, messages: list[HermesMessage]) -> HermesMessage | None:
-    """What was sent and is not among the messages yet, since its answer never came."""
+    """A message that was sent but isn't listed, because its answer never came."""
     message = message_of({"role": "user", "content": fields.get("pending_user_message")})
     if message is None or not message.text.strip():
         return None

@@ -8,7 +8,7 @@ AGAIN = "↻ the connection broke, so the answer starts over:"
 
 
 class AnswerText:
-    """One stretch of text; when its attempt is superseded, a new one that begins alike goes on unseen."""
+    """One stretch of text; when its attempt is superseded, a new one that begins alike continues unseen."""
 
     def __init__(self, style: Style) -> None:
         self._ink = style
@@ -65,6 +65,6 @@ class AnswerText:
         return "\n" + self._ink.dim(AGAIN) + "".join("\n" + self._ink.block(block) for block in blocks)
 
     def _spaced(self, block: Block) -> str:
-        """With an empty line before it, unless it goes on with the code above."""
+        """With an empty line before it, unless it continues the code above."""
         goes_on = self._screen and block.language is not None and self._screen[-1].language is not None
         return ("" if goes_on else "\n") + self._ink.block(block)

@@ -96,7 +96,7 @@ class Renderer:
         return self.outputs.live()
 
     def status(self, now_ms: int) -> str:
-        """What is waited for, in one line; nothing when nothing goes on."""
+        """What is waited for, in one line; empty when nothing is happening."""
         if self.away is not None:
             return f"reconnecting … {safe_line(self.away, 80)}".rstrip()
         if not self.open_runs:

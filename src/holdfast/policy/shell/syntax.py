@@ -382,7 +382,7 @@ class _Walk:
         if operator in {">&", "<&"} and _DESCRIPTOR.fullmatch(target.text):
             kind = "dup"
         elif operator == "<&" or (operator == ">&" and target.text[:1] in _DESCRIPTOR_STARTS):
-            # A shell ends the descriptor where this text goes on.
+            # A shell ends the descriptor where this text continues.
             self.find(f"A redirection {UNREADABLE}.")
         extra += targets[1:]
         yield Redirect(kind, target)

@@ -14,7 +14,7 @@ from holdfast.server.access.keys import KEYS_MAX, NAME_CHARS_MAX, AddedKeys, Key
 from holdfast.server.access.request_secrets import check_is_no_key
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, too_many
-from holdfast.server.transport.bodies import decoded, json_answer
+from holdfast.server.transport.bodies import decoded, json_response
 
 
 class KeyRoutes:
@@ -36,7 +36,7 @@ class KeyRoutes:
             _shown(key.name, "added", created_ms=key.created_ms, scopes=keys.scopes_of(key.name))
             for key in self._added.list()
         ]
-        return json_answer(KeyList(data=(*given, *added)))
+        return json_response(KeyList(data=(*given, *added)))
 
     async def add(self, request: Request) -> Response:
         """POST /api/keys."""
@@ -67,7 +67,7 @@ class KeyRoutes:
         created_ms = next(known_ms, deps.clock.now_ms())
         shown = _shown(name, "added", created_ms=created_ms, scopes=scopes)
         made = KeyMade(**asdict(shown), key=secret)
-        return json_answer(made, 201, headers={"Cache-Control": "no-store"})
+        return json_response(made, 201, headers={"Cache-Control": "no-store"})
 
     async def revoke(self, request: Request) -> Response:
         """DELETE /api/keys/{name}."""
@@ -80,7 +80,7 @@ class KeyRoutes:
                 why = "This key is in the configuration. Remove it there, then restart"
                 raise Problem(409, why, code="key_configured", param="name")
             raise Problem(404, "There's no key with this name", code="key_not_found", param="name")
-        return json_answer(KeyRevoked(name=name, deleted=True))
+        return json_response(KeyRevoked(name=name, deleted=True))
 
     async def _revoked(self, name: str) -> bool:
         try:

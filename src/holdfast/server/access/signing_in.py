@@ -13,7 +13,7 @@ from holdfast.server.access.middleware import SIGN_IN_BYTES_MAX
 from holdfast.server.access.tickets import TICKET_MS, target_of
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import decoded, json_answer, parsed, read_body
+from holdfast.server.transport.bodies import decoded, json_response, parsed, read_body
 
 TARGET_CHARS_MAX = 2_000
 
@@ -35,7 +35,7 @@ class SignInRoutes:
         body = await read_body(request, limits, bytes_max=SIGN_IN_BYTES_MAX, within_s=limits.header_s)
         wanted = await parsed(body, limits, SignInRequest)
         if deps.keys.is_open:
-            return json_answer(SignedIn(signed_in=True, name=OPEN, page="", scopes=SCOPES))
+            return json_response(SignedIn(signed_in=True, name=OPEN, page="", scopes=SCOPES))
         if not wanted.token and not wanted.key:
             raise bad_request("Send either 'token' or 'key'", param="token")
         signed_in = await self._signed_in(wanted)
@@ -44,7 +44,7 @@ class SignInRoutes:
             raise Problem(401, text, code="invalid_api_key")
         held = deps.keys.scopes_of(signed_in.name)
         scopes: tuple[Scope, ...] = tuple(one for one in SCOPES if one in held)
-        answer = json_answer(
+        answer = json_response(
             SignedIn(signed_in=True, name=signed_in.name, page=signed_in.page, scopes=scopes),
             headers={"Cache-Control": "no-store"},
         )
@@ -70,7 +70,7 @@ class SignInRoutes:
         if cookie := request.scope.get(SIGN_IN):
             await self._deps.sign_ins.sign_out(cookie)
             self._deps.streams.end_where(lambda scope: scope.get(SIGN_IN) == cookie)
-        answer = json_answer(SignedOut(signed_in=False))
+        answer = json_response(SignedOut(signed_in=False))
         answer.delete_cookie(_cookie_name(request))
         return answer
 
@@ -83,7 +83,7 @@ class SignInRoutes:
             )
         token = deps.sign_ins.new_link(request.scope[KEY_NAME])
         link = SignInLink(token=token, expires_in_s=LINK_MS // 1000)
-        return json_answer(link, 201, headers={"Cache-Control": "no-store"})
+        return json_response(link, 201, headers={"Cache-Control": "no-store"})
 
     async def ticket(self, request: Request) -> Response:
         """POST /api/tickets."""
@@ -97,7 +97,7 @@ class SignInRoutes:
         path, _, query = wanted.partition("?")
         ticket = self._deps.tickets.issue(cookie, target_of(unquote(path), query))
         issued = TicketIssued(ticket=ticket, expires_in_s=TICKET_MS // 1000)
-        return json_answer(issued, 201, headers={"Cache-Control": "no-store"})
+        return json_response(issued, 201, headers={"Cache-Control": "no-store"})
 
 
 def _cookie_name(request: Request) -> str:

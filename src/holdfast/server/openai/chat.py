@@ -25,7 +25,7 @@ from holdfast.api.openai import (
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -37,7 +37,7 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
     said_before,
 )
-from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.repeats import Repeats
@@ -47,13 +47,13 @@ from holdfast.server.openai.shapes import (
     OpenAIStream,
     RunStreamView,
     encode,
-    failed_answer,
+    failed_response,
     headers_of,
-    is_failure,
-    is_failure_of,
     is_hermes,
     problem_of_run,
     raw,
+    response_failed,
+    run_failed,
     settings_of,
     source_of,
     waiting_shown,
@@ -64,8 +64,8 @@ from holdfast.server.runs.history import await_given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.waiting import ResponseSpan, wait_for
-from holdfast.server.transport.bodies import json_answer, parsed
-from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
+from holdfast.server.transport.bodies import json_response, parsed
+from holdfast.server.transport.once import OnceKey, earlier_response, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
 
 _NOT_SHOWN = frozenset({"args", "result", "action", "choices", "error"})
@@ -86,45 +86,45 @@ class OpenAIChatRoutes:
         """POST /v1/chat/completions for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request.headers)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.subscribers_max) as place:
-                begun = await self._joined_or_begun(request, body, wanted, key)
-                return place.given_to(self._streamed(request, body, wanted, begun))
-        begun = await self._joined_or_begun(request, body, wanted, key)
+            with deps.streams.reserve(deps.limits.subscribers_max) as place:
+                started = await self._rejoin_or_start(request, body, wanted, key)
+                return place.assign_to(self._streamed(request, body, wanted, started))
+        started = await self._rejoin_or_start(request, body, wanted, key)
         try:
             ended = await wait_for(
                 deps,
-                begun.row,
+                started.row,
                 request,
-                after=begun.after,
+                after=started.after,
                 stops_at_asks=not is_hermes(request),
-                on_left=begun.on_left,
+                on_left=started.on_left,
             )
         except Problem:
-            self._repeats.left(request, body, row=begun.row, after=begun.after)
+            self._repeats.abandon(request, body, row=started.row, after=started.after)
             raise
-        return _whole(ended, begun, model=wanted.model or deps.options.model)
+        return _completion(ended, started, model=wanted.model or deps.options.model)
 
-    async def _joined_or_begun(
+    async def _rejoin_or_start(
         self, request: Request, body: bytes, wanted: ChatRequest, key: OnceKey | None
-    ) -> "_Begun":
+    ) -> "_Started":
         """The run that the request starts, or that it started before and lost."""
-        if (left := self._repeats.joined(request, body)) is not None:
-            return self._read(left.row, wanted, sent=None, after=left.after)
-        return await self._begun(request, wanted, key)
+        if (abandoned := self._repeats.take_abandoned(request, body)) is not None:
+            return self._read(abandoned.row, wanted, sent=None, after=abandoned.after)
+        return await self._start(request, wanted, key)
 
-    async def _begun(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Begun":
-        """The run that has the message, or that went on with what the client's tools returned."""
+    async def _start(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Started":
+        """The run that has the message, or that continued with the results of the client's tools."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
-        said = said_in(wanted.messages, deps.limits, param="messages")
+        said = parse_messages(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
-        sent = await earlier_answer(key, deps, status=202)
+        sent = await earlier_response(key, deps, status=202)
         if sent is None:
             await give_up_waiting(deps, session_id, by=by)
             message = await self._message(request, wanted, session_id, said=said, declared=declared)
@@ -133,35 +133,39 @@ class OpenAIChatRoutes:
 
     def _read(
         self, row: RunRow, wanted: ChatRequest, *, sent: Sent | Response | None, after: int = 0
-    ) -> "_Begun":
+    ) -> "_Started":
         on_left = None if wanted.is_detached else self._disconnects.read_by(row)
-        return _Begun(row, after, headers_of(row, sent), on_left)
+        return _Started(row, after, headers_of(row, sent), on_left)
 
-    def _streamed(self, request: Request, body: bytes, wanted: ChatRequest, begun: "_Begun") -> OpenAIStream:
+    def _streamed(
+        self, request: Request, body: bytes, wanted: ChatRequest, started: "_Started"
+    ) -> OpenAIStream:
         deps = self._deps
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
-        model, row = wanted.model or deps.options.model, begun.row
-        view = ChatView(row, model, after=begun.after, include_usage=usage, tells_asks=not is_hermes(request))
-        feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=begun.after)
-        headers = raw(begun.headers)
+        model, row = wanted.model or deps.options.model, started.row
+        view = ChatView(
+            row, model, after=started.after, include_usage=usage, tells_asks=not is_hermes(request)
+        )
+        feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=started.after)
+        headers = raw(started.headers)
 
         def left() -> None:
             if not feed.is_over:
-                self._repeats.left(request, body, row=row, after=begun.after)
-            if begun.on_left is not None:
-                begun.on_left()
+                self._repeats.abandon(request, body, row=row, after=started.after)
+            if started.on_left is not None:
+                started.on_left()
 
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
     async def _message(
-        self, request: Request, wanted: ChatRequest, session_id: str, *, said: Said, declared: Declared
-    ) -> Message:
-        # A session that goes on has the earlier messages; a client that sends them again adds nothing.
+        self, request: Request, wanted: ChatRequest, session_id: str, *, said: ClientInput, declared: Declared
+    ) -> IncomingMessage:
+        # An existing session has the earlier messages already, so those in the request are ignored.
         known = await self._deps.store.session(session_id) if session_id else None
         history = said.before
         if known is not None and known.messages:
             history = await await_given_history(self._deps, session_id)
-        return Message(
+        return IncomingMessage(
             text=said.text,
             parts=said.parts,
             settings=settings_of(
@@ -179,7 +183,7 @@ class OpenAIChatRoutes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _Started:
     """A run, the event after which the response begins, and what to call when the client leaves."""
 
     row: RunRow
@@ -188,16 +192,16 @@ class _Begun:
     on_left: Callable[[], None] | None
 
 
-def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
+def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Response:
     """The answer to a client that does not stream.
 
     It lists calls of the client's own tools; the agent's tools were run here, so their calls are not listed.
     """
-    run, row = ended.run.state, begun.row
-    if is_failure_of(ended):
-        return failed_answer(run, begun.headers)
+    run, row = ended.run.state, started.row
+    if response_failed(ended):
+        return failed_response(run, started.headers)
     calls = client_calls(ended)
-    text = said_before(ended, begun.after) if calls or ended.person_ask else ended.run.output
+    text = said_before(ended, started.after) if calls or ended.person_ask else ended.run.output
     if ended.person_ask is not None:
         text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask))))
     message = ChatMessage(
@@ -208,7 +212,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
     )
     finish = "tool_calls" if calls else _finish(run)
     completion = ChatCompletion(
-        id=_completion_id(row, begun.after),
+        id=_completion_id(row, started.after),
         object="chat.completion",
         created=row.created_ms // 1000,
         model=run.model or model,
@@ -216,7 +220,7 @@ def _whole(ended: ResponseSpan, begun: _Begun, *, model: str) -> Response:
         usage=_usage(ended.used),
         holdfast=waiting_shown(ended),
     )
-    return json_answer(completion, headers=begun.headers)
+    return json_response(completion, headers=started.headers)
 
 
 def _completion_id(row: RunRow, after: int) -> str:
@@ -234,7 +238,7 @@ class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
     def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, tells_asks: bool) -> None:
-        self._tells_asks = tells_asks  # in the text, as its client knows no other place
+        self._tells_asks = tells_asks  # in the text, because plain OpenAI clients show nothing else
         self._head: dict[str, Any] = {
             "id": _completion_id(row, after),
             "object": "chat.completion.chunk",
@@ -242,7 +246,7 @@ class ChatView(RunStreamView):
             "model": model,
         }
         self._include_usage = include_usage
-        self._break = ""  # what is still to be said of the break between two turns
+        self._break = ""  # the break to send before the next text
         self._spoke = False
 
     def begin(self) -> list[bytes]:
@@ -261,7 +265,7 @@ class ChatView(RunStreamView):
             case "reasoning.delta":
                 return [self._chunk({"reasoning_content": frame["delta"]})]
             case "tool.started" | "tool.completed" | "approval.request" | "question.request":
-                # What is said before a tool and after it would else run together in one message.
+                # Without a break, the text before a tool call and the text after it would run together.
                 self._break = BREAK if self._spoke else ""
                 told = b"event: hermes.tool.progress\n" + self._chunk({}, beside=_progress(frame))
                 return [*self._asks(frame, run), told]
@@ -274,7 +278,7 @@ class ChatView(RunStreamView):
     def end(self, ended: ResponseSpan) -> list[bytes]:
         """How it finished, what it used, and that it is done; a failure is an error and not an answer."""
         run = ended.run.state
-        if ended.client_ask is None and is_failure(run):
+        if ended.client_ask is None and run_failed(run):
             return [b"data: %b\n\n" % encode(problem_of_run(run).body), b"data: [DONE]\n\n"]
         self._head["model"] = run.model or self._head["model"]
         if calls := client_calls(ended):

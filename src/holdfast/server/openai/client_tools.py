@@ -15,7 +15,7 @@ from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
 from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.messages import Said
+from holdfast.server.openai.messages import ClientInput
 from holdfast.server.problems import bad_request
 from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, ClientToolResult
@@ -130,14 +130,14 @@ def said_before(span: ResponseSpan, after: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """The run that went on with the client's results, and the seq after which its next response begins."""
+    """The run that continued with the client's results, and the seq after which its next response begins."""
 
     row: RunRow
     after: int
 
 
 async def resumed_run(
-    deps: RouteDeps, said: Said, declared: Declared, *, by: str, param: str
+    deps: RouteDeps, said: ClientInput, declared: Declared, *, by: str, param: str
 ) -> Resumed | None:
     """Hand the results to the run that waits for them.
 

@@ -1,4 +1,4 @@
-"""What a response was asked with, as the list of input items that OpenAI's API has."""
+"""The input of a response as a list of items, as OpenAI's API has it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +37,7 @@ async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> InputIt
 
 
 async def _asked(deps: RouteDeps, row: RunRow) -> list[HistoryMessage]:
-    """The history that the run was given, and its message, as they stand in the log."""
+    """The history that the run was given, and its message, as they are in the log."""
     _, seen = await deps.folds.session(row.session_id)
     run = seen.runs[row.run_id]
     message = seen.inbox.messages[run.message_id]
@@ -54,7 +54,7 @@ def _place_after(items: Sequence[Item], after: str) -> int:
 
 
 def _item(run_id: str, at: int, said: HistoryMessage) -> Item:
-    """A message; what is none of the assistant's and no instruction is told to the model as the user's."""
+    """A message; any role but assistant, system and developer is shown as user."""
     role = said.role if said.role in _ROLES else "user"
     text = [text_part(said.content)] if role == "assistant" else [_part(TextPart(said.content))]
     return {
@@ -67,7 +67,7 @@ def _item(run_id: str, at: int, said: HistoryMessage) -> Item:
 
 
 def _part(part: Part) -> dict[str, Any]:
-    """A part as the API has it; beside it the blob, under which it can be fetched and sent again."""
+    """A part as the API has it, and its blob, by which a client can fetch it or send it again."""
     match part:
         case TextPart():
             return {"type": "input_text", "text": part.text}

@@ -1,7 +1,7 @@
-"""The output items of a response: what was said, and the calls of tools that the server has run itself.
+"""The output items of a response: messages, and calls of tools that the server ran itself.
 
-A client runs each `function_call` that it is given. So the agent's own calls have the form that OpenAI has
-for tools which are run elsewhere. Hermes' clients get what they know: the call, and beside it its result.
+A client runs each `function_call` that it gets. So the agent's own calls are `mcp_call` items, OpenAI's form
+for tools that are run elsewhere. Hermes' clients expect a `function_call` followed by its output.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from holdfast.server.openai.client_tools import ClientCall
 from holdfast.server.openai.shapes import encode
 
 Item: TypeAlias = dict[str, Any]
-Told: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
+SseEvent: TypeAlias = tuple[str, dict[str, Any]]  # an event: its type and its fields
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete"]
 
 ADDED, DONE = "response.output_item.added", "response.output_item.done"
@@ -24,7 +24,7 @@ SERVER = "holdfast"
 
 @dataclass(frozen=True, slots=True)
 class ServerToolCall:
-    """A call of a tool, and what it brought, if it has ended."""
+    """A tool call, with its result if it has ended."""
 
     call_id: str
     name: str
@@ -51,22 +51,22 @@ class CallItems(Protocol):
         """The items of a call, as a response lists them."""
         ...
 
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
-        """What a stream tells when a call begins, as the item at a place."""
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
+        """The events for a call that starts, as the item at this index."""
         ...
 
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
-        """What a stream tells when the call at a place has ended, and the place that is free then."""
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
+        """The events for the end of the call at this index, and the next free index."""
         ...
 
 
 def item_id(kind: str, run_id: str, name: object) -> str:
-    """The same in each view of the run, and no other run's."""
+    """An id that is the same in every view of the run, and unique to it."""
     return f"{kind}_{run_id.removeprefix('run_')}_{name}"
 
 
 def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemStatus = "completed") -> Item:
-    """The item of a call alone; to a client that means that it is to run it."""
+    """A call without its result: the client has to run it."""
     return {
         "id": item_id("fc", run_id, call.call_id),
         "type": "function_call",
@@ -77,8 +77,8 @@ def function_call(run_id: str, call: ClientCall | ServerToolCall, status: ItemSt
     }
 
 
-def told_function_call(item: Item, at: int) -> Sequence[Told]:
-    """What a stream tells of such an item."""
+def function_call_events(item: Item, at: int) -> Sequence[SseEvent]:
+    """The events for such an item."""
     place, arguments = {"item_id": item["id"], "output_index": at}, item["arguments"]
     return [
         (ADDED, {"output_index": at, "item": item | {"arguments": "", "status": "in_progress"}}),
@@ -89,8 +89,8 @@ def told_function_call(item: Item, at: int) -> Sequence[Told]:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCalls(CallItems):
-    """The call, and what it brought as an item of its own."""
+class HermesCallItems(CallItems):
+    """The call, and its result as a separate item."""
 
     run_id: str
 
@@ -110,19 +110,19 @@ class FunctionCalls(CallItems):
         return [function_call(self.run_id, call), self._output(call)]
 
     @override
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
-        return told_function_call(function_call(self.run_id, call), at)
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
+        return function_call_events(function_call(self.run_id, call), at)
 
     @override
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
         del at
-        fields = {"output_index": free, "item": self._output(call)}
-        return [(ADDED, fields), (DONE, fields)], free + 1
+        fields = {"output_index": next_index, "item": self._output(call)}
+        return [(ADDED, fields), (DONE, fields)], next_index + 1
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCalls(CallItems):
-    """The call with what it brought, as one item of a tool that is run elsewhere."""
+class McpCallItems(CallItems):
+    """The call and its result as one `mcp_call` item."""
 
     run_id: str
 
@@ -147,7 +147,7 @@ class ServerCalls(CallItems):
         return [self._item(call)]
 
     @override
-    def begun(self, call: ServerToolCall, at: int) -> Sequence[Told]:
+    def started(self, call: ServerToolCall, at: int) -> Sequence[SseEvent]:
         item, arguments = self._item(call), call.arguments
         place = {"item_id": item["id"], "output_index": at}
         return [
@@ -158,11 +158,11 @@ class ServerCalls(CallItems):
         ]
 
     @override
-    def ended(self, call: ServerToolCall, at: int, *, free: int) -> tuple[Sequence[Told], int]:
+    def ended(self, call: ServerToolCall, at: int, *, next_index: int) -> tuple[Sequence[SseEvent], int]:
         item = self._item(call)
         place = {"item_id": item["id"], "output_index": at}
         told = f"response.mcp_call.{item['status']}"
-        return [(told, place), (DONE, {"output_index": at, "item": item})], free
+        return [(told, place), (DONE, {"output_index": at, "item": item})], next_index
 
 
 def message_item(run_id: str, text: str, *, calls_before: int, status: ItemStatus) -> Item:

@@ -1,4 +1,4 @@
-"""What OpenAI clients say: their messages in our form, and the session that they name."""
+"""Parses the messages of OpenAI clients, and the session that a request names."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ _LEFT_OUT = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a client said last, with what came before it.
+class ClientInput:
+    """The client's last message, and the messages before it.
 
-    If it last returned results of its own tools, they are `results`, and also at the end of `before`.
+    If the last ones are results of the client's own tools, they are in `results` and at the end of `before`.
     """
 
     text: str
@@ -37,10 +37,10 @@ class Said:
     results: tuple[ClientToolResult, ...] = ()
 
 
-def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> Said:
-    """The messages of a conversation in our form; raises a Problem that names the place.
+def parse_messages(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> ClientInput:
+    """The messages of a conversation in our form; raises a Problem that names the field.
 
-    The last is the user's, or results of the client's own tools.
+    The last one has the role user, or is a result of one of the client's own tools.
     """
     if parts_in(item.get("content") for item in items) > limits.content_parts_max:
         raise too_many_parts(limits, param=param)
@@ -55,19 +55,19 @@ def said_in(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> S
                 history[-1][1].tool_calls = [*(history[-1][1].tool_calls or ()), *(one.tool_calls or ())]
             else:
                 history.append((at, one))
-    told = "\n\n".join(one for one in instructions if one)
+    instructions_text = "\n\n".join(one for one in instructions if one)
     if history and history[-1][1].role == "tool":
         before = history_of(history, limits, param=param, attached=attached)
-        return Said(CALLS_ABOVE, (), before, told, attached, _results(before))
+        return ClientInput(CALLS_ABOVE, (), before, instructions_text, attached, _results(before))
     if not history or history[-1][1].role != "user":
-        raise bad_request(f"The last of '{param}' must be the user's", param=param)
+        raise bad_request(f"The last entry of '{param}' must have the role user or tool", param=param)
     last = history[-1][0]
     where = f"{param}[{last}].content"
     text, parts = content_of(history[-1][1].content, param=where, attached=attached)
     if not text.strip() and not parts:
-        raise bad_request(f"The last of '{param}' is empty: say what the model should do", param=where)
+        raise bad_request(f"The last entry of '{param}' is empty: say what the model should do", param=where)
     before = history_of(history[:-1], limits, param=param, attached=attached)
-    return Said(text, parts, before, told, attached)
+    return ClientInput(text, parts, before, instructions_text, attached)
 
 
 def _results(history: Sequence[HistoryMessage]) -> tuple[ClientToolResult, ...]:
@@ -133,7 +133,7 @@ def named_session(request: Request, *, otherwise: str = "") -> str:
 
 
 def _letters(header: str) -> str:
-    """What a header says that holds ASCII only: other letters are quoted, as we do, or bytes of UTF-8."""
+    """The text of a header, which holds ASCII only: other letters are percent-encoded or raw UTF-8."""
     plain = unquote(header)
     if quote(plain) == header and not plain.isascii():
         return plain

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from holdfast.api.openai import AnthropicModel, AnthropicModelList, ModelList, ModelShown, OpenAIRequest
 from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.shapes import is_hermes
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.names import AGENT_NAMES, AGENT_ON, RelayNames, agent_model
-from holdfast.server.transport.bodies import json_answer
+from holdfast.server.transport.bodies import json_response
 from holdfast.targets import SAMPLING, Target
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
@@ -39,13 +40,12 @@ class ModelNames:
         """The targets behind a relayed name; empty if it runs an agent or isn't known."""
         return self._relay.targets_of(name)
 
-    def relayed_for(self, name: str | None, headers: Mapping[str, str]) -> tuple[Target, ...]:
+    def relayed_for(self, name: str | None, request: Request) -> tuple[Target, ...]:
         """The same for a request.
 
-        Clients of hermes-agent, which never looked at the name, are known by their headers. They always get
-        the agent.
+        Clients of hermes-agent always get the agent, because hermes-agent ignores the name.
         """
-        return () if not name or _is_hermes(headers) else self.relayed(name)
+        return () if not name or is_hermes(request) else self.relayed(name)
 
     def default_of(self, wire: str) -> tuple[Target, ...]:
         """The target for a surface that relays whatever the name is."""
@@ -61,10 +61,10 @@ class ModelNames:
         relayed = [name for name in self._relay.listed() if name not in self.agents()]
         return dict.fromkeys(self.agents(), AGENT) | dict.fromkeys(relayed, RELAYED)
 
-    def insist_on_agent(self, name: str | None, headers: Mapping[str, str]) -> None:
+    def insist_on_agent(self, name: str | None, request: Request) -> None:
         """Raise a Problem if a client names an agent that this server doesn't have."""
         on = [AGENT_ON + target.name for target in self.options.targets()]
-        if name and not _is_hermes(headers) and name not in {*AGENT_NAMES, *self.agents(), *on}:
+        if name and not is_hermes(request) and name not in {*AGENT_NAMES, *self.agents(), *on}:
             raise self.not_found(name)
 
     def not_found(self, name: str) -> Problem:
@@ -90,10 +90,10 @@ class OpenAIModelRoutes:
         if "anthropic-version" in request.headers:
             models = tuple(_shown_to_anthropic(name) for name in listed)
             ids = [model.id for model in models] or [None]
-            return json_answer(
+            return json_response(
                 AnthropicModelList(data=models, has_more=False, first_id=ids[0], last_id=ids[-1])
             )
-        return json_answer(ModelList(data=tuple(_shown(name, owner) for name, owner in listed.items())))
+        return json_response(ModelList(data=tuple(_shown(name, owner) for name, owner in listed.items())))
 
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
@@ -102,8 +102,8 @@ class OpenAIModelRoutes:
         if not owner:
             raise self._names.not_found(name)
         if "anthropic-version" in request.headers:
-            return json_answer(_shown_to_anthropic(name))
-        return json_answer(_shown(name, owner))
+            return json_response(_shown_to_anthropic(name))
+        return json_response(_shown(name, owner))
 
 
 def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
@@ -127,10 +127,6 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
 def _unsupported(name: str, why: str) -> Problem:
     text = f"'{name}' {why}. Send the request without it"
     return Problem(400, text, code="unsupported_parameter", param=name)
-
-
-def _is_hermes(headers: Mapping[str, str]) -> bool:
-    return any(header.lower().startswith("x-hermes-") for header in headers)
 
 
 def _shown(name: str, owner: str) -> ModelShown:

@@ -1,4 +1,4 @@
-"""The input items of a response, those included that a client names instead of sending them again."""
+"""Input items of a response; a client may refer to an earlier item by its id instead of sending it."""
 
 from holdfast.api.runs import RawInput
 from holdfast.folds.entries import Person, Text, ToolCard
@@ -14,10 +14,10 @@ REFERENCE = "item_reference"
 _MESSAGE = "msg"
 
 
-async def whole_items(deps: RouteDeps, given: RawInput) -> list[Item]:
-    """The input items, of which those that are only text are the user's; raises a Problem.
+async def resolve_references(deps: RouteDeps, given: RawInput) -> list[Item]:
+    """The input items, with references to messages replaced by the messages; raises a Problem.
 
-    A message that is named is told in full; a call of a tool is left to `said_in`, which tells none.
+    A plain string is a user message. References to tool calls stay, and `parse_messages` leaves them out.
     """
     items = [given] if isinstance(given, str) else given
     if len(items) > deps.limits.content_parts_max:
@@ -28,7 +28,7 @@ async def whole_items(deps: RouteDeps, given: RawInput) -> list[Item]:
         if isinstance(one, str):
             whole.append({"role": "user", "content": one})
         elif _is_reference(one):
-            item = await _named(deps, one.get("id"), where=f"input[{at}]")
+            item = await _referenced_item(deps, one.get("id"), where=f"input[{at}]")
             room -= len(item.get("content", "").encode())
             if room < 0:
                 text = f"The items that 'input' refers to have more than {deps.limits.body_bytes_max} bytes"
@@ -44,7 +44,7 @@ def _is_reference(item: Item) -> bool:
     return kind == REFERENCE or (kind is None and "id" in item and item.keys() <= {"id", "type"})
 
 
-async def _named(deps: RouteDeps, named: object, *, where: str) -> Item:
+async def _referenced_item(deps: RouteDeps, named: object, *, where: str) -> Item:
     if not isinstance(named, str):
         raise bad_request(f"Invalid '{where}': an item's id must be a string", param=where)
     kind, _, rest = named.partition("_")
@@ -59,7 +59,7 @@ async def _named(deps: RouteDeps, named: object, *, where: str) -> Item:
 
 
 def _said(run: RunReadModel, *, calls_before: str) -> str:
-    """What a run said after so many calls of tools: one message of its stream."""
+    """The text of a run after this many tool calls: one message of its stream."""
     text, between, made = "", "", 0
     for entry in run.view.entries:
         if isinstance(entry, ToolCard):

@@ -20,7 +20,7 @@ COUNT_HEADER = "x-stainless-retry-count"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class AbandonedResponse:
     """A response whose reader left before its end: the run, and the event after which the response begins."""
 
     row: RunRow
@@ -33,20 +33,20 @@ class Repeats:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._left: OrderedDict[str, Left] = OrderedDict()
+        self._abandoned: OrderedDict[str, AbandonedResponse] = OrderedDict()
 
-    def joined(self, request: Request, body: bytes) -> Left | None:
+    def take_abandoned(self, request: Request, body: bytes) -> AbandonedResponse | None:
         """What an earlier request with the same bytes and key began, if this one repeats it; taken once."""
         if request.headers.get(COUNT_HEADER, "0") in {"", "0"}:
             return None
-        left = self._left.pop(_name(request, body), None)
-        return left if left is not None and self._clock.steady_s() - left.at_s < KEPT_S else None
+        found = self._abandoned.pop(_name(request, body), None)
+        return found if found is not None and self._clock.steady_s() - found.at_s < KEPT_S else None
 
-    def left(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
+    def abandon(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
         """The reader left before the end of the response."""
-        self._left[_name(request, body)] = Left(row, after, self._clock.steady_s())
-        while len(self._left) > KEPT_MAX:
-            self._left.popitem(last=False)
+        self._abandoned[_name(request, body)] = AbandonedResponse(row, after, self._clock.steady_s())
+        while len(self._abandoned) > KEPT_MAX:
+            self._abandoned.popitem(last=False)
 
 
 def _name(request: Request, body: bytes) -> str:

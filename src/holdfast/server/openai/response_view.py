@@ -16,23 +16,23 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.openai.client_tools import ClientCall, client_calls, said_before
 from holdfast.server.openai.items import (
     CallItems,
-    FunctionCalls,
+    HermesCallItems,
     ItemStatus,
-    ServerCalls,
+    McpCallItems,
     ServerToolCall,
     call_of,
     function_call,
+    function_call_events,
     message_item,
     text_part,
-    told_function_call,
 )
 from holdfast.server.openai.output_format import shown_format
 from holdfast.server.openai.shapes import (
     BREAK,
     RunStreamView,
     encode,
-    is_failure,
     problem_of_run,
+    run_failed,
     waiting_shown,
     waiting_text,
 )
@@ -45,7 +45,7 @@ from holdfast.values import ClientTool, RunSettings
 
 @dataclass(frozen=True, slots=True)
 class ResponseContext:
-    """What a response was asked with, and the model as it is called outside."""
+    """What a response was created with, and the model name that clients see."""
 
     model: str
     settings: RunSettings
@@ -58,27 +58,27 @@ class ResponseContext:
     calls_before: int = 0  # the tool calls that the run made up to there
 
 
-def response_of(row: RunRow, asked: ResponseContext, span: ResponseSpan | None = None) -> ResponseShown:
+def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None = None) -> ResponseShown:
     """The response object; without a span of the run it is the one that a stream begins with."""
-    settings = asked.settings
+    settings = context.settings
     response = ResponseShown(
-        id=response_id(row.run_id, after=asked.after),
+        id=response_id(row.run_id, after=context.after),
         object="response",
         created_at=row.created_ms // 1000,
         status="in_progress",
         error=None,
         incomplete_details=None,
-        background=asked.is_background,
-        conversation={"id": asked.conversation} if asked.conversation else None,
+        background=context.is_background,
+        conversation={"id": context.conversation} if context.conversation else None,
         instructions=settings.instructions or None,
         max_output_tokens=settings.max_output_tokens or None,
         metadata=settings.metadata,
-        model=asked.model,
+        model=context.model,
         output=(),
         parallel_tool_calls=True,
-        previous_response_id=asked.previous,
+        previous_response_id=context.previous,
         reasoning={"effort": settings.reasoning_effort or None, "summary": None},
-        store=asked.is_stored,
+        store=context.is_stored,
         temperature=settings.temperature,
         text={"format": shown_format(settings.output)},
         tool_choice=settings.tool_choice or "auto",
@@ -91,7 +91,7 @@ def response_of(row: RunRow, asked: ResponseContext, span: ResponseSpan | None =
     if span is None or run is None or not (run.outcome or span.client_ask or span.person_ask):
         is_queued = run is not None and run.status == "queued"
         return replace(response, status="queued") if is_queued else response
-    response = replace(response, output=tuple(_output(span, asked)), usage=_usage(span.used))
+    response = replace(response, output=tuple(_output(span, context)), usage=_usage(span.used))
     response = replace(response, model=run.model or response.model)
     if span.person_ask is not None:
         details = {"reason": "waiting_for_approval"}
@@ -114,23 +114,23 @@ def _ending(run: Run) -> dict[str, Any]:
         return {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     if run.outcome == "refused":
         return {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
-    if is_failure(run):
+    if run_failed(run):
         problem, status = problem_of_run(run), "cancelled" if run.outcome == "cancelled" else "failed"
         return {"status": status, "error": {"code": problem.code, "message": problem.message}}
     return {"status": "completed"}
 
 
-def _output(span: ResponseSpan, asked: ResponseContext) -> list[dict[str, Any]]:
-    """What the run did and what came of it, in its order; then its clean answer, or calls for the client.
+def _output(span: ResponseSpan, context: ResponseContext) -> list[dict[str, Any]]:
+    """Tool calls with their results, in order; then the answer, or calls for the client.
 
     Calls of the agent's own tools have their output with them: there is nothing left to run.
     """
     fold = span.run
     run = fold.state
-    calls = _calls_of(asked, run.run_id)
+    calls = _calls_of(context, run.run_id)
     items: list[dict[str, Any]] = []
     made = before = 0
-    for entry in _entries(span, asked.after):
+    for entry in _entries(span, context.after):
         if isinstance(entry, ToolCard):
             made += 1
             items += calls.listed(call_of(entry))
@@ -138,12 +138,12 @@ def _output(span: ResponseSpan, asked: ResponseContext) -> list[dict[str, Any]]:
             before = made
     text, status = fold.output, _message_status(run)
     if span.client_ask is not None:
-        text, status = said_before(span, asked.after), "completed"
+        text, status = said_before(span, context.after), "completed"
     elif span.person_ask is not None:
-        said = said_before(span, asked.after)
+        said = said_before(span, context.after)
         text, status = BREAK.join(filter(None, (said, waiting_text(span.person_ask)))), "incomplete"
     if text:
-        before += asked.calls_before
+        before += context.calls_before
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
     return items + [function_call(run.run_id, call) for call in client_calls(span)]
 
@@ -160,12 +160,12 @@ def _entries(span: ResponseSpan, after: int) -> list[Entry]:
     ]
 
 
-def _calls_of(asked: ResponseContext, run_id: str) -> CallItems:
-    return FunctionCalls(run_id) if asked.by_hermes else ServerCalls(run_id)
+def _calls_of(context: ResponseContext, run_id: str) -> CallItems:
+    return HermesCallItems(run_id) if context.by_hermes else McpCallItems(run_id)
 
 
 def _message_status(run: Run) -> ItemStatus:
-    """Whether the message that the run was at when it ended is whole."""
+    """The status of the run's last message: completed only if the run completed."""
     return "completed" if run.outcome == "completed" else "incomplete"
 
 
@@ -184,10 +184,10 @@ def _usage(usage: Tally) -> ResponseUsage:
 class ResponseView(RunStreamView):
     """A run as events of a response, numbered from 0."""
 
-    def __init__(self, row: RunRow, asked: ResponseContext, *, after: int = -1) -> None:
+    def __init__(self, row: RunRow, context: ResponseContext, *, after: int = -1) -> None:
         self._row = row
-        self._asked = asked
-        self._items = _calls_of(asked, row.run_id)
+        self._context = context
+        self._items = _calls_of(context, row.run_id)
         self._after = after  # the last event that the reader has
         self._number = 0
         self._index = -1
@@ -198,18 +198,18 @@ class ResponseView(RunStreamView):
 
     def response(self, span: ResponseSpan | None = None) -> ResponseShown:
         """The response object as it stands."""
-        return response_of(self._row, self._asked, span)
+        return response_of(self._row, self._context, span)
 
     def begin(self) -> list[bytes]:
-        """It is created and under way."""
+        """The response is created and in progress."""
         return [
             self._event(f"response.{name}", response=self.response()) for name in ("created", "in_progress")
         ]
 
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
-        """Text goes into a message, each tool call is an item of its own, and so is what it brought."""
+        """Text goes into a message; tool calls and their results are items."""
         match frame["event"]:
-            case "message.delta" if self._asked.settings.output is not None:
+            case "message.delta" if self._context.settings.output is not None:
                 return []  # JSON that turns out wrong can't be taken back, so it comes whole at the end
             case "message.delta":
                 delta = (BREAK if self._steered and self._text else "") + frame["delta"]
@@ -218,7 +218,7 @@ class ResponseView(RunStreamView):
             case "run.steered":
                 self._steered = True
                 return []
-            case "approval.request" | "question.request" if not self._asked.by_hermes:
+            case "approval.request" | "question.request" if not self._context.by_hermes:
                 ask = run.state.asks[frame.get("approval_id") or frame["question_id"]].asked
                 between = BREAK if self._text else ""
                 return [] if isinstance(ask, e.ClientToolsAsked) else self._say(between + waiting_text(ask))
@@ -228,7 +228,7 @@ class ResponseView(RunStreamView):
                 # A call that was refused never started, and yet it was asked for.
                 is_known = frame["tool_call_id"] in self._calls
                 called = [] if is_known else [*self._close_message(), *self._call(frame, run)]
-                return [*called, *self._close_message(), *self._brought(frame, run)]
+                return [*called, *self._close_message(), *self._result_events(frame, run)]
             case _:
                 return []
 
@@ -236,7 +236,7 @@ class ResponseView(RunStreamView):
         """The message is closed, and the response says truthfully how it ended."""
         response, run = self.response(ended), ended.run
         calls = client_calls(ended)
-        is_whole = self._asked.settings.output is not None and not calls and not is_failure(run.state)
+        is_whole = self._context.settings.output is not None and not calls and not run_failed(run.state)
         said = self._say(run.output) if is_whole and run.output else []
         name = response.status if response.status in {"completed", "incomplete"} else "failed"
         closed = self._close_message("completed" if calls else _message_status(run.state))
@@ -248,7 +248,7 @@ class ResponseView(RunStreamView):
     def _call_of_client(self, call: ClientCall) -> list[bytes]:
         self._index += 1
         item = function_call(self._row.run_id, call)
-        told = told_function_call(item, self._index)
+        told = function_call_events(item, self._index)
         return [self._event(kind, **fields) for kind, fields in told]
 
     @override
@@ -288,7 +288,7 @@ class ResponseView(RunStreamView):
 
     def _message(self, text: str, status: ItemStatus) -> dict[str, Any]:
         return message_item(
-            self._row.run_id, text, calls_before=self._asked.calls_before + len(self._calls), status=status
+            self._row.run_id, text, calls_before=self._context.calls_before + len(self._calls), status=status
         )
 
     def _call(self, frame: Frame, run: RunReadModel) -> list[bytes]:
@@ -296,14 +296,14 @@ class ResponseView(RunStreamView):
         call_id: str = frame["tool_call_id"]
         self._calls[call_id] = self._index
         call = ServerToolCall(call_id, frame["tool"], tool_args(run, call_id))
-        return [self._event(kind, **fields) for kind, fields in self._items.begun(call, self._index)]
+        return [self._event(kind, **fields) for kind, fields in self._items.started(call, self._index)]
 
-    def _brought(self, frame: Frame, run: RunReadModel) -> list[bytes]:
+    def _result_events(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         call_id: str = frame["tool_call_id"]
         args, ok = tool_args(run, call_id), not frame["error"]
         call = ServerToolCall(call_id, frame["tool"], args, frame["result"], ok)
-        told, free = self._items.ended(call, self._calls[call_id], free=self._index + 1)
-        self._index = free - 1
+        told, next_index = self._items.ended(call, self._calls[call_id], next_index=self._index + 1)
+        self._index = next_index - 1
         return [self._event(kind, **fields) for kind, fields in told]
 
     def _text_event(self, name: str, **fields: Any) -> bytes:

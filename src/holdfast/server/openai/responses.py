@@ -14,7 +14,7 @@ from holdfast.folds.entries import ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -24,20 +24,20 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
 )
 from holdfast.server.openai.input_items import input_items
-from holdfast.server.openai.messages import Said, named_session, said_in
+from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
-from holdfast.server.openai.references import whole_items
+from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
 from holdfast.server.openai.shapes import (
     OpenAIFeed,
     OpenAIStream,
-    failed_answer,
+    failed_response,
     headers_of,
-    is_failure_of,
     is_hermes,
     raw,
+    response_failed,
     settings_of,
     source_of,
 )
@@ -54,8 +54,8 @@ from holdfast.server.runs.history import (
 from holdfast.server.runs.requests import given_history
 from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan, told_so_far, wait_for
-from holdfast.server.transport.bodies import checked_session_id, flag, json_answer, parsed, read_body
-from holdfast.server.transport.once import OnceKey, earlier_answer, once_key
+from holdfast.server.transport.bodies import checked_session_id, flag, json_response, parsed, read_body
+from holdfast.server.transport.once import OnceKey, earlier_response, once_key
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import HistoryMessage
 
@@ -64,8 +64,8 @@ _log = logging.getLogger(__name__)
 History: TypeAlias = tuple[HistoryMessage, ...]
 
 
-class Kept(msgspec.Struct, omit_defaults=True):
-    """What a response was asked with and its run does not know; a note that goes with the session."""
+class ResponseNote(msgspec.Struct, omit_defaults=True):
+    """What a response was created with and its run doesn't store; a note that is purged with the session."""
 
     previous: str | None = None
     conversation: str | None = None
@@ -85,51 +85,51 @@ class OpenAIResponsesRoutes:
         """POST /v1/responses for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ResponsesRequest)
-        ModelNames(deps.options).insist_on_agent(wanted.model, request.headers)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
-            with deps.streams.promise(deps.limits.subscribers_max) as place:
-                row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
-                feed, on_left = self._feed(row, asked, ResponseView(row, asked)), self._left(row, wanted)
+            with deps.streams.reserve(deps.limits.subscribers_max) as place:
+                row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+                feed, on_left = self._feed(row, context, ResponseView(row, context)), self._left(row, wanted)
 
                 def left() -> None:
                     if not feed.is_over:
-                        self._repeats.left(request, body, row=row, after=asked.after)
+                        self._repeats.abandon(request, body, row=row, after=context.after)
                     if on_left is not None:
                         on_left()
 
-                return place.given_to(
+                return place.assign_to(
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
-        row, asked, headers = await self._joined_or_begun(request, body, wanted, key)
+        row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
         if wanted.background:
-            return json_answer(response_of(row, asked, await self._span(row, asked)), headers=headers)
+            return json_response(response_of(row, context, await self._span(row, context)), headers=headers)
         try:
             ended = await wait_for(
                 deps,
                 row,
                 request,
-                after=asked.after,
-                stops_at_asks=not asked.by_hermes,
+                after=context.after,
+                stops_at_asks=not context.by_hermes,
                 on_left=self._left(row, wanted),
             )
         except Problem:
-            self._repeats.left(request, body, row=row, after=asked.after)
+            self._repeats.abandon(request, body, row=row, after=context.after)
             raise
-        if is_failure_of(ended):
-            return failed_answer(ended.run.state, headers)
-        return json_answer(response_of(row, asked, ended), headers=headers)
+        if response_failed(ended):
+            return failed_response(ended.run.state, headers)
+        return json_response(response_of(row, context, ended), headers=headers)
 
-    async def _joined_or_begun(
+    async def _rejoin_or_start(
         self, request: Request, body: bytes, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that the request starts, or that it started before and lost."""
-        if (left := self._repeats.joined(request, body)) is None:
-            return await self._begun(request, wanted, key)
-        asked = await self._kept(left.row, wanted, after=left.after)
-        return left.row, replace(asked, by_hermes=is_hermes(request)), headers_of(left.row, None)
+        if (abandoned := self._repeats.take_abandoned(request, body)) is None:
+            return await self._start(request, wanted, key)
+        context = await self._store_note(abandoned.row, wanted, after=abandoned.after)
+        return abandoned.row, replace(context, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
 
-    async def _begun(
+    async def _start(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
@@ -137,39 +137,41 @@ class OpenAIResponsesRoutes:
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
-            asked = await self._kept(resumed.row, wanted, after=resumed.after)
-            return resumed.row, replace(asked, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
-        sent = await earlier_answer(key, deps, status=202)
+            context = await self._store_note(resumed.row, wanted, after=resumed.after)
+            return resumed.row, replace(context, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
+        sent = await earlier_response(key, deps, status=202)
         if sent is None:
             session_id, message = await self._message(request, wanted, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
-        asked = replace(await self._kept(row, wanted), by_hermes=is_hermes(request))
-        return row, asked, headers_of(row, sent)
+        context = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
+        return row, context, headers_of(row, sent)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
         """What to call when the client leaves, if the run is to end with it."""
         return None if wanted.is_detached else self._disconnects.read_by(row)
 
-    def _feed(self, row: RunRow, asked: ResponseContext, view: ResponseView) -> OpenAIFeed:
-        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=asked.after)
+    def _feed(self, row: RunRow, context: ResponseContext, view: ResponseView) -> OpenAIFeed:
+        return OpenAIFeed(self._deps.store, self._deps.folds, row, view=view, after=context.after)
 
-    async def _span(self, row: RunRow, asked: ResponseContext) -> ResponseSpan:
+    async def _span(self, row: RunRow, context: ResponseContext) -> ResponseSpan:
         """As much of the run as the response tells."""
         fold = await self._deps.folds.run(row)
         if not fold.view.client_asks:
             return ResponseSpan(fold, used=fold.state.usage)
-        return await told_so_far(self._deps, row, after=asked.after)
+        return await told_so_far(self._deps, row, after=context.after)
 
-    async def _said(self, wanted: ResponsesRequest) -> Said:
+    async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what the model should do", param="input")
-        return said_in(await whole_items(self._deps, wanted.input), self._deps.limits, param="input")
+        return parse_messages(
+            await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"
+        )
 
     async def _message(
-        self, request: Request, wanted: ResponsesRequest, *, said: Said, declared: Declared
-    ) -> tuple[str, Message]:
-        """The session to go on in, and what is said there."""
+        self, request: Request, wanted: ResponsesRequest, *, said: ClientInput, declared: Declared
+    ) -> tuple[str, IncomingMessage]:
+        """The session to continue in, and the message."""
         by = request.scope[KEY_NAME]
         if wanted.previous_response_id and wanted.conversation_name:
             raise bad_request(
@@ -192,7 +194,7 @@ class OpenAIResponsesRoutes:
                 await give_up_waiting(self._deps, earlier_run.session_id, by=by)
             await give_up_waiting(self._deps, given, by=by)
             session_id, history = await self._going_on(wanted, given, said.before)
-        message = Message(
+        message = IncomingMessage(
             text=said.text,
             parts=said.parts,
             settings=settings_of(
@@ -212,10 +214,10 @@ class OpenAIResponsesRoutes:
     async def _going_on(
         self, wanted: ResponsesRequest, session_id: str, before: History
     ) -> tuple[str, History | None]:
-        """The session to go on in, and the history that the run has instead of the session's, if it has one.
+        """The session to continue in, and the history that replaces the session's, if there is one.
 
-        What comes before the last item is new where a conversation or a response goes on; a client that only
-        names its session sends all that it wants to be known.
+        If a conversation or a response continues, the items before the last one are new. A client that only
+        names its session sends the whole history.
         """
         earlier: History | None = None
         if wanted.previous_response_id:
@@ -228,7 +230,7 @@ class OpenAIResponsesRoutes:
             return session_id, earlier
         return session_id, (*(earlier or await await_session_history(self._deps, session_id)), *before)
 
-    async def _kept(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
+    async def _store_note(self, row: RunRow, wanted: ResponsesRequest, *, after: int = 0) -> ResponseContext:
         """What the response was asked with, as far as later readers need it on disk."""
         store, response = self._deps.store, response_id(row.run_id, after=after)
         if wanted.store is False:
@@ -238,76 +240,76 @@ class OpenAIResponsesRoutes:
                 text = f"The run continues, but hiding its response failed: {error}"
                 headers = {**NO_RETRY, "X-Hermes-Run-Id": row.run_id}
                 raise Problem(503, text, code="store_unavailable", headers=headers) from error
-        kept = Kept(
+        note = ResponseNote(
             previous=wanted.previous_response_id or None,
             conversation=wanted.conversation_name or None,
             background=bool(wanted.background),
         )
-        if kept != Kept():
+        if note != ResponseNote():
             try:
-                await store.put_note(_kept_note(row.session_id, response), msgspec.json.encode(kept))
+                await store.put_note(_note_name(row.session_id, response), msgspec.json.encode(note))
             except JournalError as error:
                 # The run is accepted: an error now would have it sent a second time.
                 _log.warning("the request of response %s isn't stored: %s", response, error)
-        asked = await self._asked(row, kept, after=after)
-        return replace(asked, is_stored=wanted.store is not False)
+        context = await self._context(row, note, after=after)
+        return replace(context, is_stored=wanted.store is not False)
 
-    async def _asked(self, row: RunRow, kept: Kept, *, after: int) -> ResponseContext:
+    async def _context(self, row: RunRow, note: ResponseNote, *, after: int) -> ResponseContext:
         fold = await self._deps.folds.run(row)
         settings = fold.state.settings
         earlier = [entry for entry in fold.view.entries if isinstance(entry, ToolCard) and entry.seq <= after]
         return ResponseContext(
             settings.model or self._deps.options.model,
             settings,
-            previous=kept.previous,
-            conversation=kept.conversation,
-            is_background=kept.background,
+            previous=note.previous,
+            conversation=note.conversation,
+            is_background=note.background,
             after=after,
             calls_before=len(earlier),
         )
 
-    async def _again(self, request: Request) -> tuple[RunRow, ResponseContext]:
+    async def _load(self, request: Request) -> tuple[RunRow, ResponseContext]:
         """The response that the path names; raises a Problem if there is none that may be seen."""
         response: str = request.path_params["response_id"]
         row = await response_row(self._deps, response, param="response_id")
-        note = await self._deps.store.note(_kept_note(row.session_id, response))
-        kept = Kept() if note is None else msgspec.json.decode(note, type=Kept)
-        asked = await self._asked(row, kept, after=response_begins_after(response))
-        return row, replace(asked, by_hermes=is_hermes(request))
+        stored = await self._deps.store.note(_note_name(row.session_id, response))
+        note = ResponseNote() if stored is None else msgspec.json.decode(stored, type=ResponseNote)
+        context = await self._context(row, note, after=response_begins_after(response))
+        return row, replace(context, by_hermes=is_hermes(request))
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""
         deps, after = self._deps, _after(request)
-        row, asked = await self._again(request)
+        row, context = await self._load(request)
         if not flag(request, "stream"):
-            return json_answer(response_of(row, asked, await self._span(row, asked)))
-        view = ResponseView(row, asked, after=after)
+            return json_response(response_of(row, context, await self._span(row, context)))
+        view = ResponseView(row, context, after=after)
         on_left = await self._runs.read_by(row)
-        return OpenAIStream(self._feed(row, asked, view), deps.streams, limits=deps.limits, on_left=on_left)
+        return OpenAIStream(self._feed(row, context, view), deps.streams, limits=deps.limits, on_left=on_left)
 
     async def input_items(self, request: Request) -> Response:
         """GET /v1/responses/{response_id}/input_items."""
-        row, _ = await self._again(request)
-        return json_answer(await input_items(self._deps, row, request))
+        row, _ = await self._load(request)
+        return json_response(await input_items(self._deps, row, request))
 
     async def cancel(self, request: Request) -> Response:
         """POST /v1/responses/{response_id}/cancel."""
         deps = self._deps
         await read_body(request, deps.limits)
-        row, asked = await self._again(request)
+        row, context = await self._load(request)
         if await deps.inbox.stop(row.session_id, row.run_id, by=request.scope[KEY_NAME]):
             await wait_for(deps, row, request, after=(await deps.folds.run(row)).state.last_seq - 1)
-        return json_answer(response_of(row, asked, await self._span(row, asked)))
+        return json_response(response_of(row, context, await self._span(row, context)))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
-        row, _ = await self._again(request)
+        row, _ = await self._load(request)
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
-        return json_answer(DeletedResponse(id=response, object="response.deleted", deleted=True))
+        return json_response(DeletedResponse(id=response, object="response.deleted", deleted=True))
 
 
-def _kept_note(session_id: str, response: str) -> str:
+def _note_name(session_id: str, response: str) -> str:
     return f"session/{session_id}/response/{response}"
 
 

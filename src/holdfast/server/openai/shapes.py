@@ -28,7 +28,7 @@ from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
-from holdfast.server.transport.bodies import json_answer
+from holdfast.server.transport.bodies import json_response
 from holdfast.server.transport.once import replay_headers
 from holdfast.values import OPENAI, OutputFormat, RunSettings
 
@@ -36,7 +36,7 @@ encode = msgspec.json.Encoder().encode
 
 BREAK = "\n\n"  # between what is said before and after a person's message or a tool
 
-# How a provider's failure looks from outside: the status that an OpenAI client knows what to do about.
+# The HTTP status of a provider's failure: one that OpenAI clients know how to handle.
 _STATUSES = {
     "rate_limited": 429,
     "quota_exhausted": 429,
@@ -45,7 +45,7 @@ _STATUSES = {
     "overflow_input": 400,
     "bad_request": 400,
     "model_missing": 404,
-    "cancelled": 499,
+    "cancelled": 409,
 }
 
 
@@ -77,22 +77,19 @@ def settings_of(
 
 
 def problem_of_run(run: Run) -> Problem:
-    """Why a run brought no whole answer; the package is told not to begin a second run by itself."""
+    """Why a run has no complete answer; a header tells OpenAI's package not to retry."""
     code = "cancelled" if run.outcome == "cancelled" else hermes.code_of(run)
-    status = _STATUSES.get(code, 502)
-    if status == _STATUSES["cancelled"]:
-        status = 409
-    return Problem(status, hermes.error_of(run), code=code, headers=NO_RETRY)
+    return Problem(_STATUSES.get(code, 502), hermes.error_of(run), code=code, headers=NO_RETRY)
 
 
-def failed_answer(run: Run, headers: Mapping[str, str]) -> Response:
-    """The answer to a client that waited for the whole, and got none."""
+def failed_response(run: Run, headers: Mapping[str, str]) -> Response:
+    """The error response for a client that waited for a complete answer."""
     problem = problem_of_run(run)
-    return json_answer(problem.body, problem.status, headers={**headers, **problem.headers})
+    return json_response(problem.body, problem.status, headers={**headers, **problem.headers})
 
 
-def is_failure(run: Run) -> bool:
-    """Whether the run has no answer that may be shown as one; a truncated one is shown and says so."""
+def run_failed(run: Run) -> bool:
+    """Whether the run has no answer to show; a truncated answer is shown, marked as such."""
     return run.outcome not in {"completed", "refused", "truncated"}
 
 
@@ -112,7 +109,7 @@ class RunStreamView(Protocol):
         ...
 
     def cut_off(self, why: Problem) -> list[bytes]:
-        """What is said instead of an end to a reader who is sent away before there is one."""
+        """The frames for a reader whose stream ends before the response does."""
         ...
 
 
@@ -136,11 +133,11 @@ class OpenAIFeed(Feed):
 
     @property
     def is_over(self) -> bool:
-        """Whether the response was told to its end."""
+        """Whether the response was sent to its end."""
         return self._over
 
     def cut_off(self) -> list[bytes]:
-        """What a reader has to be told who gets no more; nothing if there is no more to come."""
+        """The frames that tell a reader that the stream ends early; none if the response is complete."""
         if self._over:
             return []
         where = f"GET /v1/runs/{self._row.run_id}"
@@ -185,22 +182,22 @@ class OpenAIFeed(Feed):
         return made
 
     @override
-    def nudge(self) -> None:
-        self._records.nudge()
+    def wake(self) -> None:
+        self._records.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         del silent_s
         return ()
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
+    def next_check_s(self, silent_s: float) -> float | None:
         del silent_s
         return None
 
 
 def _is_of_client(event: e.Event, run: RunReadModel) -> bool:
-    """Whether it tells what the client itself has told us."""
+    """Whether the event only repeats what the client itself sent."""
     if isinstance(event, e.ClientToolsAnswered | e.ClientToolsExpired | e.ClientToolsWithdrawn):
         return True
     asked = run.view.client_asks.values()
@@ -220,13 +217,13 @@ class OpenAIStream(EventStream):
             await send({"type": "http.response.body", "body": b"".join(frames), "more_body": True})
 
 
-def is_failure_of(span: ResponseSpan) -> bool:
-    """Whether a response that ends here has no answer; a client that is to do something has one."""
-    return span.client_ask is None and span.person_ask is None and is_failure(span.run.state)
+def response_failed(span: ResponseSpan) -> bool:
+    """Whether a response that ends here has no answer; one that ends with an ask has one."""
+    return span.client_ask is None and span.person_ask is None and run_failed(span.run.state)
 
 
 def waiting_text(asked: e.PersonAsked) -> str:
-    """What a client reads that can't answer itself."""
+    """The text for a client that can't answer an ask."""
     if isinstance(asked, e.QuestionAsked):
         return f"[Waiting for a person to answer: {asked.text}]"
     what = asked.headline or asked.action.summary

@@ -12,7 +12,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.relay.output import RelayOutput
 from holdfast.server.relay.requests import RelayedRequest
-from holdfast.server.streams.stream import StreamPlace, Streams
+from holdfast.server.streams.stream import Reservation, Streams
 from holdfast.values import FailureKind
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class RelayResponse:
         streams: Streams,
         streams_max: int,
     ) -> None:
-        self.place: StreamPlace | None = None
+        self.place: Reservation | None = None
         self.scope: Scope = {}
         self._asked = asked
         self._output = output
@@ -75,7 +75,7 @@ class RelayResponse:
         if not self._output.is_over:
             self._output.fail(_SHUTTING_DOWN)
 
-    def poke(self) -> None:
+    def check_now(self) -> None:
         """Nothing is due."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -25,7 +25,7 @@ from holdfast.server.relay.sink import RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated
-from holdfast.server.transport.bodies import LARGE_BYTES, json_answer
+from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
 
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
@@ -68,12 +68,14 @@ class RelayRoutes:
         if not targets:
             raise self._names.not_found(raw.model)
         asked = await asyncio.to_thread(translated, raw.body, raw.wire, {})
-        return json_answer({"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"})
+        return json_response(
+            {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
+        )
 
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
         name = model_in(body)
-        targets = self._names.relayed_for(name, request.headers)
+        targets = self._names.relayed_for(name, request)
         if targets:
             check_scope(request.scope, "relay")
             return await self._relay(request, SURFACES[wire], body, targets)

@@ -20,8 +20,8 @@ from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
-from holdfast.server.transport.bodies import checked_session_id, json_answer, parsed, read_body
-from holdfast.server.transport.once import earlier_answer, once_for
+from holdfast.server.transport.bodies import checked_session_id, json_response, parsed, read_body
+from holdfast.server.transport.once import earlier_response, once_for
 
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class ChatRoutes:
                 error=problem.body.error,
                 output=output,
             )
-            return json_answer(failed, problem.status, headers=headers)
+            return json_response(failed, problem.status, headers=headers)
         completion = SessionChatCompletion(
             session_id=row.session_id,
             run_id=row.run_id,
@@ -56,12 +56,12 @@ class ChatRoutes:
             message=AssistantSaid(role="assistant", content=output),
             usage=usage_of(run),
         )
-        return json_answer(completion, headers=headers)
+        return json_response(completion, headers=headers)
 
     async def stream(self, request: Request) -> Any:
         """POST /api/sessions/{session_id}/chat/stream."""
         deps = self._deps
-        with deps.streams.promise(deps.limits.subscribers_max) as place:
+        with deps.streams.reserve(deps.limits.subscribers_max) as place:
             row, headers = await self._begun(request)
             live = Live(
                 lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"
@@ -69,7 +69,7 @@ class ChatRoutes:
             frames = await deps.folds.frames(row)
             feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)
             on_left = await self._runs.read_by(row)
-            return place.given_to(
+            return place.assign_to(
                 EventStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=on_left)
             )
 
@@ -82,7 +82,7 @@ class ChatRoutes:
         message = message_of(wanted, deps.limits)
         session_id = checked_session_id(request.path_params["session_id"])
         key = once_for(request, body, deps, session_id=session_id, message=message)
-        sent = await earlier_answer(key, deps, status=202)
+        sent = await earlier_response(key, deps, status=202)
         sent = sent or await self._runs.send(session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         return row, headers_of(row, sent)
@@ -143,13 +143,13 @@ class _Named(Feed):
         return b"event: %b\ndata: %b\n\n" % (name.encode(), _encode({**self._about, **fields, "event": name}))
 
     @override
-    def nudge(self) -> None:
-        self._feed.nudge()
+    def wake(self) -> None:
+        self._feed.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
-        return self._feed.aside(silent_s)
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
+        return self._feed.ephemeral_frames(silent_s)
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
-        return self._feed.look_again_s(silent_s)
+    def next_check_s(self, silent_s: float) -> float | None:
+        return self._feed.next_check_s(silent_s)

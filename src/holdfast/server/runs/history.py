@@ -11,7 +11,7 @@ from holdfast.interfaces.ids import new_session_id
 from holdfast.messages import AssistantMessage, SaidText, UserMessage
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
-from holdfast.server.streams.waiting import NO_RETRY, wait_a_while
+from holdfast.server.streams.waiting import NO_RETRY, wait_for_abandoned_run
 from holdfast.values import HistoryMessage
 
 _PREFIX = "resp_"
@@ -130,7 +130,7 @@ async def _await_history(deps: RouteDeps, session_id: str, *, run_id: str) -> tu
     """
     _, seen = await deps.folds.session(session_id)
     if seen.runs[run_id].ending is None:
-        await wait_a_while(deps, run_id)
+        await wait_for_abandoned_run(deps, run_id)
         _, seen = await deps.folds.session(session_id)
     if seen.runs[run_id].ending is None:
         raise Problem(

@@ -22,7 +22,7 @@ from holdfast.api.sessions import CompactRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.contents import Attached, content_of, keep_attached, parts_in, without_secrets
@@ -35,8 +35,8 @@ from holdfast.server.runs.run_state import open_ask, run_state
 from holdfast.server.runs.runs import row_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
-from holdfast.server.transport.bodies import decoded, flag, json_answer, parsed, read_body, truth
-from holdfast.server.transport.once import earlier_answer, once_for, once_key, replayed
+from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
+from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
 from holdfast.values import GrantRule, Width
 
 _CHOICES = ("once", "session", "always", "deny")
@@ -58,8 +58,8 @@ class RunInputRoutes:
             if not flag(request, "total"):
                 raise run_not_found(row.run_id)
             row = await row_of(deps, request)
-            return json_answer(run_state(await deps.folds.run(row), row))
-        return json_answer(Stopping(run_id=row.run_id, status="stopping"))
+            return json_response(run_state(await deps.folds.run(row), row))
+        return json_response(Stopping(run_id=row.run_id, status="stopping"))
 
     async def say(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/steer and /messages."""
@@ -69,7 +69,7 @@ class RunInputRoutes:
         message = _message_of(said, deps.limits)
         row = await row_of(deps, request)
         key = once_for(request, body, deps, session_id=row.session_id, message=message)
-        if (earlier := await earlier_answer(key, deps, status=200)) is not None:
+        if (earlier := await earlier_response(key, deps, status=200)) is not None:
             return earlier
         once = key.for_sent(accepted) if key else None
         # Only what is queued may have to wait for a slot.
@@ -84,7 +84,7 @@ class RunInputRoutes:
                 )
         match sent:
             case Sent():
-                return json_answer(accepted(sent))
+                return json_response(accepted(sent))
             case NotSent():
                 raise not_sent(sent)
             case Replayed() | KeyConflict():
@@ -101,7 +101,7 @@ class RunInputRoutes:
         else:
             session_id = await self._inherited(run_id, wanted.session_id)
         key = once_key(request, body, deps)
-        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
+        if (earlier := await earlier_response(key, deps, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
         with reserved_place(deps):
@@ -114,7 +114,7 @@ class RunInputRoutes:
         wanted = await parsed(body, deps.limits, CompactRequest)
         session_id = (await session_of(deps, request)).row.session_id
         key = once_key(request, body, deps)
-        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
+        if (earlier := await earlier_response(key, deps, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
         focus = safe_line(wanted.focus)
@@ -141,7 +141,7 @@ class RunInputRoutes:
         if run.outcome is not None or not run.gate_until_ms or deps.options.try_now is None:
             raise Problem(409, "The run isn't waiting for a provider", code="not_gated")
         passed = await deps.options.try_now(run.target)
-        return json_answer(GateTried(run_id=row.run_id, status="trying" if passed else "tried"))
+        return json_response(GateTried(run_id=row.run_id, status="trying" if passed else "tried"))
 
     async def approve(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/approval."""
@@ -182,7 +182,7 @@ class RunInputRoutes:
         if not resolved:
             raise _stale()
         approval_id = asked[0].approval_id if len(asked) == 1 else ""
-        return json_answer(
+        return json_response(
             ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
         )
 
@@ -197,7 +197,7 @@ class RunInputRoutes:
             shown = open_ask(ask, found[0].event) if found else None
             if row is not None and shown is not None:
                 data.append(shown)
-        return json_answer(AskList(data=tuple(data)))
+        return json_response(AskList(data=tuple(data)))
 
     async def rule(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""
@@ -215,7 +215,7 @@ class RunInputRoutes:
         if width != "exact" and width != "similar":  # noqa: PLR1714  # type checkers follow this form
             raise bad_request("'width' must be exact or similar", param="width")
         rule = await self._rule(row, ask.asked, width)
-        return json_answer(
+        return json_response(
             RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule, width=width)
         )
 
@@ -244,7 +244,7 @@ class RunInputRoutes:
                 "The question was already answered, or it expired or was withdrawn",
                 code="question_stale",
             )
-        return json_answer(QuestionSettled(run_id=row.run_id, question_id=question_id, status="answered"))
+        return json_response(QuestionSettled(run_id=row.run_id, question_id=question_id, status="answered"))
 
     async def _run(self, row: RunRow) -> Run:
         return (await self._deps.folds.run(row)).state
@@ -270,7 +270,7 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
     """The response about a run that may only start while no other is open."""
     match sent:
         case Sent():
-            return json_answer(started(sent), 202)
+            return json_response(started(sent), 202)
         case NotSent("busy"):
             text = "The session has an active run or waiting messages. Stop the run, or clear the queue"
             raise Problem(409, text, code="session_busy")
@@ -334,7 +334,7 @@ def _stale() -> Problem:
     )
 
 
-def _message_of(said: SayRequest, limits: Limits) -> Message:
+def _message_of(said: SayRequest, limits: Limits) -> IncomingMessage:
     given = said.message if said.message is not None else said.text if said.text is not None else said.input
     if parts_in([given]) > limits.content_parts_max:
         raise too_many_parts(limits, param="message")
@@ -342,7 +342,7 @@ def _message_of(said: SayRequest, limits: Limits) -> Message:
     text, parts = content_of(given, param="message", attached=attached)
     if not text.strip() and not parts:
         raise bad_request("Missing or empty 'message': say what to tell the run", param="message")
-    return Message(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
+    return IncomingMessage(text=text, parts=parts, client_id=said.client_id or "", attached=attached)
 
 
 def _who(request: Request) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.api.runs import ROLES, BudgetRequest, HistoryItem, ModelOptions, RawInput, RunRequest
-from holdfast.runner.inbox import Message
+from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
@@ -30,7 +30,7 @@ ORIGINS = PEOPLE_SOURCES | {ONE_SHOT}
 BUDGET_MAX = 1e15  # a larger value is a mistake
 
 
-def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Message:
+def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> IncomingMessage:
     """The message that starts the run; raises a Problem that names what is wrong."""
     name = "input" if body.input is not None or body.message is None else "message"
     given = body.input if body.input is not None else body.message
@@ -47,7 +47,7 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Mess
     if body.session_id is not None:
         checked_session_id(body.session_id)
     checked_workspace(body.workspace or "")
-    return Message(
+    return IncomingMessage(
         text=text,
         parts=parts,
         client_id=body.client_id or "",

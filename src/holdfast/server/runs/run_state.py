@@ -7,12 +7,12 @@ from msgspec.structs import asdict
 from holdfast import events as e
 from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
 from holdfast.api.runs import RunShown, RunState
-from holdfast.folds.asks import kind_of
+from holdfast.folds.asks import ask_kind
 from holdfast.folds.rows import AskRow, RunRow
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.streams import hermes
-from holdfast.server.streams.hermes import Status
+from holdfast.server.streams.hermes import HermesStatus
 
 
 def run_state(fold: RunReadModel, row: RunRow) -> RunState:
@@ -21,7 +21,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     asks: dict[str, Any] = {}
     for asked in (ask.asked for ask in run.open_asks):
         if not isinstance(asked, e.ClientToolsAsked):
-            asks.setdefault(kind_of(asked), hermes.ask_of(asked))
+            asks.setdefault(ask_kind(asked), hermes.ask_of(asked))
     return RunState(
         run_id=run.run_id,
         session_id=row.session_id,
@@ -46,7 +46,7 @@ def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
     """What a run that waits for a person needs from them."""
     if run.status != "waiting_for_approval":
         return None
-    return "approval" if any(kind_of(ask.asked) == "approval" for ask in run.open_asks) else "answer"
+    return "approval" if any(ask_kind(ask.asked) == "approval" for ask in run.open_asks) else "answer"
 
 
 def run_shown(state: RunState, **more: Any) -> RunShown:
@@ -54,7 +54,7 @@ def run_shown(state: RunState, **more: Any) -> RunShown:
     return RunShown(**asdict(state) | more)
 
 
-def status_of(run: Run) -> Status | str:
+def status_of(run: Run) -> HermesStatus | str:
     """The run's status as hermes clients know it."""
     return hermes.STATUSES[run.outcome] if run.outcome else run.status
 

@@ -13,7 +13,7 @@ from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
-from holdfast.runner.inbox import Message, NotSent, Sent
+from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
@@ -27,14 +27,14 @@ from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
-    json_answer,
+    json_response,
     known_workspace,
     parsed,
-    raw_answer,
+    raw_response,
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import OnceKey, earlier_answer, once_for, replayed
+from holdfast.server.transport.once import OnceKey, earlier_response, once_for, replayed
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import Part
 
@@ -68,7 +68,7 @@ class RunRoutes:
         wanted = await parsed(body, deps.limits, RunRequest)
         message = message_of(wanted, deps.limits)
         key = once_for(request, body, deps, session_id=wanted.session_id or "", message=message)
-        if (earlier := await earlier_answer(key, deps, status=202)) is not None:
+        if (earlier := await earlier_response(key, deps, status=202)) is not None:
             return earlier
         session_id = wanted.session_id
         if wanted.previous_response_id:
@@ -78,9 +78,11 @@ class RunRoutes:
                 history = await await_session_history(deps, going_on)
             message = replace(message, history=message.history or history)
         sent = await self.send(session_id or "", message, key=key)
-        return json_answer(started(sent), 202) if isinstance(sent, Sent) else sent
+        return json_response(started(sent), 202) if isinstance(sent, Sent) else sent
 
-    async def send(self, session_id: str, message: Message, *, key: OnceKey | None) -> Sent | Response:
+    async def send(
+        self, session_id: str, message: IncomingMessage, *, key: OnceKey | None
+    ) -> Sent | Response:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
         with reserved_place(deps):
@@ -105,7 +107,7 @@ class RunRoutes:
     async def show(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}."""
         row = await row_of(self._deps, request)
-        return json_answer(await self.shown(row))
+        return json_response(await self.shown(row))
 
     async def shown(self, row: RunRow) -> RunShown:
         """A run as GET shows it."""
@@ -171,7 +173,7 @@ class RunRoutes:
         data = [await self._listed(row, previews[row.run_id]) for row in page]
         last = page[-1] if len(rows) > limit else None
         next_cursor = f"{last.created_ms}:{last.run_id}" if last else None
-        return json_answer(RunPage(data=tuple(data), has_more=last is not None, next_cursor=next_cursor))
+        return json_response(RunPage(data=tuple(data), has_more=last is not None, next_cursor=next_cursor))
 
     async def _listed(self, row: RunRow, preview: str) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
@@ -241,7 +243,7 @@ class RunRoutes:
             poll = NativePoll(row, after=after)
         else:
             poll = HermesPoll(row, await self._deps.folds.polled_frames(row), after=after)
-        return raw_answer(await polled_response(self._deps.store, row, poll, after=after))
+        return raw_response(await polled_response(self._deps.store, row, poll, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
         """The seq to continue after; an unknown cursor replays from the start."""
@@ -257,7 +259,7 @@ class RunRoutes:
         return after if found and run_of(found[0].event) == row.run_id else 0
 
 
-def _parts_of(message: Message) -> list[Part]:
+def _parts_of(message: IncomingMessage) -> list[Part]:
     """All that the message and its history refer to."""
     return [*message.parts, *(part for earlier in message.history or () for part in earlier.parts)]
 

@@ -30,13 +30,13 @@ from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     checked_session_id,
     decoded,
-    json_answer,
+    json_response,
     parsed,
-    raw_answer,
+    raw_response,
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import earlier_answer, once_key
+from holdfast.server.transport.once import earlier_response, once_key
 from holdfast.values import ONE_SHOT, OPENAI
 
 PAGE_MAX = 500
@@ -79,7 +79,7 @@ class SessionLogRoutes:
             live = {run_id: line for run_id, line in lines if line}
             shown = listed(found, deps.marks)
             answer = replace(answer, **newest(state, seen), session=shown, live=live)
-        return json_answer(answer)
+        return json_response(answer)
 
     async def events(self, request: Request) -> Any:
         """GET /api/sessions/{session_id}/events."""
@@ -109,7 +109,7 @@ class SessionLogRoutes:
             last_seq=await self._deps.store.last_seq(session_id),
             events=(),
         )
-        return raw_answer(with_events(stretch, [numbered(record.seq, record.body) for record in records]))
+        return raw_response(with_events(stretch, [numbered(record.seq, record.body) for record in records]))
 
     async def list_changes(self, request: Request) -> Any:
         """GET /api/events."""
@@ -134,7 +134,7 @@ class SessionLogRoutes:
                 raise session_not_found(session_id)
             case None:
                 pass
-        return json_answer(listed(await session_of(deps, request), deps.marks))
+        return json_response(listed(await session_of(deps, request), deps.marks))
 
     async def fork(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/fork."""
@@ -142,7 +142,7 @@ class SessionLogRoutes:
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, ForkRequest)
         key = once_key(request, body, deps)
-        if (earlier := await earlier_answer(key, deps, status=201)) is not None:
+        if (earlier := await earlier_response(key, deps, status=201)) is not None:
             return earlier
         source_id = (await session_of(deps, request)).row.session_id
         session_id = checked_session_id(wanted.session_id or wanted.id or new_session_id())

@@ -12,7 +12,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.runs.responses import not_sent
 from holdfast.server.sessions.sessions import session_of
-from holdfast.server.transport.bodies import decoded, json_answer, read_body
+from holdfast.server.transport.bodies import decoded, json_response, read_body
 
 POSITION_MAX = 1_000_000  # beyond any queue: its end
 
@@ -26,7 +26,7 @@ class QueueRoutes:
     async def show(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/queue."""
         session_id = (await session_of(self._deps, request)).row.session_id
-        return json_answer(_shown(await self._deps.inbox.state(session_id)))
+        return json_response(_shown(await self._deps.inbox.state(session_id)))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}/queue/{message_id}."""
@@ -54,7 +54,7 @@ class QueueRoutes:
                 raise _not_waiting()
             if not await deps.inbox.steer_with_queued(session_id, message):
                 raise not_sent(NotSent("run_over"))
-        return json_answer(_shown(await deps.inbox.state(session_id)))
+        return json_response(_shown(await deps.inbox.state(session_id)))
 
     async def remove(self, request: Request) -> Response:
         """DELETE /api/sessions/{session_id}/queue/{message_id}."""
@@ -64,7 +64,7 @@ class QueueRoutes:
         await self._apply(
             session_id, e.MessageRemoved(at_ms=deps.clock.now_ms(), message_id=message.message_id)
         )
-        return json_answer(_shown(await deps.inbox.state(session_id)))
+        return json_response(_shown(await deps.inbox.state(session_id)))
 
     async def pause(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/queue/pause."""
@@ -88,7 +88,7 @@ class QueueRoutes:
         session_id = (await session_of(self._deps, request)).row.session_id
         if not await self._deps.inbox.put(session_id, *inputs):
             raise session_not_found(session_id)
-        return json_answer(_shown(await self._deps.inbox.state(session_id)))
+        return json_response(_shown(await self._deps.inbox.state(session_id)))
 
     async def _message(self, session_id: str, request: Request) -> SessionMessage:
         message_id: str = request.path_params["message_id"]

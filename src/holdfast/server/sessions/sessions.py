@@ -42,13 +42,13 @@ from holdfast.server.transport.bodies import (
     checked_workspace,
     decoded,
     flag,
-    json_answer,
+    json_response,
     known_workspace,
     parsed,
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import earlier_answer, once_key, replayed
+from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
 from holdfast.values import ONE_SHOT, OPENAI
 
@@ -92,7 +92,7 @@ class SessionRoutes:
         found = (await store.sessions(wanted))[skipped:]
         page = found[:limit]
         more = len(found) > limit
-        return json_answer(
+        return json_response(
             SessionPage(
                 data=tuple(listed(one, self._deps.marks) for one in page),
                 has_more=more,
@@ -109,7 +109,7 @@ class SessionRoutes:
             if row is not None:
                 data.append(replace(listed(row, self._deps.marks), hit=hit(one)))
         more = len(hits) > limit
-        return json_answer(SessionPage(data=tuple(data), has_more=more, next_cursor=None))
+        return json_response(SessionPage(data=tuple(data), has_more=more, next_cursor=None))
 
     async def create(self, request: Request) -> Response:
         """POST /api/sessions."""
@@ -125,7 +125,7 @@ class SessionRoutes:
             workspace=checked_workspace(wanted.workspace or ""),
         )
         key = once_key(request, body, deps)
-        if (earlier := await earlier_answer(key, deps, status=201)) is not None:
+        if (earlier := await earlier_response(key, deps, status=201)) is not None:
             return earlier
         await known_workspace(created.workspace)
         answer = wrapped(
@@ -146,7 +146,7 @@ class SessionRoutes:
         """GET /api/sessions/{session_id}."""
         found = await session_of(self._deps, request)
         last_seq = await self._deps.store.last_seq(found.row.session_id)
-        return json_answer(wrapped(replace(listed(found, self._deps.marks), last_seq=last_seq)))
+        return json_response(wrapped(replace(listed(found, self._deps.marks), last_seq=last_seq)))
 
     async def change(self, request: Request) -> Response:
         """PATCH /api/sessions/{session_id}."""
@@ -168,7 +168,7 @@ class SessionRoutes:
             await self._mark(row, wanted.read_seq)
         if changes and not await deps.inbox.put(session_id, *changes):
             raise session_not_found(session_id)
-        return json_answer(wrapped(listed(await session_of(deps, request), deps.marks)))
+        return json_response(wrapped(listed(await session_of(deps, request), deps.marks)))
 
     async def _mark(self, row: SessionRow, read_seq: int) -> None:
         """Mark the session as read up to here."""
@@ -198,7 +198,7 @@ class SessionRoutes:
         self._purges.look_again()  # also for one that cannot be purged now
         if now:
             await self._purge(session_id)
-        return json_answer(
+        return json_response(
             DeletedSession(
                 id=session_id,
                 session_id=session_id,
@@ -228,7 +228,7 @@ class SessionRoutes:
                 await deps.store.append(session_id, [restored])
             except UnknownSession:
                 raise session_not_found(session_id) from None
-        return json_answer(listed(await session_of(deps, request), deps.marks))
+        return json_response(listed(await session_of(deps, request), deps.marks))
 
     async def put_draft(self, request: Request) -> Response:
         """PUT /api/sessions/{session_id}/draft."""
@@ -239,14 +239,14 @@ class SessionRoutes:
         key, text = _draft_note(session_id), self._deps.redactor.redact_text(draft.text)
         if not text:
             await self._deps.store.drop_note(key)
-            return json_answer(DraftText(text=text))
+            return json_response(DraftText(text=text))
         await session_of(self._deps, request)
         await self._deps.store.put_note(key, text.encode())
         if await self._deps.store.session(session_id) is None:
             # It was purged meanwhile, so this must not stay behind.
             await self._deps.store.drop_note(key)
             raise session_not_found(session_id)
-        return json_answer(DraftText(text=text))
+        return json_response(DraftText(text=text))
 
     async def draft(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/draft."""
@@ -254,7 +254,7 @@ class SessionRoutes:
         found = await self._deps.store.session(session_id)
         is_deleted = found is not None and found.purge_at_ms
         raw = None if is_deleted else await self._deps.store.note(_draft_note(session_id))
-        return json_answer(DraftText(text=(raw or b"").decode()))
+        return json_response(DraftText(text=(raw or b"").decode()))
 
 
 def _skipped(given: str) -> int:
@@ -276,7 +276,7 @@ def created_response(result: Appended | Declined | Replayed | KeyConflict, answe
     """The response to a session that was to be created; raises a Problem if there is one with this id."""
     match result:
         case Appended():
-            return json_answer(answer, 201)
+            return json_response(answer, 201)
         case Declined():
             raise Problem(
                 409, "A session with this id already exists", code="session_exists", param="session_id"

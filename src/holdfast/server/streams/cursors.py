@@ -1,4 +1,4 @@
-"""Where a reader of a session's log stands: a seq, and if it knows it the epoch of the log that it read.
+"""A reader's position in a session's log: a seq, and optionally the epoch of the log.
 
 A cursor that the log doesn't have begins at the start: a replay repeats events, while a wait for a number
 that never comes would skip them. That's the case beyond the end of the log, and for another epoch: a session
@@ -11,7 +11,7 @@ EPOCH_HEADER = b"x-holdfast-epoch"
 
 
 def cursor_in(request: Request, *, epoch: str, last_seq: int) -> int:
-    """The seq after which to go on in the log of this epoch; 0 is the start.
+    """The seq after which to continue in the log of this epoch; 0 is the start.
 
     `Last-Event-ID` or `after` is SEQ or SEQ@EPOCH.
     """

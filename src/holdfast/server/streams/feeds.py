@@ -39,7 +39,7 @@ class Live:
         self._field = "event" if view == "hermes" else "type"
         self._shown: Mapping[str, str] = {}
 
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         """The lines that have changed, once the stream has been silent for long enough."""
         if silent_s < self._limits.live_after_s:
             return ()
@@ -51,7 +51,7 @@ class Live:
             if line and line != shown.get(run_id)
         ]
 
-    def look_again_s(self, silent_s: float) -> float | None:
+    def next_check_s(self, silent_s: float) -> float | None:
         """When to look for changed lines again; None while no run has a line."""
         if not self._lines():
             return None
@@ -89,16 +89,16 @@ class RunFeed(Feed):
         return frames
 
     @override
-    def nudge(self) -> None:
-        self._records.nudge()
+    def wake(self) -> None:
+        self._records.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
-        return self._live.aside(silent_s)
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
+        return self._live.ephemeral_frames(silent_s)
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
-        return self._live.look_again_s(silent_s)
+    def next_check_s(self, silent_s: float) -> float | None:
+        return self._live.next_check_s(silent_s)
 
 
 class HermesFeed(RunFeed):
@@ -163,18 +163,18 @@ class SessionListFeed(Feed):
 
     @override
     async def more(self) -> Sequence[bytes] | None:
-        # All frames are asides, so this only waits for a nudge.
+        # All frames are ephemeral, so this only waits for `wake`.
         self._waiter = asyncio.get_running_loop().create_future()
         await self._waiter
         return ()
 
     @override
-    def nudge(self) -> None:
+    def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         del silent_s
         frames = [*self._greeting, *self._changes.after(self._seen)]
         self._seen = self._changes.number
@@ -182,7 +182,7 @@ class SessionListFeed(Feed):
         return frames
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
+    def next_check_s(self, silent_s: float) -> float | None:
         # Some browsers hand over a response only once it has a body, so a greeting is sent at once.
         del silent_s
         return 0.0 if self._greeting else None
@@ -202,13 +202,13 @@ class SessionFeed(SessionListFeed):
         return None if records is None else [record.frame for record in records]
 
     @override
-    def nudge(self) -> None:
-        self._records.nudge()
+    def wake(self) -> None:
+        self._records.wake()
 
     @override
-    def aside(self, silent_s: float) -> Sequence[bytes]:
-        return [*super().aside(silent_s), *self._live.aside(silent_s)]
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
+        return [*super().ephemeral_frames(silent_s), *self._live.ephemeral_frames(silent_s)]
 
     @override
-    def look_again_s(self, silent_s: float) -> float | None:
-        return 0.0 if self._greeting else self._live.look_again_s(silent_s)
+    def next_check_s(self, silent_s: float) -> float | None:
+        return 0.0 if self._greeting else self._live.next_check_s(silent_s)

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.api.runs import ApprovalShown, QuestionShown, UsageShown
-from holdfast.folds.asks import SETTLED_STATES, kind_of
+from holdfast.folds.asks import SETTLED_STATES, ask_kind
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -23,7 +23,7 @@ PREVIEW_CHARS_MAX = 200
 ALIASES: Mapping[str, str] = MappingProxyType({"approve": "once", "allow": "once"})
 
 Frame: TypeAlias = dict[str, Any]
-Status: TypeAlias = Literal[
+HermesStatus: TypeAlias = Literal[
     "queued",
     "running",
     "waiting_for_approval",
@@ -35,7 +35,7 @@ Status: TypeAlias = Literal[
     "cancelled",
 ]
 
-STATUSES: Mapping[str, Status] = MappingProxyType(
+STATUSES: Mapping[str, HermesStatus] = MappingProxyType(
     {
         "completed": "completed",
         "refused": "completed",
@@ -64,8 +64,8 @@ _INTERRUPTIONS: Mapping[str, str] = MappingProxyType(
             "Everything so far is kept. Send the message again, or retry the run."
         ),
         "crash_loop": (
-            "The server crashed three times in a row during this run, so it wasn't tried again. All that it "
-            "did is kept. Look for the cause in the server's log, then retry the run."
+            "The server restarted three times without progress, so this run wasn't tried again. Everything "
+            "so far is kept. Look for the cause in the server's log, then retry the run."
         ),
     }
 )
@@ -135,7 +135,7 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
 
 def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
     """How an ask was settled; hermes clients look up a question's answer themselves."""
-    fields: Frame = {f"{kind_of(event)}_id": event.ask_id}
+    fields: Frame = {f"{ask_kind(event)}_id": event.ask_id}
     match event:
         case e.ApprovalAnswered():
             return fields | {"choice": event.choice, "resolved": 1}

@@ -65,7 +65,7 @@ class SharedFrames:
         return self._view.runs[self._run_id]
 
     def covers(self, after: int) -> bool:
-        """Whether a reader that has everything up to the seq can go on with these."""
+        """Whether a reader that has everything up to the seq can continue with these."""
         return self._kept_from - 1 <= after <= self._view.last_seq and not self._is_broken
 
     def offer(self, records: Sequence[Record], *, after: int) -> None:

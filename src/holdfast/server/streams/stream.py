@@ -33,28 +33,28 @@ class Feed(Protocol):
     """Where a stream's frames come from."""
 
     async def more(self) -> Sequence[bytes] | None:
-        """Wait for the next frames; empty after a nudge, None after the last."""
+        """Wait for the next frames; empty after `wake`, None after the last."""
         ...
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Let a waiting `more` return without frames."""
         ...
 
-    def aside(self, silent_s: float) -> Sequence[bytes]:
+    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
         """Frames without an id that are due after this much silence; they aren't part of the log."""
         ...
 
-    def look_again_s(self, silent_s: float) -> float | None:
-        """When to ask for asides again; None: only when the stream is poked."""
+    def next_check_s(self, silent_s: float) -> float | None:
+        """When to ask for ephemeral frames again; None: only after `check_now`."""
         ...
 
 
-class StreamPlace:
+class Reservation:
     """A place reserved for a stream that isn't open yet."""
 
     is_handed_over = False
 
-    def given_to(self, stream: Stream) -> Stream:
+    def assign_to(self, stream: Stream) -> Stream:
         """Hand the place over to the stream."""
         stream.place, self.is_handed_over = self, True
         return stream
@@ -64,15 +64,15 @@ class OpenStream(Protocol):
     """A response that lasts: it can be counted, and ended early."""
 
     scope: Scope
-    place: StreamPlace | None
+    place: Reservation | None
 
     @property
     def feed(self) -> Feed | None:
         """Where its asides come from, if it has any."""
         ...
 
-    def poke(self) -> None:
-        """Check for asides."""
+    def check_now(self) -> None:
+        """Check for ephemeral frames."""
         ...
 
     def end(self) -> None:
@@ -85,23 +85,23 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: set[OpenStream] = set()
-        self._promised = 0
+        self._reserved = 0
         self._ending = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._open)
 
     @contextmanager
-    def promise(self, most: int) -> Generator["StreamPlace"]:
+    def reserve(self, most: int) -> Generator["Reservation"]:
         """Reserve a place for a stream while the block creates it; raises a Problem if there is none."""
         self._check_room(most)
-        self._promised += 1
-        place = StreamPlace()
+        self._reserved += 1
+        place = Reservation()
         try:
             yield place
         finally:
             if not place.is_handed_over:
-                self._promised -= 1
+                self._reserved -= 1
 
     def _check_going(self) -> None:
         if self._ending.is_set():
@@ -110,7 +110,7 @@ class Streams:
 
     def _check_room(self, most: int) -> None:
         self._check_going()
-        if len(self._open) + self._promised >= most:
+        if len(self._open) + self._reserved >= most:
             raise Problem(
                 429,
                 f"The limit of {most} open event streams is reached. Close one, or try again later",
@@ -121,7 +121,7 @@ class Streams:
     def add(self, stream: OpenStream, *, most: int) -> None:
         """Add an open stream; raises a Problem if there are too many, or if the server is shutting down."""
         if stream.place is not None:
-            self._promised -= 1
+            self._reserved -= 1
             self._check_going()
         else:
             self._check_room(most)
@@ -131,11 +131,11 @@ class Streams:
         """Remove a stream whose reader is gone."""
         self._open.discard(stream)
 
-    def poke(self, feeds: Container[Feed]) -> None:
-        """Make the streams of these feeds check for asides."""
+    def check_now(self, feeds: Container[Feed]) -> None:
+        """Make the streams of these feeds check for ephemeral frames."""
         for stream in self._open:
             if stream.feed is not None and stream.feed in feeds:
-                stream.poke()
+                stream.check_now()
 
     def end_where(self, is_over: Callable[[Scope], bool]) -> None:
         """End the streams of these requests: their callers no longer have access."""
@@ -173,7 +173,7 @@ class EventStream:
         pace_s: float = 0.0,
     ) -> None:
         self.feed = feed
-        self.place: StreamPlace | None = None
+        self.place: Reservation | None = None
         self.scope: Scope = {}
         self._streams = streams
         self._limits = limits
@@ -183,12 +183,12 @@ class EventStream:
         self._gathering: asyncio.Future[None] | None = None
         self._now_s = asyncio.get_running_loop().time
         self._timer: asyncio.TimerHandle | None = None
-        self._is_due = False  # asides or a heartbeat may be due
+        self._is_due = False  # ephemeral frames or a heartbeat may be due
         self._over = False
         self._sent_s = self._frame_s = self._now_s()  # when anything was sent last, and when a frame
 
-    def poke(self) -> None:
-        """Check for asides."""
+    def check_now(self) -> None:
+        """Check for ephemeral frames."""
         self._is_due = True
         self._wake()
 
@@ -198,7 +198,7 @@ class EventStream:
         self._wake()
 
     def _wake(self) -> None:
-        self.feed.nudge()
+        self.feed.wake()
         if self._gathering is not None and not self._gathering.done():
             self._gathering.set_result(None)
 
@@ -235,7 +235,7 @@ class EventStream:
                 if frames:
                     self._frame_s = self._sent_s = self._now_s()
                 else:
-                    frames = self._aside()
+                    frames = self._ephemeral_frames()
                 for piece in _pieces(frames):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                 in_a_row += len(frames)
@@ -249,7 +249,7 @@ class EventStream:
             self._rest()
 
     async def _gather(self) -> None:
-        """Let frames gather for the next write, unless the stream ends or an aside is due."""
+        """Let frames gather for the next write, unless the stream ends or an ephemeral frame is due."""
         loop = asyncio.get_running_loop()
         self._gathering = loop.create_future()
         timer = loop.call_later(self._pace_s, self._wake)
@@ -259,11 +259,11 @@ class EventStream:
             timer.cancel()
             self._gathering = None
 
-    def _aside(self) -> Sequence[bytes]:
-        """The asides that are due, or a heartbeat."""
+    def _ephemeral_frames(self) -> Sequence[bytes]:
+        """The ephemeral frames that are due, or a heartbeat."""
         self._is_due = False
         now_s = self._now_s()
-        frames = self.feed.aside(now_s - self._frame_s)
+        frames = self.feed.ephemeral_frames(now_s - self._frame_s)
         if not frames and now_s - self._sent_s >= self._limits.heartbeat_s:
             frames = (HEARTBEAT,)
         if frames:
@@ -272,19 +272,19 @@ class EventStream:
         return frames
 
     def _set_timer(self) -> None:
-        """Set the timer for the next aside or heartbeat."""
+        """Set the timer for the next ephemeral frame or heartbeat."""
         self._rest()
         now_s = self._now_s()
         due_s = self._sent_s + self._limits.heartbeat_s
-        look_again_s = self.feed.look_again_s(now_s - self._frame_s)
-        if look_again_s is not None:
-            due_s = min(due_s, now_s + look_again_s)
+        next_check_s = self.feed.next_check_s(now_s - self._frame_s)
+        if next_check_s is not None:
+            due_s = min(due_s, now_s + next_check_s)
         self._timer = asyncio.get_running_loop().call_at(due_s, self._look, self._frame_s)
 
     def _look(self, frame_s: float) -> None:
         self._timer = None
         if frame_s == self._frame_s:
-            self.poke()
+            self.check_now()
         else:
             self._set_timer()
 

@@ -86,7 +86,7 @@ async def _span(
     return ResponseSpan(await deps.folds.run(current), asked, used=used)
 
 
-async def wait_a_while(deps: RouteDeps, run_id: str) -> None:
+async def wait_for_abandoned_run(deps: RouteDeps, run_id: str) -> None:
     """Wait until the run has ended, for longer than an abandoned run may live."""
     row = await deps.store.run(run_id)
     if row is None:

@@ -135,12 +135,12 @@ def _too_many_values(limits: Limits) -> Problem:
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def json_answer(answer: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(answer: Any, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response."""
     return Response(_encode(answer), status, headers, media_type="application/json")
 
 
-def raw_answer(body: bytes, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+def raw_response(body: bytes, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON response from encoded bytes."""
     return Response(body, status, headers, media_type="application/json")
 

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed, StoredResponse
 from holdfast.redaction import is_like_key
-from holdfast.runner.inbox import Message, OnceFor, Sent
+from holdfast.runner.inbox import IncomingMessage, OnceFor, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import raw_answer
+from holdfast.server.transport.bodies import raw_response
 
 KEPT_MS = 86_400_000
 KEY_CHARS_MAX = 255
@@ -63,7 +63,7 @@ def _stored_form(given: str, deps: RouteDeps) -> str:
 
 
 def once_for(
-    request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: Message
+    request: Request, body: bytes, deps: RouteDeps, *, session_id: str, message: IncomingMessage
 ) -> OnceKey | None:
     """The key of a message for a session: the request's own, or one made from its client_id.
 
@@ -79,7 +79,7 @@ def once_for(
     return OnceKey(f"{OWN}message:{name}", digest, deps.clock.now_ms() + KEPT_MS)
 
 
-async def earlier_answer(key: OnceKey | None, deps: RouteDeps, *, status: int) -> Response | None:
+async def earlier_response(key: OnceKey | None, deps: RouteDeps, *, status: int) -> Response | None:
     """The stored response for this key; raises a Problem if a different request used the key."""
     if key is None:
         return None
@@ -96,13 +96,13 @@ def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
     """The result when another request has just used the same key."""
     if isinstance(result, KeyConflict):
         raise _conflict()
-    return raw_answer(result.answer, status, headers={"Idempotency-Replayed": "true"})
+    return raw_response(result.answer, status, headers={"Idempotency-Replayed": "true"})
 
 
 def _again(known: StoredResponse, key: OnceKey, status: int) -> Response:
     if known.digest != key.digest:
         raise _conflict()
-    return raw_answer(known.answer, status, headers={"Idempotency-Replayed": "true"})
+    return raw_response(known.answer, status, headers={"Idempotency-Replayed": "true"})
 
 
 def _conflict() -> Problem:

@@ -22,7 +22,7 @@ async def publish_list_changes(deps: RouteDeps) -> None:
             except JournalError as error:
                 # This row is sent with its next change; if this task ended, no row would be.
                 _log.warning("clients weren't told of a change to session %s: %s", session_id, error)
-        deps.streams.poke(listeners)
+        deps.streams.check_now(listeners)
         await deps.clock.sleep_s(GATHER_S)
 
 

@@ -165,7 +165,7 @@ class Background:
         return adopted
 
     async def close(self) -> None:
-        """Stop watching; the jobs go on, and the next server adopts them."""
+        """Stop watching; the jobs continue, and the next server adopts them."""
         for job in self._jobs.values():
             job.leave()
         for job in self._jobs.values():

@@ -1,4 +1,4 @@
--- One row about the store itself: who owns it, and how many commits it has seen.
+-- One row about the store itself: its owner, and its number of commits.
 CREATE TABLE store (
   id      INTEGER PRIMARY KEY CHECK (id = 1),
   fence   INTEGER NOT NULL,
@@ -6,7 +6,7 @@ CREATE TABLE store (
 ) STRICT;
 INSERT INTO store (id, fence, commits) VALUES (1, 0, 0);
 
--- One row a session. AUTOINCREMENT: the key of a purged session is never given out again.
+-- One row per session. AUTOINCREMENT: the key of a purged session is never given out again.
 CREATE TABLE sessions (
   key         INTEGER PRIMARY KEY AUTOINCREMENT,
   session_id  TEXT    NOT NULL UNIQUE,
@@ -63,7 +63,7 @@ CREATE TABLE asks (
 CREATE INDEX asks_open ON asks (session, asked_ms) WHERE state = 'open';
 CREATE INDEX asks_by_session ON asks (session);
 
--- Idempotency keys; session says whose purge takes them along.
+-- Idempotency keys; they are deleted when `session` is purged.
 CREATE TABLE once (
   key           TEXT    NOT NULL PRIMARY KEY,
   session       INTEGER NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE notes (
   value BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Which session names which blob; a blob that no row names may go.
+-- Which session names which blob; a blob that no row names can be deleted.
 CREATE TABLE blob_refs (
   blob    TEXT    NOT NULL,
   session INTEGER NOT NULL,

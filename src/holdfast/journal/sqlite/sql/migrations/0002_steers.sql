@@ -1,3 +1,3 @@
--- Messages for a run under way that no run has yet; a start gives them a run if theirs has ended without them.
+-- Messages for an active run that haven't reached it. If the run ended first, the next start gives them a new run.
 ALTER TABLE sessions ADD COLUMN steers TEXT NOT NULL DEFAULT '';
 CREATE INDEX sessions_steered ON sessions (key) WHERE steers <> '';

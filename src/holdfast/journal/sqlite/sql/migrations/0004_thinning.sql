@@ -1,4 +1,4 @@
--- Deltas that were joined: the event at seq stands for so many seqs, its own among them. Any other gap is a loss.
+-- Deltas that were joined: the event at seq replaces this many seqs, including its own. Any other gap is a loss.
 CREATE TABLE spans (
   session INTEGER NOT NULL,
   seq     INTEGER NOT NULL,
@@ -6,6 +6,6 @@ CREATE TABLE spans (
   PRIMARY KEY (session, seq)
 ) STRICT, WITHOUT ROWID;
 
--- How far a log was looked through for deltas to join: up to which ending of a run, and for endings until when.
+-- How far a log was searched for deltas to join: up to which run's end, and for ends before which time.
 ALTER TABLE sessions ADD COLUMN thinned_seq INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN thinned_ms INTEGER NOT NULL DEFAULT 0;

@@ -1,6 +1,6 @@
--- The older parts of histories that runs were given. Each piece goes on after `prev` (0: it is a beginning), so
+-- The older parts of histories that runs were given. Each piece follows `prev` (0: it is the first), so
 -- histories that begin alike share their first pieces. hash covers the piece and all before it; refs counts
--- the events that end their shared part with it, and the pieces that go on after it.
+-- the events that end their shared part with it, and the pieces that follow it.
 CREATE TABLE pieces (
   id   INTEGER PRIMARY KEY,
   hash BLOB    NOT NULL UNIQUE,

@@ -24,7 +24,7 @@ from holdfast.tools.ask import AskUserArgs
 from holdfast.values import Action, Choice
 
 
-class HumanAsks:
+class Asks:
     """Asks for one run; an ask that is already open is awaited, not asked again."""
 
     def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
@@ -138,8 +138,8 @@ class HumanAsks:
         settled = self._view.when(lambda: ask.state != "open")
         try:
             while not settled.done() and left_s() > 0:
-                look_again_s = self._deps.asks_look_again_s
-                timeout_s = min(left_s(), look_again_s) if ask.asked.expires_at_ms else None
+                poll_s = self._deps.ask_poll_s
+                timeout_s = min(left_s(), poll_s) if ask.asked.expires_at_ms else None
                 await asyncio.wait({settled}, timeout=timeout_s)
             return settled.done()
         finally:

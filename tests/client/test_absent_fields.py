@@ -1,0 +1,122 @@
+"""Fields of responses that the client can't do without: a server of another version must send them too."""
+
+from typing import Any
+
+from msgspec import inspect
+
+from holdfast.api.operations import OPERATIONS
+from holdfast.client.decoding import IF_ABSENT
+
+# The fields that every server has always sent. To add a field, give it a default or an entry in IF_ABSENT.
+SENT_BY_EVERY_SERVER = """
+Accepted: run_id session_id message_id mode
+ApprovalSettled: run_id choice resolved
+ApprovalShown: approval_id tool command findings action choices
+AskList: data
+AssistantSaid: role content
+AuthShown: type required scopes
+BlobStored: blob bytes media_type
+Capabilities: platform implementation version model auth runtime features endpoints
+DeletedSession: id session_id deleted
+DetailedHealth: status version store active_sessions waiting_sessions open_streams event_loop_lag_ms
+    event_loop_lag_worst_ms draining targets open_files
+DiskShown: free_bytes total_bytes
+DraftText: text
+Forked: session_id forked_from at_seq
+GateTried: run_id status
+GrantList: data
+GrantRevoked: grant_id deleted
+GrantShown: grant_id scope rule says
+HealthShown: status
+HitShown: seq passage
+KeyList: data
+KeyMade: name source key
+KeyRevoked: name deleted
+KeyShown: name source
+LogStretch: session_id epoch bytes last_seq events
+OpenApproval: run_id session_id asked_at approval_id tool command findings action choices
+OpenFilesShown: used allowed connections
+OpenQuestion: run_id session_id asked_at question_id question
+QuestionSettled: run_id question_id status
+QuestionShown: question_id question
+QueueShown: data
+QueuedMessage: message_id run_id text mode state position created_at
+RulePreview: approval_id choice
+RunEvents: run_id cursor last_event_id events
+RunListed: run_id session_id status created_at updated_at
+RunPage: data
+RunShown: run_id session_id status created_at updated_at
+RunState: run_id session_id status created_at updated_at model last_event last_event_id
+SandboxShown: backend network says holds
+SessionChatCompletion: session_id run_id status message usage
+SessionExport: session events
+SessionMade: id session_id title epoch created_at
+SessionPage: data
+SessionShown: session_id created_at updated_at
+SignInLink: token expires_in_s
+SignedIn: signed_in name page scopes
+SignedOut: signed_in
+Started: run_id session_id
+Stopping: run_id status
+StoreHealth: writable late
+TargetList: data
+TargetShown: name model
+TicketIssued: ticket expires_in_s
+TranscriptPage: session_id data last_seq
+TranscriptRun: run_id message_id first_seq created_ms updated_ms phase answers
+UsageShown: input_tokens output_tokens total_tokens
+"""
+
+
+def structs(*kinds: inspect.Type) -> dict[type, inspect.StructType]:
+    """Every struct in these types, at any depth."""
+    found: dict[type, inspect.StructType] = {}
+    todo = list(kinds)
+    while todo:
+        match todo.pop():
+            case inspect.StructType() as kind if kind.cls not in found:
+                found[kind.cls] = kind
+                todo += [field.type for field in kind.fields]
+            case inspect.VarTupleType() as kind:
+                todo.append(kind.item_type)
+            case inspect.UnionType() as kind:
+                todo += kind.types
+            case _:
+                pass
+    return found
+
+
+def required_by_the_client() -> dict[str, set[str]]:
+    """The fields of each native response that have neither a default nor a meaning when they are absent."""
+    kinds: list[Any] = [kind for one in OPERATIONS for kind in one.response_types()]
+    native = [
+        kind
+        for kind in kinds
+        if hasattr(kind, "__struct_fields__") and kind.__module__ != "holdfast.api.openai"
+    ]
+    return {
+        kind.__name__: {field.encode_name for field in struct.fields if field.required}
+        - IF_ABSENT.get(kind, {}).keys()
+        for kind, struct in structs(*map(inspect.type_info, native)).items()
+        if kind.__module__.startswith("holdfast.api.")
+    }
+
+
+def listed() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    name = ""
+    for word in SENT_BY_EVERY_SERVER.split():
+        if word.endswith(":"):
+            name = word[:-1]
+            found[name] = set()
+        else:
+            found[name].add(word)
+    return found
+
+
+def test_a_new_field_of_a_response_may_be_absent() -> None:
+    """A client of this version reads the responses of servers that don't know the field yet."""
+    known, found = listed(), required_by_the_client()
+    new = {f"{name}.{field}" for name in known for field in found.get(name, set()) - known[name]}
+    assert not new, "give each a default, or an entry in client/decoding.py: IF_ABSENT"
+    assert found == known, "list the required fields of a new struct, and remove what may be absent now"
