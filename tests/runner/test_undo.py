@@ -19,7 +19,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.messages import ToolSpec
-from holdfast.runner.inbox import Message, Sent
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.restores import Restores
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.planning import CannotUndo
@@ -78,7 +78,7 @@ class Scene:
     async def run(self, *changes: Change, session_id: str = "s") -> str:
         """Run an agent whose tool makes these changes, to its end."""
         self.tool.todo.extend(changes)
-        sent = await self.world.inbox.send(session_id, Message(text="go"))
+        sent = await self.world.inbox.send(session_id, IncomingMessage(text="go"))
         assert isinstance(sent, Sent)
         ended = sum(isinstance(one.event, e.RunEnded) for one in await self.world.log(session_id))
         await self.world.until(session_id, e.RunEnded, times=ended + 1)
@@ -413,7 +413,7 @@ async def test_a_crash_at_any_append_of_a_run_leaves_changes_that_can_be_undone(
                 async with process(
                     chaos, tool, store=store, workspace=workspace, snapshots=snapshots
                 ) as world:
-                    await world.inbox.send("s", Message(text="go"))
+                    await world.inbox.send("s", IncomingMessage(text="go"))
                     sent.set()
                     ended = asyncio.create_task(world.until("s", e.RunEnded))
                     dead = asyncio.create_task(crashed(crash))

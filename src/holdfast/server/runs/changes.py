@@ -15,7 +15,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.runs import row_of
-from holdfast.server.transport.bodies import decoded, json_answer
+from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.tools.offload import offload
 from holdfast.undo.changes import shown
 from holdfast.undo.object_store import MissingObject
@@ -44,14 +44,14 @@ class ChangeRoutes:
         row = await row_of(self._deps, request)
         run = (await self._deps.supervisor.view(row.session_id)).run(row.run_id)
         if not run.snapshots:
-            return json_answer(
+            return json_response(
                 RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
             )
         try:
             found = await self._undos.changes(row.session_id, row.run_id)
         except CannotUndo as refused:
             raise _problem(refused) from refused
-        return json_answer(await offload(partial(_shown, found, run, self._undos.snapshots)))
+        return json_response(await offload(partial(_shown, found, run, self._undos.snapshots)))
 
     @property
     def _undos(self) -> Undos:
@@ -82,7 +82,7 @@ class ChangeRoutes:
             done = await work(row.session_id, row.run_id, wanted)
         except CannotUndo as refused:
             raise _problem(refused) from refused
-        return json_answer(_undone(row.run_id, done))
+        return json_response(_undone(row.run_id, done))
 
 
 def _undone(run_id: str, done: UndoDone) -> RunUndone:
