@@ -243,6 +243,19 @@ async def test_results_for_other_calls_are_refused_and_the_run_keeps_waiting() -
         assert (await send(call_id)).output_text == "Warm."
 
 
+async def test_a_model_that_mistypes_a_clients_tool_is_told_its_name() -> None:
+    async with (
+        ChaosServer([CallTool("wether", {"city": "Bern"})], [Say("Sorry.")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        await client.chat.completions.create(model="m", messages=HI, tools=[WEATHER])
+        body: Any = chaos.seen.requests[-1].body
+    told: str = body["messages"][-1]["content"]
+    assert "Did you mean weather?" in told
+    assert "The tools are: ask_user, weather." in told
+
+
 async def test_a_response_client_that_says_two_things_instead_gets_its_answer() -> None:
     """P3: what it says waits for the end of the run that waited for results, not for the results."""
     async with (
