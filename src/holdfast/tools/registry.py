@@ -82,7 +82,7 @@ class Registry:
         return tuple(tool.spec for tools in self._groups.values() for tool in tools.values())
 
     def unknown(self, name: str, *, others: Iterable[str] = ()) -> str:
-        """What the model is told when it calls an unknown tool; `others` are tools that it has from elsewhere."""
+        """What the model is told when it calls an unknown tool; `others` are those of its client."""
         names = [*(spec.name for spec in self.specs()), *others]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
