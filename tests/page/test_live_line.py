@@ -165,7 +165,8 @@ SAID_OF_TOOLS = {
 
 
 BEGINS_BESIDE_ITS_DOT = """line => {
-    const [dot, words] = [".pulse", ".live-state"].map(name => line.querySelector(name).getBoundingClientRect())
+    const place = name => line.querySelector(name).getBoundingClientRect()
+    const [dot, words] = [place(".pulse"), place(".live-state")]
     return words.top <= dot.top && words.left >= dot.right
 }"""
 

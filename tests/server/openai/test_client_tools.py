@@ -227,14 +227,16 @@ async def test_results_for_other_calls_are_refused_and_the_run_keeps_waiting() -
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input="warm?", tools=[FLAT_WEATHER])
+        first = await client.responses.create(model="holdfast", input="warm?", tools=[FLAT_WEATHER])
         call_id = cast("Any", first.output[-1]).call_id
 
         async def send(*call_ids: str) -> Any:
             results: Any = [
                 {"type": "function_call_output", "call_id": one, "output": "9"} for one in call_ids
             ]
-            return await client.responses.create(model="m", input=results, previous_response_id=first.id)
+            return await client.responses.create(
+                model="holdfast", input=results, previous_response_id=first.id
+            )
 
         for wrong in (("call_of_nobody",), (call_id, "call_of_nobody")):
             with pytest.raises(openai.BadRequestError, match=call_id) as refused:
@@ -249,7 +251,7 @@ async def test_a_model_that_mistypes_a_clients_tool_is_told_its_name() -> None:
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        await client.chat.completions.create(model="m", messages=HI, tools=[WEATHER])
+        await client.chat.completions.create(model="holdfast", messages=HI, tools=[WEATHER])
         body: Any = chaos.seen.requests[-1].body
     told: str = body["messages"][-1]["content"]
     assert "Did you mean weather?" in told
@@ -263,9 +265,9 @@ async def test_a_response_client_that_says_two_things_instead_gets_its_answer() 
         served(target_of(chaos)) as server,
         client_of(server) as client,
     ):
-        first = await client.responses.create(model="m", input="warm?", tools=[FLAT_WEATHER])
+        first = await client.responses.create(model="holdfast", input="warm?", tools=[FLAT_WEATHER])
         both: Any = [{"role": "user", "content": "wait"}, {"role": "user", "content": "forget it"}]
-        second = await client.responses.create(model="m", input=both, previous_response_id=first.id)
+        second = await client.responses.create(model="holdfast", input=both, previous_response_id=first.id)
     assert second.output_text == "Never mind."
 
 
