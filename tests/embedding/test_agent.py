@@ -336,8 +336,13 @@ class Purse:
         (lambda: UNTYPED(NOBODY, tools=[partial(add, 1)]), CannotBeTool, "neither a function nor a Tool"),
         (lambda: UNTYPED(NOBODY, tools=[Purse()]), CannotBeTool, "Purse object at .* neither a function"),
         (lambda: tool(name="no spaces please")(add), CannotBeTool, "can't be the name of a tool"),
+        (lambda: UNTYPED(NOBODY, tools=add), TypeError, "tools is a list of functions"),
+        (lambda: UNTYPED(NOBODY, instructions=5), TypeError, "instructions is a text, and not 5"),
+        (lambda: UNTYPED(NOBODY, budget=5), TypeError, "budget is a Budget"),
+        (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is an async function"),
+        (lambda: UNTYPED(NOBODY, on_question=Purse().take), TypeError, "on_question is an async function"),
     ],
-    ids=range(13),
+    ids=range(18),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str
@@ -356,8 +361,9 @@ def test_misuse_is_told_at_the_call_that_is_wrong(
         (["x", b"y"], {}, TypeError, "A prompt is a text"),
         ("x", {"session": 5}, TypeError, "session is the id"),
         ("x", {"output_type": Purse}, ConfigurationError, "output_type can't be"),
+        ("x", {"budget": 5}, TypeError, "budget is a Budget"),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 async def test_a_bad_call_of_run_leaves_nothing_behind(
     prompt: Any, options: Any, error: type[Exception], text: str

@@ -153,13 +153,22 @@ async def test_the_line_says_what_the_log_says(visit: Visit) -> None:
             await expect(live(chat), name).to_have_count(0)
 
 
+LONG_PATH = "docs/a long name.md " + "of many words " * 4 + "and an end.md"
 SAID_OF_TOOLS = {
     "shell": ({"command": "pytest -q"}, "pytest -q", "run", "Running"),
     "read_file": ({"path": "src/app.py"}, "src/app.py", "read", "Reading"),
     "edit_file": ({"path": "src/app.py", "old": "a", "new": "b"}, "src/app.py", "edit", "Editing"),
     "search_files": ({"pattern": "def main"}, "def main", "search for", "Searching for"),
     "deploy": ({"name": "prod"}, "prod", "run deploy", "Running deploy"),
+    "write_file": ({"path": LONG_PATH, "content": "a"}, LONG_PATH, "write", "Writing"),
 }
+
+
+BEGINS_BESIDE_ITS_DOT = """line => {
+    const place = name => line.querySelector(name).getBoundingClientRect()
+    const [dot, words] = [place(".pulse"), place(".live-state")]
+    return words.top <= dot.top && words.left >= dot.right
+}"""
 
 
 async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit) -> None:
@@ -175,6 +184,10 @@ async def test_the_line_says_what_a_tool_does_and_to_what(visit: Visit) -> None:
             await says(chat, f"About to {to_do} {target}")
             store.gate.open()
             await says(chat, f"{doing} {target}")
+            await chat.page.set_viewport_size({"width": 390, "height": 800})
+            assert await live(chat).evaluate(BEGINS_BESIDE_ITS_DOT), (
+                "on a phone the words wrap, the dot stays"
+            )
             tools[name].gate.open()
             await chat.answered(f"used {name}")
 

@@ -190,9 +190,16 @@ async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> No
         await expect(attachments).to_contain_text("The disk is full.")
         await chat.box.fill("look")
         await expect(chat.page.get_by_role("button", name="Upload all files")).to_be_disabled()
+        await chat.box.press("Enter")
+        await chat.sees("note.txt isn't uploaded. Upload it again or remove it.")
         await chat.page.unroute("**/api/blobs")
         await attachments.get_by_role("button", name="Upload note.txt again").click()
         await expect(attachments).to_contain_text("17 B")
+        await expect(chat.page.get_by_text("isn't uploaded")).to_have_count(0)
+        nothing = {"name": "nothing.txt", "mimeType": "text/plain", "buffer": b""}
+        await chat.page.get_by_label("Files to attach").set_input_files([nothing])  # pyright: ignore[reportArgumentType]
+        await expect(attachments).to_contain_text("This file is empty.")
+        await attachments.get_by_role("button", name="Remove nothing.txt").click()
         await chat.box.press("Enter")
         await chat.answered("read")
         await expect(chat.people.last).to_contain_text("note.txt")

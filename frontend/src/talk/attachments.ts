@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { Part } from "../events.ts";
 import { bytes } from "../format.ts";
+import { harmless } from "../markdown/safe.ts";
 import { blobUrl, session, upload } from "../state.ts";
 
 export interface Attachment {
@@ -39,6 +40,14 @@ export function attached(): readonly Attachment[] {
 
 /** Why some of the files that came last were not taken, or "". */
 export const leftOut = signal("");
+
+/** Why a message with these files can't be sent yet, or "". */
+export function whyNotReady(): string {
+  const failed = attached().find((one) => one.state === "failed");
+  if (failed !== undefined)
+    return `${harmless(failed.name) || "A file"} isn't uploaded. Upload it again or remove it.`;
+  return attached().some((one) => one.state === "uploading") ? "Wait until all files are uploaded." : "";
+}
 
 /** Begins to upload, as many as there is room for. */
 export function attach(files: readonly File[]): void {
@@ -106,8 +115,8 @@ function begin(place: string, file: File): void {
 
 async function carry(place: string, one: Attachment): Promise<void> {
   if (one.file === null) return;
-  if (one.bytes > FILE_BYTES_MAX) {
-    const trouble = `${bytes(one.bytes)} is too large. Files can be up to ${bytes(FILE_BYTES_MAX)}.`;
+  const trouble = whyUnfit(one.bytes);
+  if (trouble !== "") {
     change(place, one.id, { state: "failed", trouble });
     return;
   }
@@ -115,4 +124,12 @@ async function carry(place: string, one: Attachment): Promise<void> {
   const result = await upload(one.file, (share) => change(place, one.id, { share }));
   if (result.ok) change(place, one.id, { state: "done", share: 1, part: result.value });
   else change(place, one.id, { state: "failed", trouble: result.trouble.message });
+}
+
+/** Why a file of this size is not uploaded at all, or "". */
+function whyUnfit(size: number): string {
+  if (size === 0) return "This file is empty.";
+  return size > FILE_BYTES_MAX
+    ? `${bytes(size)} is too large. Files can be up to ${bytes(FILE_BYTES_MAX)}.`
+    : "";
 }

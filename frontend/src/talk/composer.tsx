@@ -16,7 +16,7 @@ import {
 } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
-import { attach, attached, leftOut, takeParts } from "./attachments.ts";
+import { attach, attached, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
 import { focusComposer } from "./focus.ts";
 import { PASTED_CHARS_MAX, PasteOffer } from "./paste_offer.tsx";
@@ -39,16 +39,26 @@ export function Composer(): JSX.Element {
   const acting = useActing();
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
-  const isReady = files.every((one) => one.state === "done");
+  const notReady = whyNotReady();
+  const isReady = notReady === "";
+  const [wasTried, setTried] = useState(false);
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
   useFitting(field, text);
   useEffect(focusComposer, [here?.id]);
+  useEffect(() => {
+    if (isReady) setTried(false);
+  }, [isReady]);
 
   const submit = (): void => {
     // what is written now, which may be more than what was drawn last
     const words = draft.peek();
-    if (isNothing(words) || !isReady) return;
+    if (isNothing(words)) return;
+    if (!isReady) {
+      // the file that is in the way may be out of sight in a long list
+      setTried(true);
+      return;
+    }
     leftOut.value = "";
     acting.forget();
     const parts = takeParts();
@@ -105,7 +115,7 @@ export function Composer(): JSX.Element {
       <p class="stop-hint" role="status">
         {run !== null && stopAsked.value === run.run_id ? "Press Esc again to stop" : ""}
       </p>
-      <Problem words={leftOut.value || acting.trouble} />
+      <Problem words={(wasTried && notReady) || leftOut.value || acting.trouble} />
     </form>
   );
 }

@@ -220,11 +220,12 @@ class ToolCalls:
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
-        is_known = tool is not None or _is_client_tool(self._view.run(self._log.run_id), asked.name)
+        run = self._view.run(self._log.run_id)
+        is_known = tool is not None or _is_client_tool(run, asked.name)
         if is_known and asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if tool is None:
-            return _not_run(self.tools.unknown(asked.name))
+            return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
             why = await offload(why_daemons_hide)
             text = f"{UNKNOWN} What it started may still be running: {why}." if why else UNKNOWN

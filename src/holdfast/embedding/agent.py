@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
-from inspect import isroutine
+from inspect import iscoroutinefunction, isroutine
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
@@ -91,6 +91,8 @@ class Agent(Generic[DepsT]):
         on_question: "OnQuestion | None" = None,
         clock: "Clock | None" = None,
     ) -> None:
+        _insist_on_types(instructions=instructions, tools=tools, budget=budget)
+        _insist_on_async(on_approval=on_approval, on_question=on_question)
         made = [self._tool(given) for given in tools]
         asked_about = {one.spec.name for one in made if isinstance(one, FunctionTool) and one.needs_approval}
         judge = TrustedTools(frozenset(asked_about))
@@ -385,6 +387,7 @@ class Agent(Generic[DepsT]):
         from holdfast.runner.inbox import IncomingMessage, Sent
 
         _insist_on_no_tool_child()
+        _insist_on_types(budget=budget)
         text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
         settings = RunSettings(budget=budget, output=output.format)
         sent = await runner.inbox.send(session, IncomingMessage(text=text, parts=parts, settings=settings))
@@ -434,6 +437,24 @@ async def _opened(parts: AgentParts) -> "AsyncGenerator[Runner]":
     opening = await asyncio.to_thread(import_module, "holdfast.embedding.opening")
     async with opening.open_agent(parts) as runner:
         yield runner
+
+
+def _insist_on_types(*, instructions: object = "", tools: object = (), budget: object = None) -> None:
+    """Raise TypeError here: what is wrong would otherwise be found inside the run, or never."""
+    if not isinstance(instructions, str):
+        raise TypeError(f"instructions is a text, and not {instructions!r:.80}.")
+    if not isinstance(tools, Iterable):
+        raise TypeError(f"tools is a list of functions, and not {tools!r:.80}: write tools=[…].")
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(f"budget is a Budget, for example Budget(cost_usd=0.5), and not {budget!r:.80}.")
+
+
+def _insist_on_async(**handlers: object) -> None:
+    """Raise TypeError if a handler can't be awaited; a lambda may return what an async function does."""
+    for name, handler in handlers.items():
+        is_plain = isroutine(handler) and getattr(handler, "__name__", "") != "<lambda>"
+        if handler is not None and (not callable(handler) or (is_plain and not iscoroutinefunction(handler))):
+            raise TypeError(f"{name} is an async function, and not {handler!r:.80}: write `async def`.")
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:

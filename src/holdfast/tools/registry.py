@@ -81,9 +81,9 @@ class Registry:
         """The tools' descriptions for the model, always in the same order, so that prompt caches work."""
         return tuple(tool.spec for tools in self._groups.values() for tool in tools.values())
 
-    def unknown(self, name: str) -> str:
-        """What the model is told when it calls an unknown tool."""
-        names = [spec.name for spec in self.specs()]
+    def unknown(self, name: str, *, others: Iterable[str] = ()) -> str:
+        """What the model is told when it calls an unknown tool; `others` are those of its client."""
+        names = [*(spec.name for spec in self.specs()), *others]
         near = difflib.get_close_matches(name[:100], names, n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"There is no tool {name[:100]!r}.{hint} The tools are: {', '.join(names)}."

@@ -1,7 +1,7 @@
 """Tools that a client brings and runs itself, beside the agent's own, with the official client."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import openai
 import pytest
@@ -218,6 +218,57 @@ async def test_a_client_that_says_something_else_instead_gets_its_answer() -> No
         assert told.choices[0].message.content == "Never mind."
         _, run = await server.get(f"/v1/runs/{asked.headers['x-hermes-run-id']}")
     assert (run["status"], run["cause"]) == ("cancelled", "client_moved_on")
+
+
+async def test_results_for_other_calls_are_refused_and_the_run_keeps_waiting() -> None:
+    """P4, P12: a wrong id is a mistake, not the client's change of mind."""
+    async with (
+        ChaosServer(CALLS, [Say("Warm.")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        first = await client.responses.create(model="holdfast", input="warm?", tools=[FLAT_WEATHER])
+        call_id = cast("Any", first.output[-1]).call_id
+
+        async def send(*call_ids: str) -> Any:
+            results: Any = [
+                {"type": "function_call_output", "call_id": one, "output": "9"} for one in call_ids
+            ]
+            return await client.responses.create(
+                model="holdfast", input=results, previous_response_id=first.id
+            )
+
+        for wrong in (("call_of_nobody",), (call_id, "call_of_nobody")):
+            with pytest.raises(openai.BadRequestError, match=call_id) as refused:
+                await send(*wrong)
+            assert refused.value.code == "tool_result_unknown"
+        assert (await send(call_id)).output_text == "Warm."
+
+
+async def test_a_model_that_mistypes_a_clients_tool_is_told_its_name() -> None:
+    async with (
+        ChaosServer([CallTool("wether", {"city": "Bern"})], [Say("Sorry.")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        await client.chat.completions.create(model="holdfast", messages=HI, tools=[WEATHER])
+        body: Any = chaos.seen.requests[-1].body
+    told: str = body["messages"][-1]["content"]
+    assert "Did you mean weather?" in told
+    assert "The tools are: ask_user, weather." in told
+
+
+async def test_a_response_client_that_says_two_things_instead_gets_its_answer() -> None:
+    """P3: what it says waits for the end of the run that waited for results, not for the results."""
+    async with (
+        ChaosServer(CALLS, [Say("Never mind.")]) as chaos,
+        served(target_of(chaos)) as server,
+        client_of(server) as client,
+    ):
+        first = await client.responses.create(model="holdfast", input="warm?", tools=[FLAT_WEATHER])
+        both: Any = [{"role": "user", "content": "wait"}, {"role": "user", "content": "forget it"}]
+        second = await client.responses.create(model="holdfast", input=both, previous_response_id=first.id)
+    assert second.output_text == "Never mind."
 
 
 @pytest.mark.parametrize(

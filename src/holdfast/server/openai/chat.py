@@ -126,7 +126,7 @@ class OpenAIChatRoutes:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:
-            await give_up_waiting(deps, session_id, by=by)
+            await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
             message = await self._message(request, wanted, session_id, said=said, declared=declared)
             sent = await self._runs.send(session_id, message, key=key)
         return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)

@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.entries import Text, ToolCard
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import AskStatus
+from holdfast.folds.run import AskStatus, Run
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
 from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
@@ -209,10 +209,30 @@ async def _keep(
     await keep_attached(deps.store, parts, attached=kept, param=param)
 
 
-async def give_up_waiting(deps: RouteDeps, session_id: str, *, by: str) -> None:
-    """Stop the session's run if it waits for this client, which says something else instead."""
+async def give_up_waiting(deps: RouteDeps, session_id: str, *, said: Said, by: str, param: str) -> None:
+    """Stop the session's run if it waits for this client, which says something else instead.
+
+    Raises a Problem if what the client says are results, but not those that the run waits for.
+    """
     if not session_id or await deps.store.session(session_id) is None:
         return
     run = (await deps.inbox.state(session_id)).current_run
-    if run is not None and run.status == "waiting_for_client" and run.settings.client == by:
-        await deps.inbox.stop(session_id, run.run_id, cause="client_moved_on", by=by)
+    if run is None or run.status != "waiting_for_client" or run.settings.client != by:
+        return
+    if said.results:
+        raise bad_request(_other_results(run, said.results), param=param, code="tool_result_unknown")
+    await deps.inbox.stop(session_id, run.run_id, cause="client_moved_on", by=by)
+
+
+def _other_results(run: Run, results: Sequence[ClientToolResult]) -> str:
+    waited_for = [
+        client_call_id(ask.asked.client_tools_id, position)
+        for ask in run.asks.values()
+        if ask.state == "open" and isinstance(ask.asked, e.ClientToolsAsked)
+        for position in range(len(ask.asked.tool_call_ids))
+    ]
+    unknown = [result.tool_call_id for result in results if result.tool_call_id not in waited_for]
+    return (
+        f"No tool call {', '.join(unknown)[:200]} waits for a result. The run waits for the results of "
+        f"{', '.join(waited_for)}: send exactly those"
+    )

@@ -191,8 +191,8 @@ class OpenAIResponsesRoutes:
                 earlier_run = await response_row(
                     self._deps, wanted.previous_response_id, param="previous_response_id"
                 )
-                await give_up_waiting(self._deps, earlier_run.session_id, by=by)
-            await give_up_waiting(self._deps, given, by=by)
+                await give_up_waiting(self._deps, earlier_run.session_id, said=said, by=by, param="input")
+            await give_up_waiting(self._deps, given, said=said, by=by, param="input")
             session_id, history = await self._going_on(wanted, given, said.before)
         message = IncomingMessage(
             text=said.text,

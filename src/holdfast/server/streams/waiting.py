@@ -91,12 +91,20 @@ async def wait_for_abandoned_run(deps: RouteDeps, run_id: str) -> None:
     row = await deps.store.run(run_id)
     if row is None:
         return
-    ending = asyncio.ensure_future(_ended(deps, row))
+    ending = asyncio.ensure_future(_run_ended(deps, row))
     closing = asyncio.ensure_future(deps.streams.until_end())
     await race(ending, closing, within_s=2 * deps.limits.disconnect_grace_s)
     for task in (ending, closing):
         if not task.cancelled():
             task.exception()  # the reader of the run's ending finds out what happened
+
+
+async def _run_ended(deps: RouteDeps, row: RunRow) -> None:
+    """Wait for the run's own end: a wait for its client, which `_ended` stops at, isn't one."""
+    async for records in deps.store.follow(row.session_id, after=row.first_seq - 1, pace="seldom"):
+        for event in (record.event for record in records):
+            if isinstance(event, e.RunEnded) and event.run_id == row.run_id:
+                return
 
 
 async def _ended(
