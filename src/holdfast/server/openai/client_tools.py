@@ -209,7 +209,9 @@ async def _keep(
     await keep_attached(deps.store, parts, attached=kept, param=param)
 
 
-async def give_up_waiting(deps: RouteDeps, session_id: str, *, said: Said, by: str, param: str) -> None:
+async def give_up_waiting(
+    deps: RouteDeps, session_id: str, *, said: ClientInput, by: str, param: str
+) -> None:
     """Stop the session's run if it waits for this client, which says something else instead.
 
     Raises a Problem if what the client says are results, but not those that the run waits for.
