@@ -79,7 +79,7 @@ class Program:
 
     async def _started(self) -> bool:
         """Wait for its first request, or its end if that comes first; a busy machine starts it slowly."""
-        waits = [
+        waits: list[asyncio.Future[Any]] = [
             asyncio.ensure_future(self.server.seen.until_request(1)),
             asyncio.ensure_future(self.process.wait()),
         ]
