@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.folds.asks import Settlement, ask_kind, expired, settlement, withdrawn
+from holdfast.folds.asks import Settlement, ask_kind, calls_of, expired, settlement, withdrawn
 from holdfast.folds.rows import ask_of
 from holdfast.values import Action
 
@@ -12,9 +12,12 @@ APPROVAL = e.ApprovalAsked(
 )
 QUESTION = e.QuestionAsked(at_ms=1, run_id="r", question_id="q", tool_call_id="t", text="Which?")
 
+CALLS = e.ClientToolsAsked(at_ms=1, run_id="r", client_tools_id="c", tool_call_ids=("t",))
+
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "ask_id"), [(APPROVAL, "approval", "a"), (QUESTION, "question", "q")]
+    ("asked", "kind", "ask_id"),
+    [(APPROVAL, "approval", "a"), (QUESTION, "question", "q"), (CALLS, "client_tools", "c")],
 )
 def test_what_closes_an_ask_is_of_its_kind_and_about_it(asked: e.AskAsked, kind: str, ask_id: str) -> None:
     late, back = expired(asked, 2), withdrawn(asked, 3, cause="stop")
@@ -23,6 +26,7 @@ def test_what_closes_an_ask_is_of_its_kind_and_about_it(asked: e.AskAsked, kind:
     assert (late.at_ms, late.run_id, back.run_id) == (2, "r", "r")
     assert settlement(late) == Settlement("expired")
     assert settlement(back) == Settlement("withdrawn", reason="stop")
+    assert calls_of(asked) == ("t",)
 
 
 def test_an_answer_says_who_gave_it() -> None:

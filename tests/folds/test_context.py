@@ -1,6 +1,7 @@
 """What a model is shown of a session."""
 
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from folds.handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
@@ -24,7 +25,7 @@ from holdfast.messages import (
     ToolMessage,
     UserMessage,
 )
-from holdfast.values import HistoryMessage, RunSettings, TextPart
+from holdfast.values import FilePart, HistoryMessage, HistoryToolCall, RunSettings, SavedFile, TextPart
 from scene import FAILURE, Scene, begun
 from strategies.legal_logs import BOUNDED, QUEUEING, Log, logs
 
@@ -346,3 +347,58 @@ def test_a_text_that_was_too_long_for_one_stretch_is_one_text_to_the_model() -> 
     scene.ends("completed")
     answers = [m for m in context_for(fold(scene.log), "r1") if isinstance(m, AssistantMessage)]
     assert answers == [AssistantMessage((SaidText("the first half, the second half"),))]
+
+
+def test_tool_turns_of_a_history_reach_the_model_and_each_call_has_its_result() -> None:
+    """P6: they are context alone. Providers reject a call without a result, and one that isn't an object."""
+    calls = (
+        HistoryToolCall(tool_call_id="t1", name="weather", arguments='{"city":"Bern"}'),
+        HistoryToolCall(tool_call_id="t2", name="weather", arguments="Bern"),
+        HistoryToolCall(tool_call_id="t3", name="time"),
+    )
+    history = (
+        HistoryMessage(role="assistant", content="I look.", tool_calls=calls),
+        HistoryMessage(role="tool", content="21", tool_call_id="t1"),
+        HistoryMessage(role="tool", content="whose is this?", tool_call_id="t9"),
+        HistoryMessage(role="assistant", content="", tool_calls=calls[:1]),
+    )
+    scene = begun()
+    scene.ends()
+    scene.send("and now?", run_id="r2", history=history)
+    asked = AskedTool("t1", "weather", {"city": "Bern"})
+    assert context(scene, "r2") == [
+        AssistantMessage(
+            (
+                SaidText("I look."),
+                asked,
+                AskedTool("t2", "weather", bad_args="Bern"),
+                AskedTool("t3", "time"),
+            )
+        ),
+        ToolMessage("t1", "weather", "21"),
+        ToolMessage("t2", "weather", NOT_RUN, ok=False),
+        ToolMessage("t3", "time", NOT_RUN, ok=False),
+        UserMessage("whose is this?"),
+        AssistantMessage((asked,)),
+        ToolMessage("t1", "weather", NOT_RUN, ok=False),
+        UserMessage("and now?"),
+    ]
+
+
+def test_a_model_is_told_why_an_attached_file_is_not_there() -> None:
+    """P4: for the run that could not save it; one of a run that nobody knows changes nothing."""
+    scene = begun()
+    scene.ends()
+    kind, why = "application/zip", "The disk is full."
+    file = SavedFile(blob="b" * 64, name="a.zip", media_type=kind, bytes=9, why=why)
+    other = FilePart(blob="c" * 64, media_type="text/plain", name="b.txt")
+    part = FilePart(blob=file.blob, media_type=file.media_type, name=file.name)
+    scene.send(
+        "look", run_id="r2", history=(HistoryMessage(role="user", content="this", parts=(part, other)),)
+    )
+    scene.of_run(e.AttachmentsSaved, files=(file,))
+    scene.put(e.AttachmentsSaved, run_id="r9", files=(replace(file, path="a.zip"),))
+    [told, _] = context(scene, "r2")
+    assert isinstance(told, UserMessage)
+    what = f"Attached file a.zip ({kind}, 9 bytes) couldn't be saved in the workspace, so you can't read it."
+    assert told.parts == (TextPart(f"[{what} {why}]"), other)

@@ -8,7 +8,7 @@ from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.folds import rows
 from holdfast.folds.rows import AskRow, RunRow, SearchText, SessionRow
-from holdfast.values import FilePart, HistoryMessage, ImagePart, TextPart
+from holdfast.values import ClientToolResult, FilePart, HistoryMessage, ImagePart, TextPart
 from strategies.any_event import any_events, events_of
 
 ROW = SessionRow(session_id="s1")
@@ -88,6 +88,9 @@ def test_blobs_are_named_once_each_wherever_they_stand() -> None:
     )
     assert rows.blobs_of(ended) == ("b1", "whole")
     assert rows.blobs_of(e.RunQueued(at_ms=1, run_id="r", message_id="m", history=history)) == ("b1",)
+    result = ClientToolResult(tool_call_id="t", text="", parts=(FILE, TextPart("x")))
+    returned = e.ClientToolsAnswered(at_ms=1, run_id="r", client_tools_id="c", results=(result,))
+    assert rows.blobs_of(returned) == ("b2",)
 
 
 def test_recovered_output_is_found_by_its_text_and_what_cannot_be_read_is_passed_over() -> None:
@@ -170,6 +173,10 @@ def test_an_ask_is_open_until_it_expires_or_is_settled() -> None:
     assert settled is not None
     assert settled.state == "answered"
     assert not settled.is_open_at(9)
+    calls = e.ClientToolsAsked(at_ms=1, run_id="r1", client_tools_id="c", tool_call_ids=("t",))
+    of_client = rows.apply_to_ask(None, 3, session_id="s1", event=calls)
+    assert of_client is not None
+    assert [one.waits_for for one in (row, settled, of_client)] == ["person", "nobody", "client"]
     assert rows.apply_to_ask(row, 4, session_id="a fork", event=answer) is row
 
 

@@ -52,10 +52,10 @@ def test_an_undo_marks_the_runs_it_takes_back_until_it_is_redone() -> None:
     answered(scene, "r1")
     scene.put(e.SessionRewound, to_seq=1, undo=undo("u1", runs=("r1", "gone")))
     state = session.fold(scene.log)
-    assert (state.runs["r1"].undone_by, list(state.undos)) == ("u1", ["u1"])
+    assert (state.is_undone("r1"), list(state.undos)) == (True, ["u1"])
     scene.put(e.SessionRewound, to_seq=scene.seq, undo=undo("u2", runs=("r1",), redoes="u1"))
     state = session.fold(scene.log)
-    assert (state.runs["r1"].undone_by, list(state.undos)) == ("", [])
+    assert (state.is_undone("r1"), list(state.undos)) == (False, [])
     texts = [line.text for line in timeline(scene.log).lines if line.type == "session.rewound"]
     assert texts == ["to 1, 1 files as before", f"to {scene.seq - 1}, 1 files as before the undo"]
 

@@ -335,7 +335,7 @@ async def test_a_crash_at_any_step_of_an_undo_leaves_the_files_before_or_after_a
             with suppress(Crashed):
                 await undos.undo("s", run_id, UndoWanted())
             await one.restores().finish_open()  # what the next process does first
-            undone = (await one.world.supervisor.view("s")).run(run_id).undone_by
+            undone = (await one.world.supervisor.view("s")).session.is_undone(run_id)
             decided.append(bool(undone))
             assert state(ws) == (before if undone else after), f"step {nth}"
             assert not await one.world.store.notes("undo/")

@@ -77,7 +77,7 @@ def expired(asked: e.AskAsked, at_ms: int) -> e.ApprovalExpired | e.QuestionExpi
             return e.ApprovalExpired(at_ms=at_ms, run_id=asked.run_id, approval_id=asked.approval_id)
         case e.QuestionAsked():
             return e.QuestionExpired(at_ms=at_ms, run_id=asked.run_id, question_id=asked.question_id)
-        case e.ClientToolsAsked():
+        case _:
             return e.ClientToolsExpired(
                 at_ms=at_ms, run_id=asked.run_id, client_tools_id=asked.client_tools_id
             )
@@ -93,7 +93,7 @@ def withdrawn(
             return e.ApprovalWithdrawn(at_ms=at_ms, run_id=run_id, approval_id=asked.approval_id, cause=cause)
         case e.QuestionAsked():
             return e.QuestionWithdrawn(at_ms=at_ms, run_id=run_id, question_id=asked.question_id, cause=cause)
-        case e.ClientToolsAsked():
+        case _:
             return e.ClientToolsWithdrawn(
                 at_ms=at_ms, run_id=run_id, client_tools_id=asked.client_tools_id, cause=cause
             )

@@ -124,7 +124,6 @@ class Run:
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
-    undone_by: str = ""  # the undo that took its changes back
 
     @property
     def open_snapshot(self) -> e.SnapshotTaken | None:

@@ -43,6 +43,10 @@ class Session:
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
     undos: dict[str, tuple[int, Undo]] = field(default_factory=dict[str, tuple[int, Undo]])  # by id, with seq
 
+    def is_undone(self, run_id: str) -> bool:
+        """Whether an undo took back what the run changed."""
+        return any(run_id in undo.runs for _, undo in self.undos.values())
+
     @property
     def open_runs(self) -> tuple[Run, ...]:
         """Runs without an ending."""
@@ -134,15 +138,10 @@ def _rewound(session: Session, seq: int, event: e.SessionRewound) -> None:
     undo = event.undo
     if undo is None:
         return
-    undone_by = undo.undo_id
     if undo.redoes:
         session.undos.pop(undo.redoes, None)
-        undone_by = ""
     else:
         session.undos[undo.undo_id] = (seq, undo)
-    for run_id in undo.runs:
-        if run_id in session.runs:
-            session.runs[run_id].undone_by = undone_by
 
 
 def _accepted(session: Session, seq: int, event: e.MessageAccepted) -> None:

@@ -63,11 +63,11 @@ class Undos:
         With the log, later runs of the session are taken back too.
         """
         view, snapshots = await self._idle_view(session_id), self.snapshots
-        if view.run(run_id).undone_by:
+        if view.session.is_undone(run_id):
             raise CannotUndo("nothing_to_undo", "This run is already undone. Redo brings it back.")
         keep_log = wanted.keep_log or bool(wanted.files) or not _is_shown(view, run_id)
         runs = [view.run(run_id)] if keep_log else _from(view, run_id)
-        runs = [one for one in runs if one.snapshots and not one.undone_by]
+        runs = [one for one in runs if one.snapshots and not view.session.is_undone(one.run_id)]
         workspace = _workspace(runs)
         others = await self._overlapping(runs)
         undo = Undo(

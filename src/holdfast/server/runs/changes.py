@@ -42,7 +42,8 @@ class ChangeRoutes:
     async def changes(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/changes."""
         row = await row_of(self._deps, request)
-        run = (await self._deps.supervisor.view(row.session_id)).run(row.run_id)
+        view = await self._deps.supervisor.view(row.session_id)
+        run, is_undone = view.run(row.run_id), view.session.is_undone(row.run_id)
         if not run.snapshots:
             return json_response(
                 RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
@@ -51,7 +52,9 @@ class ChangeRoutes:
             found = await self._undos.changes(row.session_id, row.run_id)
         except CannotUndo as refused:
             raise _problem(refused) from refused
-        return json_response(await offload(partial(_shown, found, run, self._undos.snapshots)))
+        return json_response(
+            await offload(partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone))
+        )
 
     @property
     def _undos(self) -> Undos:
@@ -97,7 +100,7 @@ def _undone(run_id: str, done: UndoDone) -> RunUndone:
     )
 
 
-def _shown(found: FoundChanges, run: Run, snapshots: Snapshots) -> RunChanges:
+def _shown(found: FoundChanges, run: Run, snapshots: Snapshots, *, is_undone: bool) -> RunChanges:
     """Blocks."""
     uncovered = list(_not_covered(run, snapshots))
     # What changed, and can't be put back, comes first.
@@ -107,7 +110,7 @@ def _shown(found: FoundChanges, run: Run, snapshots: Snapshots) -> RunChanges:
         workspace=found.workspace,
         files=tuple(_files(found, snapshots)),
         files_total=len(found.files),
-        undone=bool(run.undone_by),
+        undone=is_undone,
         not_covered=tuple(uncovered[:NOT_COVERED_MAX]),
         not_covered_total=max((taken.not_covered for taken in run.snapshots), default=0),
         why_not=found.turns.why_not,
