@@ -53,6 +53,7 @@ export interface RunShown {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
   readonly preview: string;
   readonly queue_position?: number;
@@ -91,6 +92,20 @@ export interface QuestionShown {
   readonly question: string;
   readonly choices: readonly string[];
   readonly expires_at: number | null;
+}
+
+/** The calls that a run waits for its client to run. */
+export interface ClientToolsShown {
+  readonly client_tools_id: string;
+  readonly calls?: readonly ClientCallShown[];
+  readonly expires_at?: number;
+}
+
+/** A call of a tool that the client brought; its result is returned with this id. */
+export interface ClientCallShown {
+  readonly id: string;
+  readonly tool: string;
+  readonly args?: Readonly<Record<string, unknown>>;
 }
 
 /** Events of a run, for polling. */
@@ -173,6 +188,7 @@ export interface RunState {
   readonly hint?: string;
   readonly approval?: ApprovalShown;
   readonly question?: QuestionShown;
+  readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
 }
 

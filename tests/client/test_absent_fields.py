@@ -17,11 +17,15 @@ AssistantSaid: role content
 AuthShown: type required scopes
 BlobStored: blob bytes media_type
 Capabilities: platform implementation version model auth runtime features endpoints
+ClientCallShown: id tool
+ClientToolsShown: client_tools_id
 DeletedSession: id session_id deleted
 DetailedHealth: status version store active_sessions waiting_sessions open_streams event_loop_lag_ms
     event_loop_lag_worst_ms draining targets open_files
 DiskShown: free_bytes total_bytes
 DraftText: text
+FileChanged: path state kind
+FileNotCovered: path why
 Forked: session_id forked_from at_seq
 GateTried: run_id status
 GrantList: data
@@ -42,11 +46,13 @@ QuestionShown: question_id question
 QueueShown: data
 QueuedMessage: message_id run_id text mode state position created_at
 RulePreview: approval_id choice
+RunChanges: run_id workspace files files_total undone
 RunEvents: run_id cursor last_event_id events
 RunListed: run_id session_id status created_at updated_at
 RunPage: data
 RunShown: run_id session_id status created_at updated_at
 RunState: run_id session_id status created_at updated_at model last_event last_event_id
+RunUndone: run_id undo_id files digest
 SandboxShown: backend network says holds
 SessionChatCompletion: session_id run_id status message usage
 SessionExport: session events

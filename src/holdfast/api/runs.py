@@ -268,6 +268,22 @@ class QuestionShown(ResponseBody, frozen=True):
     expires_at: float | None
 
 
+class ClientCallShown(ResponseBody, frozen=True):
+    """A call of a tool that the client brought; its result is returned with this id."""
+
+    id: str
+    tool: str
+    args: dict[str, Any] = {}  # noqa: RUF012  # each struct gets its own
+
+
+class ClientToolsShown(ResponseBody, frozen=True):
+    """The calls that a run waits for its client to run."""
+
+    client_tools_id: str
+    calls: tuple[ClientCallShown, ...] = ()
+    expires_at: float | None = None
+
+
 class _RunHead(ResponseBody, frozen=True):
     run_id: str
     session_id: str
@@ -321,6 +337,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     hint: str = ""
     approval: ApprovalShown | None = None
     question: QuestionShown | None = None
+    client_tools: ClientToolsShown | None = None
     waiting_for: Literal["approval", "answer"] | None = None
 
 

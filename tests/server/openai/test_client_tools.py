@@ -47,6 +47,8 @@ async def test_a_chat_ends_with_the_clients_calls_and_the_same_run_goes_on_with_
         assert (call.function.name, json.loads(call.function.arguments)) == ("weather", {"city": "Bern"})
         _, waiting = await server.get(f"/v1/runs/{first.headers['x-hermes-run-id']}")
         assert waiting["status"] == "waiting_for_client"
+        assert [one["tool"] for one in waiting["client_tools"]["calls"]] == ["weather"]
+        assert waiting["client_tools"]["expires_at"] is not None
         _, listed = await server.get("/v1/runs?status=waiting_for_client")
         assert [one["run_id"] for one in listed["data"]] == [first.headers["x-hermes-run-id"]]
         assert (await server.get("/v1/approvals"))[1]["data"] == []

@@ -20,8 +20,9 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     run = fold.state
     asks: dict[str, Any] = {}
     for asked in (ask.asked for ask in run.open_asks):
-        if not isinstance(asked, e.ClientToolsAsked):
-            asks.setdefault(ask_kind(asked), hermes.ask_of(asked))
+        is_client = isinstance(asked, e.ClientToolsAsked)
+        shown = hermes.client_calls_of(fold, asked) if is_client else hermes.ask_of(asked)
+        asks.setdefault(ask_kind(asked), shown)
     return RunState(
         run_id=run.run_id,
         session_id=row.session_id,

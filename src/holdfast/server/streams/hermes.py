@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.runs import ApprovalShown, QuestionShown, UsageShown
+from holdfast.api.runs import ApprovalShown, ClientCallShown, ClientToolsShown, QuestionShown, UsageShown
 from holdfast.folds.asks import SETTLED_STATES, ask_kind
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
@@ -147,18 +147,20 @@ def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
             return fields
 
 
-def _client_calls(run: RunReadModel, event: e.ClientToolsAsked) -> Frame:
+def client_calls_of(run: RunReadModel, asked: e.ClientToolsAsked) -> ClientToolsShown:
     """The calls that the client must run, under the ids that it returns their results with."""
-    calls = [
-        {
-            "id": client_call_id(event.client_tools_id, position),
-            "tool": _tool_name(run, tool_call_id),
-            "args": tool_args(run, tool_call_id),
-        }
-        for position, tool_call_id in enumerate(event.tool_call_ids)
-    ]
-    expires_at = event.expires_at_ms / 1000 if event.expires_at_ms else None
-    return {"client_tools_id": event.client_tools_id, "calls": calls, "expires_at": expires_at}
+    return ClientToolsShown(
+        client_tools_id=asked.client_tools_id,
+        calls=tuple(
+            ClientCallShown(
+                id=client_call_id(asked.client_tools_id, position),
+                tool=_tool_name(run, tool_call_id),
+                args=tool_args(run, tool_call_id),
+            )
+            for position, tool_call_id in enumerate(asked.tool_call_ids)
+        ),
+        expires_at=asked.expires_at_ms / 1000 if asked.expires_at_ms else None,
+    )
 
 
 def milestone_of(run: RunReadModel) -> str:
@@ -281,7 +283,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
         e.QuestionAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
-        e.ClientToolsAsked: _client_calls,
+        e.ClientToolsAsked: lambda run, event: msgspec.to_builtins(client_calls_of(run, event)),
         **dict.fromkeys(SETTLED_STATES, _settled_ask),
         e.RunEnded: _terminal,
     }
