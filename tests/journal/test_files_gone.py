@@ -124,6 +124,18 @@ async def test_a_directory_that_is_removed_comes_back_with_everything(tmp_path: 
     assert await desk.texts() == desk.accepted
 
 
+async def test_a_copy_that_is_removed_too_is_saved_again(tmp_path: Path) -> None:
+    """P1: whoever removes a directory file by file also removes what was saved there meanwhile."""
+    desk = Desk(tmp_path)
+    store = await desk.begin()
+    await asyncio.to_thread(desk.path.with_name("journal.db-wal").unlink)
+    await desk.send(store, LATER)
+    await until(lambda: SAVED in str(store.trouble))
+    await asyncio.to_thread(shutil.rmtree, desk.folder)
+    await store.close()
+    assert await desk.texts() == desk.accepted
+
+
 async def test_a_directory_that_is_moved_is_named_and_gone_on_with_when_it_is_back(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     store = await desk.begin()

@@ -59,6 +59,7 @@ class Commits:
         self._room: WalReserve | None = None
         self._files: StoreFiles | None = None
         self._unsaved: FileFault | None = None  # why there is data that only this process still has
+        self._copy: tuple[FileFault, Path, int] | None = None  # the saved data: why, where, and its inode
         self._save_at_s = 0.0
         self._is_over = False  # the files are no longer ours to write to
         self._arrivals_kept = 0
@@ -206,7 +207,7 @@ class Commits:
                 f"it can't be saved yet ({error}). Don't stop Holdfast; it keeps trying"
             )
         else:
-            self._unsaved = None
+            self._copy, self._unsaved = (self._unsaved, saved.path, _inode(saved.path)), None
             if self._mark is not None:
                 self._mark.renew()
             advice = (
@@ -218,6 +219,11 @@ class Commits:
                 f"{what}. Nothing more is accepted. Everything that was accepted before is saved in "
                 f"{saved.path}: {advice}"
             )
+
+    def _notice_lost_copy(self) -> None:
+        """Save again what a program removed that was still removing files when it was saved."""
+        if self._copy is not None and _inode(self._copy[1]) != self._copy[2]:
+            self._unsaved, self._copy = self._copy[0], None
 
     def saw_foreign_write(self) -> bool:
         """Whether another process has written to the file since the last call."""
@@ -378,6 +384,7 @@ class Commits:
     def close(self) -> None:
         """Close the file; whatever can't be checkpointed now stays safely in the log."""
         if self._files is not None and (not self.look() or self._meet_older_index()):
+            self._notice_lost_copy()
             if self._unsaved is not None:
                 self.save()
             # Closing would remove files by name, and those names may now belong to someone else's files.
@@ -395,3 +402,10 @@ class Commits:
         except apsw.Error as error:
             _log.warning("closing %s: %s", self._path, error)
             self._db.close(True)
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
