@@ -26,6 +26,8 @@ title_target = "off"
 workspace = "{folder}/work"
 [approvals]
 mode = "allow-workspace"
+[sandbox]
+mode = "{sandbox}"
 [[targets]]
 name = "main"
 wire = "chat"
@@ -37,10 +39,10 @@ backoff_max_s = 0.1
 """
 
 
-def configure(folder: Path, model_url: str, *, drain_s: float = 10.0) -> None:
+def configure(folder: Path, model_url: str, *, drain_s: float = 10.0, sandbox: str = "auto") -> None:
     """Write the configuration and make the workspace."""
     (folder / "work").mkdir(exist_ok=True)
-    text = CONFIG.format(folder=folder, url=model_url, drain_s=drain_s)
+    text = CONFIG.format(folder=folder, url=model_url, drain_s=drain_s, sandbox=sandbox)
     (folder / "holdfast.toml").write_text(text, encoding="utf-8")
 
 

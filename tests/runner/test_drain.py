@@ -9,7 +9,8 @@ from runner.program import Program, configure, program, types
 
 
 async def prepared(folder: Path, chaos: ChaosServer, *, drain_s: float = 60.0) -> Path:
-    await asyncio.to_thread(configure, folder, chaos.base_url, drain_s=drain_s)
+    # Without a sandbox, commands that leave the workspace ask.
+    await asyncio.to_thread(configure, folder, chaos.base_url, drain_s=drain_s, sandbox="off")
     return folder
 
 

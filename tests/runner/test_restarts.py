@@ -434,7 +434,8 @@ async def test_what_a_crashed_server_left_running_is_ended_before_the_run_goes_o
     """P5, P6: the call is unknown, its process is dead, and the run goes on."""
     command = {"command": "echo begun > begun; sleep 600"}
     async with ChaosServer([CallTool("shell", command)], [Say("ok")]) as chaos:
-        await asyncio.to_thread(configure, tmp_path, chaos.base_url)
+        # In the sandbox, nothing outlives the server.
+        await asyncio.to_thread(configure, tmp_path, chaos.base_url, sandbox="off")
         async with program(tmp_path) as server:
             run_id = await server.start("work")
             await until((tmp_path / "work" / "begun").exists)
@@ -456,7 +457,8 @@ async def test_what_a_crashed_server_left_running_is_ended_even_if_its_run_does_
     """P5, P6: a run that a restart interrupts leaves no process behind either."""
     command = {"command": "echo begun > begun; sleep 600"}
     async with ChaosServer([CallTool("shell", command)]) as chaos:
-        await asyncio.to_thread(configure, tmp_path, chaos.base_url)
+        # In the sandbox, nothing outlives the server.
+        await asyncio.to_thread(configure, tmp_path, chaos.base_url, sandbox="off")
         async with program(tmp_path) as server:
             run_id = await server.start("work", on_restart="interrupt")
             await until((tmp_path / "work" / "begun").exists)

@@ -3,9 +3,12 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from holdfast.models.attempt import CallDeps
 from holdfast.targets import Target
+
+if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
+    from holdfast.models.attempt import CallDeps
 
 BODY_BYTES_MAX = 32 * 1024 * 1024
 
@@ -18,7 +21,7 @@ def _new_id() -> str:
 class RelayOptions:
     """All options of the relay; without `calls`, nothing is relayed."""
 
-    calls: CallDeps | None = None
+    calls: "CallDeps | None" = None
     targets: tuple[Target, ...] = ()
     models: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     headers: tuple[str, ...] = ()  # further headers that go up
