@@ -43,12 +43,12 @@ def living_in(folder: Path) -> list[ProcessEntry]:
     return found
 
 
-async def prepared(folder: Path, chaos: ChaosServer, *, more: str = "") -> Path:
+async def prepared(folder: Path, chaos: ChaosServer, *, sandbox: str = "auto") -> Path:
     """The configuration, and the workspace, in which nothing lives yet."""
-    await asyncio.to_thread(configure, folder, chaos.base_url, drain_s=60.0)
+    await asyncio.to_thread(configure, folder, chaos.base_url, drain_s=60.0, sandbox=sandbox)
     config = folder / "holdfast.toml"
     text = await asyncio.to_thread(config.read_text)
-    await asyncio.to_thread(config.write_text, text + ALLOW + more)
+    await asyncio.to_thread(config.write_text, text + ALLOW)
     await asyncio.to_thread((folder / "work" / "stubborn.sh").write_text, STUBBORN)
     return folder / "work"
 
@@ -156,7 +156,7 @@ async def test_after_a_kill_and_a_restart_a_daemon_without_an_environment_is_dea
     lasting = "env -i setsid -f bash -c 'echo up > lasting; exec sleep 600' >/dev/null 2>&1"
     keep = CallTool("shell", {"command": lasting, "background": True})
     async with ChaosServer([keep], [RUN_IT], [Say("ok")]) as chaos:
-        work = await prepared(tmp_path, chaos, more=f'\n[sandbox]\nmode = "{sandbox}"\n')
+        work = await prepared(tmp_path, chaos, sandbox=sandbox)
         async with program(tmp_path) as server:
             run_id = await server.start("work")
             await until((work / "begun").exists)
