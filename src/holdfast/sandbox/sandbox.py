@@ -108,7 +108,11 @@ def open_sandbox(mode: SandboxMode, folder: Path, *, search: str, git_config: st
 
 def _opened(openers: Mapping[str, Callable[[], Backend | None]], reasons: list[str]) -> Iterator[Backend]:
     for reason, opener in openers.items():
-        opened = opener()
+        try:
+            opened = opener()
+        except OSError as error:  # for example a full disk, on which a server must still start
+            reasons.append(f"Its files can't be written: {error.strerror or error}.")
+            continue
         if opened is None:
             reasons.append(reason)
         else:
