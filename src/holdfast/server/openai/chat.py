@@ -93,7 +93,7 @@ class OpenAIChatRoutes:
                 started = await self._rejoin_or_start(request, body, wanted, key)
                 return place.assign_to(self._streamed(request, body, wanted, started))
         started = await self._rejoin_or_start(request, body, wanted, key)
-        try:
+        with self._repeats.rejoinable(request, body, row=started.row, after=started.after):
             ended = await wait_for(
                 deps,
                 started.row,
@@ -102,9 +102,6 @@ class OpenAIChatRoutes:
                 stops_at_asks=not is_hermes(request),
                 on_left=started.on_left,
             )
-        except Problem:
-            self._repeats.abandon(request, body, row=started.row, after=started.after)
-            raise
         return _completion(ended, started, model=wanted.model or deps.options.model)
 
     async def _rejoin_or_start(
@@ -147,14 +144,8 @@ class OpenAIChatRoutes:
             row, model, after=started.after, include_usage=usage, tells_asks=not is_hermes(request)
         )
         feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=started.after)
+        left = self._repeats.when_left(request, body, row=row, feed=feed, then=started.on_left)
         headers = raw(started.headers)
-
-        def left() -> None:
-            if not feed.is_over:
-                self._repeats.abandon(request, body, row=row, after=started.after)
-            if started.on_left is not None:
-                started.on_left()
-
         return OpenAIStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
 
     async def _message(

@@ -5,6 +5,8 @@ counts the repeats. Without this, the work would be done again for each.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -13,6 +15,8 @@ from starlette.requests import Request
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.clock import Clock
 from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.openai.shapes import OpenAIFeed
+from holdfast.server.problems import Problem
 
 KEPT_S = 60.0
 KEPT_MAX = 1000
@@ -42,8 +46,29 @@ class Repeats:
         found = self._abandoned.pop(_name(request, body), None)
         return found if found is not None and self._clock.steady_s() - found.at_s < KEPT_S else None
 
-    def abandon(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
-        """The reader left before the end of the response."""
+    @contextmanager
+    def rejoinable(self, request: Request, body: bytes, *, row: RunRow, after: int) -> Generator[None]:
+        """Remember the response if the wait for it ends with a Problem, as when its reader left."""
+        try:
+            yield
+        except Problem:
+            self._abandon(request, body, row=row, after=after)
+            raise
+
+    def when_left(
+        self, request: Request, body: bytes, *, row: RunRow, feed: OpenAIFeed, then: Callable[[], None] | None
+    ) -> Callable[[], None]:
+        """What to call when the reader of a stream leaves: before its end, the response is remembered."""
+
+        def left() -> None:
+            if not feed.is_over:
+                self._abandon(request, body, row=row, after=feed.begins_after)
+            if then is not None:
+                then()
+
+        return left
+
+    def _abandon(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
         self._abandoned[_name(request, body)] = AbandonedResponse(row, after, self._clock.steady_s())
         while len(self._abandoned) > KEPT_MAX:
             self._abandoned.popitem(last=False)

@@ -90,21 +90,16 @@ class OpenAIResponsesRoutes:
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
-                feed, on_left = self._feed(row, context, ResponseView(row, context)), self._left(row, wanted)
-
-                def left() -> None:
-                    if not feed.is_over:
-                        self._repeats.abandon(request, body, row=row, after=context.after)
-                    if on_left is not None:
-                        on_left()
-
+                feed = self._feed(row, context, ResponseView(row, context))
+                then = self._left(row, wanted)
+                left = self._repeats.when_left(request, body, row=row, feed=feed, then=then)
                 return place.assign_to(
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
         row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
         if wanted.background:
             return json_response(response_of(row, context, await self._span(row, context)), headers=headers)
-        try:
+        with self._repeats.rejoinable(request, body, row=row, after=context.after):
             ended = await wait_for(
                 deps,
                 row,
@@ -113,9 +108,6 @@ class OpenAIResponsesRoutes:
                 stops_at_asks=not context.by_hermes,
                 on_left=self._left(row, wanted),
             )
-        except Problem:
-            self._repeats.abandon(request, body, row=row, after=context.after)
-            raise
         if response_failed(ended):
             return failed_response(ended.run.state, headers)
         return json_response(response_of(row, context, ended), headers=headers)

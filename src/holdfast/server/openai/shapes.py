@@ -123,7 +123,7 @@ class OpenAIFeed(Feed):
         self._folds = folds
         self._row = row
         self._view = view
-        self._after = after  # of the run's events, those up to here belong to earlier responses
+        self.begins_after = after  # of the run's events, those up to here belong to earlier responses
         self._used = Tally()
         self._counted = 0
         self._reader: FrameReader | None = None
@@ -153,7 +153,7 @@ class OpenAIFeed(Feed):
             return None
         if self._reader is None:
             frames = await self._folds.frames(self._row)
-            self._reader = FrameReader(self._row, frames, after=self._after)
+            self._reader = FrameReader(self._row, frames, after=self.begins_after)
             self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
         records = await anext(self._records, None)
         return None if records is None else self._frames(self._reader, records)
@@ -168,7 +168,7 @@ class OpenAIFeed(Feed):
         made: list[bytes] = []
         for record, frame in read:
             event = record.event
-            if record.seq <= self._after:
+            if record.seq <= self.begins_after:
                 continue
             if isinstance(event, e.Usage) and record.seq > self._counted:
                 self._counted = record.seq  # a reader that fell behind reads some again
