@@ -91,6 +91,17 @@ def test_a_required_sandbox_that_does_not_hold_everything_refuses_to_start(tmp_p
         open_sandbox("require", tmp_path, search="/nonexistent")
 
 
+def test_where_its_files_cannot_be_written_there_is_no_sandbox_and_it_says_so(tmp_path: Path) -> None:
+    """P9, P13: a server starts on a full disk; nothing counts as contained, and `require` refuses."""
+    folder = tmp_path / "file"
+    folder.touch()
+    sandbox = open_sandbox("auto", folder, search=PATH)
+    assert (sandbox.backend, sandbox.contains(PROFILE)) == ("none", False)
+    assert sandbox.why.count("The sandbox's files can't be written") == 1
+    with pytest.raises(SandboxRefused, match="can't be written"):
+        open_sandbox("require", folder, search=PATH)
+
+
 def test_where_namespaces_are_refused_landlock_is_used_and_the_reason_is_said(tmp_path: Path) -> None:
     sandbox = _without_namespaces(lambda: open_sandbox("auto", tmp_path, search=PATH))
     assert sandbox.backend == "landlock"

@@ -110,9 +110,9 @@ def _opened(openers: Mapping[str, Callable[[], Backend | None]], reasons: list[s
     for reason, opener in openers.items():
         try:
             opened = opener()
-        except OSError as error:  # for example a full disk, on which a server must still start
-            reasons.append(f"Its files can't be written: {error.strerror or error}.")
-            continue
+        except OSError as error:  # a server must start on a full disk; the other backend writes there too
+            reasons.append(f"The sandbox's files can't be written: {error.strerror or error}.")
+            return
         if opened is None:
             reasons.append(reason)
         else:
