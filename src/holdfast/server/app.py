@@ -20,6 +20,7 @@ from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
+from holdfast.server.ag_ui.routes import AgUiRoutes
 from holdfast.server.blobs import BlobRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.docs_page import DocsRoutes
@@ -55,15 +56,16 @@ def endpoints(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> Mapp
     """What each endpoint of the table does."""
     runs = RunRoutes(deps, disconnects)
     return {
-        **_run_endpoints(deps, runs),
+        **_run_endpoints(deps, runs, disconnects),
         **_session_endpoints(deps, runs, purges),
         **_openai_endpoints(deps, runs, disconnects),
         **_server_endpoints(deps),
     }
 
 
-def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
+def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
     inputs, grants, changes = RunInputRoutes(deps), GrantRoutes(deps), ChangeRoutes(deps)
+    ag_ui = AgUiRoutes(deps, runs, inputs, disconnects)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -83,6 +85,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
         "changes.redo": changes.redo,
         "grants.list": grants.list,
         "grants.revoke": grants.revoke,
+        "ag_ui.run": ag_ui.run,
     }
 
 

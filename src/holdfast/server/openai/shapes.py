@@ -1,6 +1,6 @@
 """What the OpenAI-compatible routes share: settings, errors, runs as streams, headers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -14,7 +14,7 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest, PersonNeeded
 from holdfast.folds.rows import RunRow
-from holdfast.folds.run import Run, Tally
+from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
@@ -25,8 +25,8 @@ from holdfast.server.relay.names import agent_model
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
 from holdfast.server.streams import hermes
 from holdfast.server.streams.folds import Folds
-from holdfast.server.streams.shared_frames import FrameGone, FrameReader
-from holdfast.server.streams.stream import EventStream, Feed
+from holdfast.server.streams.span_feed import SpanFeed
+from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
 from holdfast.server.transport.bodies import json_response
 from holdfast.server.transport.once import replay_headers
@@ -113,95 +113,31 @@ class RunStreamView(Protocol):
         ...
 
 
-class OpenAIFeed(Feed):
-    """The frames of a run in one of the OpenAI protocols; without ids, since these know no resumption."""
+class OpenAIFeed(SpanFeed):
+    """A run in one of the OpenAI protocols; without ids, since these know no resumption."""
 
     def __init__(
         self, journal: Journal, folds: Folds, row: RunRow, *, view: RunStreamView, after: int = 0
     ) -> None:
-        self._journal = journal
-        self._folds = folds
-        self._row = row
+        super().__init__(journal, folds, row, after=after, pending=view.begin())
         self._view = view
-        self.begins_after = after  # of the run's events, those up to here belong to earlier responses
-        self._used = Tally()
-        self._counted = 0
-        self._reader: FrameReader | None = None
-        self._records = journal.follow(row.session_id, after=row.first_seq - 1)
-        self._pending = view.begin()
-        self._over = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the response was sent to its end."""
-        return self._over
 
     def cut_off(self) -> list[bytes]:
         """The frames that tell a reader that the stream ends early; none if the response is complete."""
-        if self._over:
+        if self.is_over:
             return []
         where = f"GET /v1/runs/{self._row.run_id}"
         text = f"The stream ends here, but the run continues. {where} shows its status"
         return self._view.cut_off(Problem(503, text, code="stream_ended"))
 
     @override
-    async def more(self) -> Sequence[bytes] | None:
-        if self._pending:
-            pending, self._pending = self._pending, []
-            return pending
-        if self._over:
-            return None
-        if self._reader is None:
-            frames = await self._folds.frames(self._row)
-            self._reader = FrameReader(self._row, frames, after=self.begins_after)
-            self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
-        records = await anext(self._records, None)
-        return None if records is None else self._frames(self._reader, records)
-
-    def _frames(self, reader: FrameReader, records: Sequence[Record]) -> list[bytes]:
-        try:
-            read = reader.read(records)
-        except FrameGone:
-            self._reader = reader.behind(self._row)
-            self._records = self._journal.follow(self._row.session_id, after=self._reader.at)
-            return []
-        made: list[bytes] = []
-        for record, frame in read:
-            event = record.event
-            if record.seq <= self.begins_after:
-                continue
-            if isinstance(event, e.Usage) and record.seq > self._counted:
-                self._counted = record.seq  # a reader that fell behind reads some again
-                self._used.add(event)
-            if isinstance(event, e.RunEnded | e.ClientToolsAsked):
-                self._over = True
-                asked = event if isinstance(event, e.ClientToolsAsked) else None
-                return [*made, *self._view.end(ResponseSpan(reader.run, asked, used=self._used))]
-            if frame is not None and not _is_of_client(event, reader.run):
-                made += self._view.add(frame.frame, reader.run)
-        return made
-
-    @override
-    def wake(self) -> None:
-        self._records.wake()
-
-    @override
-    def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
-        del silent_s
-        return ()
-
-    @override
-    def next_check_s(self, silent_s: float) -> float | None:
-        del silent_s
-        return None
-
-
-def _is_of_client(event: e.Event, run: RunReadModel) -> bool:
-    """Whether the event only repeats what the client itself sent."""
-    if isinstance(event, e.ClientToolsAnswered | e.ClientToolsExpired | e.ClientToolsWithdrawn):
-        return True
-    asked = run.view.client_asks.values()
-    return isinstance(event, e.ToolEnded) and any(event.tool_call_id in one.tool_call_ids for one in asked)
+    def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
+        event = record.event
+        if isinstance(event, e.RunEnded | e.ClientToolsAsked):
+            self.is_over = True
+            asked = event if isinstance(event, e.ClientToolsAsked) else None
+            return self._view.end(ResponseSpan(run, asked, used=self._used))
+        return [] if frame is None else self._view.add(frame, run)
 
 
 class OpenAIStream(EventStream):

@@ -1,7 +1,9 @@
 """Inputs to runs over HTTP: stop, steer, approve, answer, retry, compact, try now."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import Request
@@ -37,10 +39,30 @@ from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.values import GrantRule, Width
+from holdfast.values import Choice, GrantRule, Width
 
 _CHOICES = ("once", "session", "always", "deny")
 _LASTING = frozenset(("session", "always"))
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalVerdict:
+    """What a person decided about an action, and whose key said so."""
+
+    choice: Choice
+    by: str
+    reason: str = ""
+    width: Width = "exact"
+
+
+def approval_choice(given: str) -> Choice:
+    """The choice by any of its names; raises a Problem."""
+    choice = hermes.ALIASES.get(given.strip().lower(), given.strip().lower())
+    if choice not in _CHOICES:
+        raise bad_request(
+            f"'choice' must be one of {', '.join(_CHOICES)}", param="choice", code="invalid_approval_choice"
+        )
+    return choice
 
 
 class RunInputRoutes:
@@ -147,44 +169,47 @@ class RunInputRoutes:
         """POST /v1/runs/{run_id}/approval."""
         deps = self._deps
         wanted = await decoded(request, deps.limits, ApprovalRequest)
-        choice = hermes.ALIASES.get(wanted.choice.strip().lower(), wanted.choice.strip().lower())
-        if choice not in _CHOICES:
-            raise bad_request(
-                f"'choice' must be one of {', '.join(_CHOICES)}",
-                param="choice",
-                code="invalid_approval_choice",
-            )
         all_of_them = truth(wanted.all, param="all") or truth(wanted.resolve_all, param="resolve_all")
+        choice = approval_choice(wanted.choice)
         row = await row_of(deps, request)
         run = await self._run(row)
         asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
-        for one in asked:
-            _check_choice(choice, one)
-        # All rules before the first answer: one that is not offered settles nothing.
-        rules = [
-            await self._offered(row, one, wanted.width)
-            if choice in _LASTING
-            else _no_width(one, wanted.width)
-            for one in asked
-        ]
-        resolved = 0
-        for one, rule in zip(asked, rules, strict=True):
-            answered = e.ApprovalAnswered(
-                at_ms=deps.clock.now_ms(),
-                run_id=row.run_id,
-                approval_id=one.approval_id,
-                choice=choice,
-                by=_who(request),
-                reason=wanted.reason or "",
-                width=wanted.width,
-            )
-            resolved += await deps.inbox.answer_approval(row.session_id, answered, rule=rule)
+        verdict = ApprovalVerdict(choice, by=_who(request), reason=wanted.reason or "", width=wanted.width)
+        resolved = await self.settle(row, asked, verdict)
         if not resolved:
             raise _stale()
         approval_id = asked[0].approval_id if len(asked) == 1 else ""
         return json_response(
             ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
         )
+
+    async def settle(self, row: RunRow, asked: Sequence[e.ApprovalAsked], verdict: "ApprovalVerdict") -> int:
+        """Answer these approvals of the run; returns how many were still open.
+
+        Raises a Problem, and settles nothing, if one of them doesn't offer the choice.
+        """
+        for one in asked:
+            _check_choice(verdict.choice, one)
+        # All rules before the first answer: one that is not offered settles nothing.
+        rules = [
+            await self._offered(row, one, verdict.width)
+            if verdict.choice in _LASTING
+            else _no_width(one, verdict.width)
+            for one in asked
+        ]
+        resolved = 0
+        for one, rule in zip(asked, rules, strict=True):
+            answered = e.ApprovalAnswered(
+                at_ms=self._deps.clock.now_ms(),
+                run_id=row.run_id,
+                approval_id=one.approval_id,
+                choice=verdict.choice,
+                by=verdict.by,
+                reason=verdict.reason,
+                width=verdict.width,
+            )
+            resolved += await self._deps.inbox.answer_approval(row.session_id, answered, rule=rule)
+        return resolved
 
     async def approvals(self, request: Request) -> Response:
         """GET /v1/approvals."""

@@ -22,14 +22,17 @@ class Disconnects:
         self._readers: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def read_by(self, row: RunRow) -> Callable[[], None]:
-        """Count one more reader; call what it returns when the reader is gone for any reason."""
+    def read_by(self, row: RunRow, *, is_told_of_asks: bool = False) -> Callable[[], None]:
+        """Count one more reader; call what it returns when the reader is gone for any reason.
+
+        A reader who is told of asks leaves while the run waits for a person, and returns with the answer.
+        """
         self._readers[row.run_id] += 1
 
         def gone() -> None:
             self._readers[row.run_id] -= 1
             self._readers += Counter()  # drops entries that are down to zero
-            task = asyncio.create_task(self._stop(row), name=_name(row.run_id))
+            task = asyncio.create_task(self._stop(row, is_told_of_asks), name=_name(row.run_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -39,14 +42,16 @@ class Disconnects:
         """Whether the run has a reader whose leaving ends it, or had one within the grace period."""
         return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
 
-    async def _stop(self, row: RunRow) -> None:
+    async def _stop(self, row: RunRow, is_told: bool) -> None:  # noqa: FBT001
         current = await self._deps.store.run(row.run_id)
-        if current is None or current.status == "ended" or await self._waits_for_others(current):
+        if current is None or current.status == "ended" or await self._waits_for_others(current, is_told):
             return
         await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
         # A shutdown closes streams too; those readers return to the next server and must find the run.
         while (
-            not self._readers[row.run_id] and not self._is_going and not await self._waits_for_others(current)
+            not self._readers[row.run_id]
+            and not self._is_going
+            and not await self._waits_for_others(current, is_told)
         ):
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
@@ -58,11 +63,11 @@ class Disconnects:
             else:
                 return
 
-    async def _waits_for_others(self, row: RunRow) -> bool:
+    async def _waits_for_others(self, row: RunRow, is_told: bool) -> bool:  # noqa: FBT001
         """Whether its client has its answer so far, and comes back with results or after asking a person."""
         run = (await self._deps.folds.run(row)).state
-        is_told = run.settings.no_questions and run.status == "waiting_for_approval"
-        return is_told or run.status == "waiting_for_client"
+        is_told = is_told or run.settings.no_questions
+        return (is_told and run.status == "waiting_for_approval") or run.status == "waiting_for_client"
 
     @property
     def _is_going(self) -> bool:

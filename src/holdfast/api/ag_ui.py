@@ -1,0 +1,68 @@
+"""The body of an AG-UI request, as protocol version 1.0 has it."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from holdfast.api.runs import Effort, OnDisconnect, SessionId, ShortText
+
+PROTOCOL_VERSION = "1.0"
+
+
+class AgUiTool(msgspec.Struct, kw_only=True):
+    """A tool that the front end runs."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+
+
+class AgUiContext(msgspec.Struct, kw_only=True):
+    """Something that the model should know."""
+
+    description: str = ""
+    value: str
+
+
+class InterruptAnswer(msgspec.Struct, kw_only=True, rename="camel"):
+    """The answer to an interrupt: an approval or a question."""
+
+    interrupt_id: ShortText
+    status: Literal["resolved", "cancelled"]
+    payload: Annotated[
+        Any,
+        msgspec.Meta(
+            description=(
+                "For an approval true, false, {approved}, or {choice, reason} with a choice that the "
+                "interrupt offers; for a question the answer as text, or {answer}."
+            )
+        ),
+    ] = None
+
+
+class AgUiOptions(msgspec.Struct, kw_only=True):
+    """`forwardedProps.holdfast`: the settings of the run."""
+
+    model: ShortText | None = None
+    effort: Effort | None = None
+    workspace: str | None = None
+    instructions: str | None = None
+    on_disconnect: OnDisconnect | None = None
+
+
+class RunAgentInput(msgspec.Struct, kw_only=True, rename="camel"):
+    """The body of POST /ag-ui; `state` is not used."""
+
+    thread_id: Annotated[SessionId, msgspec.Meta(description="The session; a new id makes a new one.")]
+    run_id: Annotated[
+        ShortText,
+        msgspec.Meta(
+            min_length=1, description="Your id for this request: sent again, it reads the same run."
+        ),
+    ]
+    messages: list[dict[str, Any]] = []
+    tools: list[AgUiTool] | None = None
+    context: list[AgUiContext] | None = None
+    forwarded_props: Any = None
+    resume: list[InterruptAnswer] | None = None
+    parent_run_id: ShortText | None = None

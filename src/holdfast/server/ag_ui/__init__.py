@@ -1,0 +1,1 @@
+"""Runs over AG-UI, the protocol of chat front ends such as CopilotKit."""

@@ -1,0 +1,243 @@
+"""POST /ag-ui: a run of an AG-UI client, begun, continued or read again."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+
+from holdfast import events as e
+from holdfast.api.ag_ui import AgUiOptions, InterruptAnswer, RunAgentInput
+from holdfast.api.openai import OpenAIRequest
+from holdfast.folds.entries import Person
+from holdfast.folds.rows import RunRow
+from holdfast.runner.inbox import IncomingMessage
+from holdfast.server.access.caller import KEY_NAME, check_scope
+from holdfast.server.ag_ui.frames import AgUiFeed, AgUiView
+from holdfast.server.ag_ui.messages import chat_messages
+from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.client_tools import (
+    Declared,
+    declared_tools,
+    give_up_waiting,
+    resumed_run,
+)
+from holdfast.server.openai.messages import ClientInput, parse_messages
+from holdfast.server.openai.shapes import headers_of, raw
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.history import await_given_history
+from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice
+from holdfast.server.runs.runs import RunRoutes, known_run
+from holdfast.server.streams.stream import EventStream
+from holdfast.server.transport.bodies import (
+    checked_session_id,
+    checked_workspace,
+    converted,
+    parsed,
+    read_body,
+)
+from holdfast.server.transport.once import KEPT_MS, OWN, OnceKey, earlier_response
+from holdfast.server.upkeep.disconnects import Disconnects
+from holdfast.values import HistoryMessage, RunSettings
+
+NO_ANSWER = "(The person closed the question without an answer.)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A run, and the event after which this request tells of it."""
+
+    row: RunRow
+    after: int = 0
+
+
+class AgUiRoutes:
+    """What the AG-UI route does; it keeps nothing of its own."""
+
+    def __init__(
+        self, deps: RouteDeps, runs: RunRoutes, inputs: RunInputRoutes, disconnects: Disconnects
+    ) -> None:
+        self._deps = deps
+        self._runs = runs
+        self._inputs = inputs
+        self._disconnects = disconnects
+
+    async def run(self, request: Request) -> Any:
+        """POST /ag-ui."""
+        deps = self._deps
+        wanted = await parsed(await read_body(request, deps.limits), deps.limits, RunAgentInput)
+        checked_session_id(wanted.thread_id, param="threadId")
+        options = _options(wanted)
+        with deps.streams.reserve(deps.limits.subscribers_max) as place:
+            if wanted.resume:
+                begun = await self._resume(request, wanted.thread_id, wanted.resume)
+            else:
+                begun = await self._start(request, wanted, options)
+            return place.assign_to(self._stream(request, wanted, begun, options))
+
+    def _stream(
+        self, request: Request, wanted: RunAgentInput, begun: _Begun, options: AgUiOptions
+    ) -> EventStream:
+        deps, row = self._deps, begun.row
+        view = AgUiView(row, wanted, after=begun.after)
+        feed = AgUiFeed(deps, row, view, after=begun.after, seen=_cursor(request))
+        is_detached = options.on_disconnect == "detach"
+        left = None if is_detached else self._disconnects.read_by(row, is_told_of_asks=True)
+        headers = raw(headers_of(row, None))
+        return EventStream(feed, deps.streams, limits=deps.limits, headers=headers, on_left=left)
+
+    async def _start(self, request: Request, wanted: RunAgentInput, options: AgUiOptions) -> _Begun:
+        """The run that the request starts, started earlier, or continues with results of its tools."""
+        deps, by, thread = self._deps, request.scope[KEY_NAME], wanted.thread_id
+        said = parse_messages(chat_messages(wanted.messages), deps.limits, param="messages")
+        tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in wanted.tools or ()]
+        declared = declared_tools(OpenAIRequest(tools=tools), deps)
+        resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
+        if resumed is not None:
+            return _Begun(resumed.row, resumed.after)
+        key = self._key(by, wanted, said)
+        sent = await earlier_response(key, deps, status=202)
+        if sent is None:
+            if _cursor(request) is not None:
+                text = "There's no such run to resume. Send the request without Last-Event-ID to start one"
+                raise Problem(409, text, code="run_unknown", param="Last-Event-ID")
+            await self._check_free(thread)
+            await give_up_waiting(deps, thread, said=said, by=by, param="messages")
+            message = await self._message(wanted, options, said, declared=declared, by=by)
+            sent = await self._runs.send(thread, message, key=key)
+        return _Begun(await self._runs.row_of_sent(sent))
+
+    def _key(self, by: str, wanted: RunAgentInput, said: ClientInput) -> OnceKey:
+        """The client's id of the run as an idempotency key."""
+        name = sha256(msgspec.json.encode([by, wanted.thread_id, wanted.run_id])).hexdigest()
+        digest = sha256(msgspec.json.encode([said.text, said.parts])).hexdigest()
+        return OnceKey(f"{OWN}ag-ui:{name}", digest, self._deps.clock.now_ms() + KEPT_MS)
+
+    async def _check_free(self, thread: str) -> None:
+        """Raise a Problem if the thread waits for a person: a message alone doesn't answer that."""
+        if await self._deps.store.session(thread) is None:
+            return
+        run = (await self._deps.inbox.state(thread)).current_run
+        if run is not None and run.status == "waiting_for_approval":
+            open_ids = ", ".join(ask.asked.ask_id for ask in run.open_asks)
+            text = f"The thread waits for an answer. Send 'resume' with an entry for {open_ids}"
+            raise Problem(409, text, code="interrupt_open", param="resume")
+
+    async def _message(
+        self,
+        wanted: RunAgentInput,
+        options: AgUiOptions,
+        said: ClientInput,
+        *,
+        declared: Declared,
+        by: str,
+    ) -> IncomingMessage:
+        context = [f"{one.description}: {one.value}".removeprefix(": ") for one in wanted.context or ()]
+        instructions = [options.instructions or "", said.instructions, *context]
+        return IncomingMessage(
+            text=said.text,
+            parts=said.parts,
+            settings=RunSettings(
+                model=options.model or "",
+                reasoning_effort=options.effort or "",
+                workspace=options.workspace or "",
+                instructions="\n\n".join(filter(None, instructions)),
+                on_disconnect=options.on_disconnect or "",
+                client_tools=declared.tools,
+                client=by if declared.tools else "",
+            ),
+            history=await self._history(wanted.thread_id, said),
+            attached=said.attached,
+        )
+
+    async def _history(self, thread: str, said: ClientInput) -> tuple[HistoryMessage, ...] | None:
+        """The history for the run; None if it's the session's own.
+
+        The session knows more than the client does, such as earlier results of tools. But where the client's
+        messages aren't the session's, as after an edit, the client's count.
+        """
+        if await self._deps.store.session(thread) is None:
+            return said.before
+        _, seen = await self._deps.folds.session(thread)
+        known = [entry.message.text for entry in seen.entries if isinstance(entry, Person)]
+        given = [message.content for message in said.before if message.role == "user"]
+        if not known or given[-len(known) :] != known:
+            return said.before
+        return await await_given_history(self._deps, thread)
+
+    async def _resume(self, request: Request, thread: str, answers: Sequence[InterruptAnswer]) -> _Begun:
+        """Answer what the run waits for, as far as nobody has yet, and tell what follows."""
+        rows = [await self._deps.store.ask(one.interrupt_id) for one in answers]
+        asks = [
+            row for row in rows if row is not None and row.session_id == thread and row.kind != "client_tools"
+        ]
+        if len(asks) != len(answers) or len({ask.run_id for ask in asks}) != 1:
+            known = {ask.ask_id for ask in asks}
+            missing = ", ".join(one.interrupt_id for one in answers if one.interrupt_id not in known)
+            text = f"The thread has no interrupt {missing[:200]}" if missing else "Answer one run at a time"
+            raise Problem(404, text, code="interrupt_not_found", param="resume")
+        row = await known_run(self._deps, asks[0].run_id)
+        run = (await self._deps.folds.run(row)).state
+        if any(ask.kind == "approval" for ask in asks):
+            check_scope(request.scope, "approve")
+        read = [_answer(run.asks[one.interrupt_id].asked, one, at) for at, one in enumerate(answers)]
+        for one, answer in zip(answers, read, strict=True):
+            asked = run.asks[one.interrupt_id].asked
+            if run.asks[one.interrupt_id].state == "open":
+                await self._settle(row, asked, answer, by=request.scope[KEY_NAME])
+        return _Begun(row, max(ask.seq for ask in asks))
+
+    async def _settle(self, row: RunRow, asked: e.AskAsked, answer: tuple[str, str], *, by: str) -> None:
+        said, reason = answer
+        if isinstance(asked, e.ApprovalAsked):
+            verdict = ApprovalVerdict(approval_choice(said), by=by, reason=reason)
+            await self._inputs.settle(row, [asked], verdict)
+        else:
+            answered = e.QuestionAnswered(
+                at_ms=self._deps.clock.now_ms(),
+                run_id=row.run_id,
+                question_id=asked.ask_id,
+                answer=said,
+                by=by,
+            )
+            await self._deps.inbox.answer_question(row.session_id, answered)
+
+
+def _answer(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]:
+    """The choice or answer in a payload, and the reason; raises a Problem that says what to send."""
+    is_question = isinstance(asked, e.QuestionAsked)
+    fields = _fields(given.payload, "answer" if is_question else "choice")
+    reason = fields.get("reason")
+    reason = reason if isinstance(reason, str) else ""
+    if given.status == "cancelled":
+        return (NO_ANSWER if is_question else "deny"), reason
+    said = fields.get("answer") if is_question else fields.get("choice", fields.get("approved"))
+    if isinstance(said, bool) and not is_question:
+        said = "once" if said else "deny"
+    if not isinstance(said, str) or not said.strip():
+        param = f"resume[{at}].payload"
+        what = "the answer as text, or {answer}" if is_question else "true, false, or {choice}"
+        raise bad_request(f"Invalid '{param}': send {what}", param=param)
+    return said, reason
+
+
+def _fields(payload: object, name: str) -> dict[str, object]:
+    """A payload as an object; any other value stands for its one field."""
+    return cast("dict[str, object]", payload) if isinstance(payload, dict) else {name: payload}
+
+
+def _options(wanted: RunAgentInput) -> AgUiOptions:
+    given = (
+        cast("dict[str, object]", wanted.forwarded_props) if isinstance(wanted.forwarded_props, dict) else {}
+    )
+    options = converted(given.get("holdfast") or {}, AgUiOptions, param="forwardedProps.holdfast")
+    checked_workspace(options.workspace or "")
+    return options
+
+
+def _cursor(request: Request) -> int | None:
+    """The seq after which to continue; None if the whole stream is wanted."""
+    given = request.headers.get("last-event-id", "")
+    return int(given[:18]) if given.isascii() and given.isdigit() else None
