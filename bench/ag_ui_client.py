@@ -19,8 +19,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say, SayWords, SeenRequest, St
 
 KEY = "ag-ui-bench-key-0123456789"
 WORDS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty."
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen twenty."
 )
 CONFIG = """\
 [server]
@@ -40,9 +40,9 @@ KILLED_AT = "begins: reads on while the server is killed"
 
 def scripted(request: SeenRequest) -> Sequence[Step]:
     """An answer by the last message of the user, and by whether its tool has been run."""
-    body: Any = request.body or {}
-    messages = body.get("messages") or [{}]
-    said = next((one["content"] for one in reversed(messages) if one.get("role") == "user"), "")
+    body: Any = request.body
+    messages: list[Any] = body["messages"]
+    said: str = next((one["content"] for one in reversed(messages) if one.get("role") == "user"), "")
     has_result = messages[-1].get("role") == "tool"
     if "remove" in said:
         return [Say("Removed.")] if has_result else [CallTool("shell", {"command": "rm -r build"})]
@@ -54,7 +54,7 @@ def scripted(request: SeenRequest) -> Sequence[Step]:
 async def started(home: Path, port: int) -> asyncio.subprocess.Process:
     """A server that accepts connections."""
     program = str(Path(sys.executable).with_name("holdfast"))
-    environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    environment = {"HOME": str(home), "PATH": os.defpath}
     config = ("serve", "--config", str(home / "config.toml"))
     server = await asyncio.create_subprocess_exec(
         program, *config, cwd=home / "work", env=environment, stdout=subprocess.DEVNULL
@@ -87,7 +87,7 @@ async def tried(clients: Path, home: Path) -> int:
         try:
             assert client.stdout is not None
             async for line in client.stdout:
-                print(line.decode().rstrip(), flush=True)  # noqa: T201
+                print(line.decode().rstrip(), flush=True)
                 if line.decode().rstrip() == KILLED_AT:
                     await asyncio.sleep(1.5)
                     server.kill()
