@@ -152,6 +152,23 @@ def chat(
     raise typer.Exit(starting.start(wanted))
 
 
+@app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")
+def acp(
+    model: Model = None,
+    workspace: Workspace = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Talk to an editor on standard input and output, over the Agent Client Protocol.
+
+    Editors start this command themselves; docs/editors.md says how to set them up.
+    """
+    from holdfast.cli.acp.agent import serve_editor
+
+    flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
+    raise typer.Exit(serve_editor(flags, model=model or ""))
+
+
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
 def run(
     words: Annotated[

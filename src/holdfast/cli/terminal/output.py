@@ -28,5 +28,5 @@ def write_all(out: TextIO, text: str) -> None:
 def restore() -> None:
     """Let the terminal wait again, for the shell and whatever comes next."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if stream.isatty():
+        if not stream.closed and stream.isatty():
             os.set_blocking(stream.fileno(), True)

@@ -1,0 +1,1 @@
+"""`holdfast acp`: Holdfast as the agent of an editor, over the Agent Client Protocol."""
