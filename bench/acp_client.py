@@ -1,6 +1,7 @@
 """ACP's official TypeScript package against `holdfast acp`, which is killed while an answer is written.
 
-python bench/acp_client.py CLIENTS_DIR. CLIENTS_DIR is where `npm i --prefix DIR @agentclientprotocol/sdk` was run.
+python bench/acp_client.py CLIENTS_DIR. CLIENTS_DIR is where this was run: `npm i --prefix DIR
+@agentclientprotocol/sdk`.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 from ag_ui_client import CONFIG, KEY, scripted
-
 from holdfast.chaos import ChaosServer
 
 
