@@ -1,5 +1,7 @@
 """Who makes a request and what they may do, as the middleware stores it in the ASGI scope."""
 
+from contextvars import ContextVar
+
 from starlette.types import Scope as AsgiScope
 
 from holdfast.api.operation import Operation
@@ -10,6 +12,18 @@ KEY_NAME = "holdfast.key_name"  # never the key itself
 KEY_SCOPES = "holdfast.scopes"
 SIGN_IN = "holdfast.sign_in"  # the cookie that authenticated the request, if any
 BY_TICKET = "holdfast.by_ticket"  # whether a ticket authenticated it
+
+_caller: ContextVar[str] = ContextVar("holdfast_caller", default="")
+
+
+def begin_call(name: str) -> None:
+    """From here on, the current request is one of this key."""
+    _caller.set(name)
+
+
+def caller_name() -> str:
+    """The name of the key that makes the current request; empty outside of one."""
+    return _caller.get()
 
 
 def check_may_call(operation: Operation, asked: AsgiScope) -> None:

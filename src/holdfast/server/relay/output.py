@@ -80,9 +80,8 @@ class RelayOutput:
             self._put(self.surface.keep_alive)
 
     def complete(self) -> None:
-        """End the response with a whole answer."""
+        """Note that the client has the whole answer; the response ends when the call is on record."""
         self.is_whole = True
-        self.finish()
 
     def finish(self) -> None:
         """End the response."""
@@ -103,11 +102,13 @@ class RelayOutput:
             self._put(apart + self.surface.error_event(problem, sent=self._sent))
         self.finish()
 
-    async def more(self) -> list[bytes]:
-        """The next pieces; empty when there is only a head, or at the end."""
-        if not (self._waiting or self.is_over):
+    async def more(self, *, as_a_whole: bool = False) -> list[bytes]:
+        """The next pieces, or all of them once they are there; empty at the end, or if only a head came."""
+        while not self.is_over and (as_a_whole or not self._waiting):
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
+            if not as_a_whole:
+                break
         pieces, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self._made_room()
         return pieces

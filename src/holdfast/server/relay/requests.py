@@ -61,12 +61,18 @@ class RelayedRequest(CallRequest):
         self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
+        self.is_answer = output.surface.is_answer
         self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
         self._raw = raw
         self._output = output
         self._along = along
         self._wait_ms_max = wait_ms_max
         self._translation = translation
+
+    @property
+    def said_chars(self) -> int:
+        """How much of an answer the latest attempt has brought."""
+        return self.newest.said_chars if self.newest is not None else 0
 
     @override
     def over_window_tokens(self, target: Target) -> int:

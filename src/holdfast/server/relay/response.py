@@ -128,7 +128,7 @@ class RelayResponse:
         output = self._output
         began = False
         while True:
-            pieces = await output.more()
+            pieces = await output.more(as_a_whole=not self._asked.client_streams)
             if not began:
                 if output.head is None:
                     if output.is_over:

@@ -6,9 +6,11 @@ from typing import Any, TypeAlias
 
 from starlette.requests import Request
 
+from holdfast import events as e
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import estimated_tokens
+from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
@@ -18,10 +20,11 @@ from holdfast.server.problems import Problem
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
-from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
+from holdfast.server.relay.raw_request import CHARS_PER_TOKEN, RawRequest, model_in, raw_request
+from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
-from holdfast.server.relay.sink import RelaySink
+from holdfast.server.relay.sink import AskedBy, RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated
@@ -34,8 +37,11 @@ AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 class RelayRoutes:
     """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
 
-    def __init__(self, deps: RouteDeps, *, chat: AgentEndpoint, responses: AgentEndpoint) -> None:
+    def __init__(
+        self, deps: RouteDeps, records: CallRecords, *, chat: AgentEndpoint, responses: AgentEndpoint
+    ) -> None:
         self._deps = deps
+        self._records = records
         self._options = deps.options.relay
         self._names = ModelNames(deps.options)
         self._chat = chat
@@ -109,6 +115,9 @@ class RelayRoutes:
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
+        key: str = request.scope[KEY_NAME]
+        if surface.is_answer:
+            await self._deps.budgets.check(key)
         usable, translation = await _translated(raw, targets)
         deps, options = self._deps, self._options
         output = RelayOutput(surface, deps.agent.secrets)
@@ -124,27 +133,45 @@ class RelayRoutes:
             wait_ms_max=int(1000 * options.wait_s),
             translation=translation,
         )
-        key: str = request.scope[KEY_NAME]
-        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, key=key)
+        by = AskedBy(key, raw.model)
+        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, by=by)
         caller = ModelCalls(calls, usable)
         return RelayResponse(
             asked,
             output,
-            call=lambda: _made(caller, asked, sink),
+            call=lambda: self._made(caller, asked, sink),
             times=RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s),
             streams=deps.streams,
             streams_max=deps.limits.subscribers_max,
         )
 
+    async def _made(self, caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
+        """Make the call, and record it however it ends; its response ends after that."""
+        ended: Answer | NoAnswer | None = None
+        try:
+            ended = await caller.make(asked, sink, turn=1)
+            return ended
+        finally:
+            if asked.said_chars and not sink.has_usage:
+                _estimate(caller, asked, sink)
+            record = _closed(sink, ended)
+            if self._options.keep != "none" and asked.is_answer:
+                await self._records.add(record)
 
-async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
-    """Make the call, and count it however it ends."""
-    ended: Answer | NoAnswer | None = None
-    try:
-        ended = await caller.make(asked, sink, turn=1)
-        return ended
-    finally:
-        sink.close("cancelled" if ended is None else "failed" if isinstance(ended, NoAnswer) else "completed")
+
+def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:
+    """Estimate what a call used, so that a budget holds with clients that don't ask for the usage."""
+    used = TokensUsed(
+        input_tokens=asked.input_tokens, output_tokens=max(1, asked.said_chars // CHARS_PER_TOKEN)
+    )
+    target = next(target for target in caller.targets if target.name == sink.target)
+    sink.estimate(used, cost_usd=caller.deps.prices.cost_usd(target, used))
+
+
+def _closed(sink: RelaySink, ended: Answer | NoAnswer | None) -> e.RelayCalled:
+    if isinstance(ended, NoAnswer):
+        return sink.close("failed", ended.failure)
+    return sink.close("cancelled" if ended is None else "completed")
 
 
 async def _translated(
