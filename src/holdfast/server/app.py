@@ -35,8 +35,9 @@ from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
+from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
-from holdfast.server.relay.routes import RelayRoutes
+from holdfast.server.relay.routes import KeptCalls, RelayRoutes
 from holdfast.server.routing import Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
@@ -56,14 +57,14 @@ from holdfast.server.usage import UsageRoutes
 
 
 def endpoints(
-    deps: RouteDeps, purges: Purges, disconnects: Disconnects, records: CallRecords
+    deps: RouteDeps, purges: Purges, disconnects: Disconnects, kept: KeptCalls
 ) -> Mapping[str, Endpoint]:
     """What each endpoint of the table does."""
     runs = RunRoutes(deps, disconnects)
     return {
         **_run_endpoints(deps, runs),
         **_session_endpoints(deps, runs, purges),
-        **_openai_endpoints(deps, runs, disconnects, records),
+        **_openai_endpoints(deps, runs, disconnects, kept),
         **_server_endpoints(deps),
     }
 
@@ -122,13 +123,13 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
 
 
 def _openai_endpoints(
-    deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, records: CallRecords
+    deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, kept: KeptCalls
 ) -> Mapping[str, Endpoint]:
     repeats = Repeats(deps.clock)
     openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
     responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
-    relay = RelayRoutes(deps, records, chat=openai.complete, responses=responses.create)
+    relay = RelayRoutes(deps, kept, chat=openai.complete, responses=responses.create)
     return {
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
@@ -177,7 +178,9 @@ def make_app(
     """The application; its lifespan owns the supervisor, and the caller owns the store."""
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
-    purges, disconnects, records = Purges(deps), Disconnects(deps), CallRecords(deps.store)
+    purges, disconnects = Purges(deps), Disconnects(deps)
+    detached = DetachedCalls(deps.clock, join_s=deps.options.relay.join_s)
+    kept = KeptCalls(CallRecords(deps.store), detached)
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
@@ -200,9 +203,9 @@ def make_app(
                     task.cancel()
                 await asyncio.wait(tasks)
                 await disconnects.close()
-                await records.close()
+                await kept.close()
 
-    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, records))
+    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
     page = PageRoute(PageRoutes(deps.options.page))
     router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
     drain = deps.supervisor.drain

@@ -31,4 +31,5 @@ class RelayOptions:
     keep_alive_s: float = 15.0
     body_bytes_max: int = BODY_BYTES_MAX
     keep: RelayKeep = "usage"
+    join_s: float = 30.0  # how long a call lives after its client has left, if a repeat may join it
     server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed

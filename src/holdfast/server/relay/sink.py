@@ -52,9 +52,13 @@ class RelaySink(UnrecordedSink):
     async def room(self) -> None:
         await self._output.room()
 
+    def count(self, event: e.Event) -> None:
+        """Add an event to the metrics."""
+        self._metrics.add(event)
+
     @override
     def emit(self, event: e.Event) -> None:
-        self._metrics.add(event)
+        self.count(event)
         if isinstance(event, e.AttemptStarted):
             self._target, self._call_id = event.target, event.call_id
             self._record = replace(self._record, attempts=self._record.attempts + 1)
@@ -91,7 +95,7 @@ class RelaySink(UnrecordedSink):
         """Count the call, however it ended, and return its record."""
         finish = "stop" if outcome == "completed" else "failed"
         at_ms = self.now_ms()
-        self._metrics.add(e.CallEnded(at_ms=at_ms, run_id=self.run_id, call_id=self._call_id, finish=finish))
+        self.count(e.CallEnded(at_ms=at_ms, run_id=self.run_id, call_id=self._call_id, finish=finish))
         self._metrics.relay_calls[self._key, self._target, outcome] += 1
         return replace(
             self._record,

@@ -170,7 +170,7 @@ class Purges:
     async def _until_unowned(self, session_id: str) -> None:
         clock = self._deps.clock
         give_up_s = clock.monotonic_s() + STOPPED_S
-        while self._deps.supervisor.owner(session_id) is not None:
+        while self._deps.supervisor.is_busy(session_id):
             if clock.monotonic_s() > give_up_s:
                 raise RunsGoOn(f"the runs of session {session_id} do not end")
             await clock.sleep_s(0.01)
