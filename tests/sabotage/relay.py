@@ -51,12 +51,12 @@ async def check_a_budget_survives_a_restart(kind: type[KeyBudgets]) -> None:
     disk, clock = MemoryDisk(), SystemClock()
     await CallRecords(MemoryStore(disk)).add(called(at_ms=clock.now_ms()))
     budgets = kind({"laptop": KeyLimits(tokens_per_day=5)}, MemoryStore(disk), clock)
+    refused = False
     try:
         await budgets.check("laptop")
-    except Problem as problem:
-        assert problem.status == 429
-    else:
-        raise AssertionError("a key over its budget was let through")
+    except Problem:
+        refused = True
+    assert refused, "a key over its budget was let through"
 
 
 def names_without_the_key(request: Request, body: bytes) -> Sequence[str]:
@@ -66,6 +66,7 @@ def names_without_the_key(request: Request, body: bytes) -> Sequence[str]:
 
 def names_of_any_request(request: Request, body: bytes) -> Sequence[str]:
     """Whoever sends the same joins, although nobody says that it is a repeat."""
+    del request
     return names_to_keep(_request("one", {b"x-stainless-retry-count": b"0"}), body)
 
 

@@ -59,6 +59,7 @@ class RelayedRequest(CallRequest):
         self.input_tokens = raw.input_tokens
         self.asks_to_reason = raw.asks_to_reason
         self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
+        self.output_tokens_max = raw.output_tokens_max
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
         self.is_answer = output.surface.is_answer
