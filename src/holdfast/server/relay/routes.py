@@ -11,7 +11,7 @@ from starlette.requests import Request
 from holdfast import events as e
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import estimated_tokens
+from holdfast.messages import ModelRequest, estimated_tokens
 from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.caller import KEY_NAME, check_scope
@@ -30,6 +30,7 @@ from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translatio
 from holdfast.server.relay.response import RelayResponse, RelayTimes
 from holdfast.server.relay.sink import AskedBy, RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
+from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
@@ -248,4 +249,12 @@ async def _translated(
         if targets[0].wire != raw.wire:
             raise
         return tuple(target for target in targets if target.wire == raw.wire), None
-    return targets, Translation(request, attached, raw.includes_usage)
+    refused = {target.name: _refused(raw, request, target) for target in targets}
+    if refused[targets[0].name]:
+        raise not_translatable(refused[targets[0].name])
+    usable = tuple(target for target in targets if not refused[target.name])
+    return usable, Translation(request, attached, raw.includes_usage)
+
+
+def _refused(raw: RawRequest, request: ModelRequest, target: Target) -> str:
+    return "" if target.wire == raw.wire else untranslatable(request, target, wire=raw.wire)
