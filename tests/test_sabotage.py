@@ -11,11 +11,21 @@ from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
+from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
-SABOTAGES = (*OF_CONFINEMENT, *OF_PARTS, *OF_PATHS, *OF_PROGRAMS, *OF_RUNS, *OF_SERVERS, *OF_UNDO)
+SABOTAGES = (
+    *OF_CONFINEMENT,
+    *OF_PARTS,
+    *OF_PATHS,
+    *OF_PROGRAMS,
+    *OF_RELAY,
+    *OF_RUNS,
+    *OF_SERVERS,
+    *OF_UNDO,
+)
 
 # Only a broken check waits as long as this, and that is no proof.
 PATIENCE_S = 15

@@ -752,6 +752,52 @@ export interface TargetShown {
   readonly silent_ms: number;
 }
 
+/** Usage over some days (UTC), both included; the totals are of everything, also beyond the rows. */
+export interface UsageSummary {
+  readonly by: "day" | "key" | "session" | "target";
+  readonly from: string;
+  readonly to: string;
+  readonly rows: readonly UsageListed[];
+  readonly totals: UsageFigures;
+  readonly budgets: readonly BudgetShown[];
+}
+
+/** What one day, target, session or key used. */
+export interface UsageListed {
+  readonly runs: number;
+  readonly relayed_calls: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number | null;
+  readonly unpriced_calls: number;
+  readonly key: string;
+  readonly label: string;
+}
+
+/** What was used; `cost_usd` is null if no price is known, and leaves out the unpriced calls. */
+export interface UsageFigures {
+  readonly runs: number;
+  readonly relayed_calls: number;
+  readonly input_tokens: number;
+  readonly cached_tokens: number;
+  readonly output_tokens: number;
+  readonly cost_usd: number | null;
+  readonly unpriced_calls: number;
+}
+
+/** What a key may use in a period, and what it has used; a limit of null is none. */
+export interface BudgetShown {
+  readonly key: string;
+  readonly label: string;
+  readonly period: "day";
+  readonly limit_usd: number | null;
+  readonly limit_tokens: number | null;
+  readonly used_usd: number;
+  readonly used_tokens: number;
+  readonly resets_at: number;
+}
+
 /** What this server can do, in the form that hermes clients ask for. */
 export interface Capabilities {
   readonly object: "hermes.api_server.capabilities";

@@ -93,6 +93,11 @@ export type OutcomeKind =
   | "refused"
   | "truncated";
 
+export type RelayKeep =
+  | "all"
+  | "none"
+  | "usage";
+
 export type RunPurpose =
   | "answer"
   | "compaction";
@@ -291,6 +296,7 @@ export interface RunQueued {
   readonly message_id: string;
   readonly settings?: RunSettings;
   readonly history?: readonly HistoryMessage[] | null;
+  readonly key?: string;
 }
 
 /** What the caller asked for with this run; empty means the server's own setting. */
@@ -815,6 +821,28 @@ export interface OutputRecovered {
   readonly events: readonly AnyEvent[];
 }
 
+/** The record of a relayed call, written when it is over: who asked which target, and what it used. */
+export interface RelayCalled {
+  readonly type: "relay.called";
+  readonly at_ms: number;
+  readonly call_id: string;
+  readonly key: string;
+  readonly wire: string;
+  readonly model?: string;
+  readonly target?: string;
+  readonly outcome?: "cancelled" | "completed" | "failed";
+  readonly failure?: Failure | null;
+  readonly attempts?: number;
+  readonly ms?: number;
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly cached_tokens?: number;
+  readonly cache_write_tokens?: number;
+  readonly reasoning_tokens?: number;
+  readonly cost_usd?: number | null;
+  readonly estimated?: boolean;
+}
+
 export type Part = TextPart | ImagePart | FilePart;
 
 /** What can happen. */
@@ -874,7 +902,8 @@ export type AnyEvent =
   | StopRequested
   | RunResumed
   | RunEnded
-  | OutputRecovered;
+  | OutputRecovered
+  | RelayCalled;
 
 /** An event at its place in the log. */
 export type LogRecord = AnyEvent & { readonly seq: number };

@@ -106,7 +106,8 @@ type Unseen =
   | e.ClientToolsExpired
   | e.ClientToolsWithdrawn
   | e.GrantAdded
-  | e.GrantRemoved;
+  | e.GrantRemoved
+  | e.RelayCalled;
 
 function take(view: View, seq: number, event: e.AnyEvent): void {
   switch (event.type) {

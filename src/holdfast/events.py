@@ -168,6 +168,7 @@ class RunQueued(Input, frozen=True, kw_only=True, tag="run.queued"):
     message_id: str
     settings: RunSettings = RunSettings()
     history: tuple[HistoryMessage, ...] | None = None
+    key: str = ""  # the name of the API key that started it
 
 
 class RunStarted(RunEvent, frozen=True, kw_only=True, tag="run.started"):
@@ -549,6 +550,27 @@ class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
     events: tuple[msgspec.Raw, ...]
 
 
+class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
+    """The record of a relayed call, written when it is over: who asked which target, and what it used."""
+
+    call_id: str
+    key: str  # the name of the API key
+    wire: str  # the protocol of the client
+    model: str = ""  # the name that the client asked for
+    target: str = ""  # the target of the last attempt
+    outcome: Literal["completed", "failed", "cancelled"] = "completed"
+    failure: Failure | None = None
+    attempts: int = 0
+    ms: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False  # the provider reported no usage, so this is Holdfast's estimate
+
+
 # fmt: off
 AnyEvent: TypeAlias = (
     SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
@@ -560,20 +582,15 @@ AnyEvent: TypeAlias = (
     | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
     | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
     | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
-    | StopRequested | RunResumed | RunEnded | OutputRecovered
+    | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
 )
 # fmt: on
 
 PersonAsked: TypeAlias = ApprovalAsked | QuestionAsked
 AskAsked: TypeAlias = PersonAsked | ClientToolsAsked
+# fmt: off
 AskSettled: TypeAlias = (
-    ApprovalAnswered
-    | ApprovalExpired
-    | ApprovalWithdrawn
-    | QuestionAnswered
-    | QuestionExpired
-    | QuestionWithdrawn
-    | ClientToolsAnswered
-    | ClientToolsExpired
-    | ClientToolsWithdrawn
+    ApprovalAnswered | ApprovalExpired | ApprovalWithdrawn | QuestionAnswered | QuestionExpired
+    | QuestionWithdrawn | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
 )
+# fmt: on

@@ -7,7 +7,7 @@ import msgspec
 Number = TypeVar("Number", int, float)
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
-PAGE, CHAT, ONE_SHOT, OPENAI = "page", "chat", "run", "openai"
+PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
@@ -51,6 +51,7 @@ FailureKind: TypeAlias = Literal[
 Mode: TypeAlias = Literal["send", "queue", "steer", "redirect"]
 OnExpiry: TypeAlias = Literal["continue", "stop"]
 OnRestart: TypeAlias = Literal["resume", "interrupt"]
+RelayKeep: TypeAlias = Literal["usage", "all", "none"]  # what is stored of relayed calls
 OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]

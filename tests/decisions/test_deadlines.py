@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.decisions.deadlines import (
     CLOSE_REASONS,
@@ -409,3 +410,24 @@ def test_a_timer_is_set_for_the_deadline_of_the_state_and_for_none_if_its_watchd
     assert due_s(streaming) == deadline.at_s == 127
     off = effective(Patience(first_event_s=0, first_progress_s=0), SMALL)
     assert due_s(Watch(off, State.WAITING, 0)) is None
+
+
+WHOLE = replace(SMALL, streamed=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "patience", "limit"),
+    [
+        (replace(WHOLE, output_tokens_max=100), Patience(), Limit("first_event", 49.0, "whole")),
+        (WHOLE, Patience(), Limit("first_event", 372.7, "whole")),
+        (replace(WHOLE, output_tokens_max=100_000), Patience(), Limit("first_progress", 900, "ttfb_off")),
+        (replace(WHOLE, reasoning=True), Patience(), Limit("first_progress", 900, "ttfb_off")),
+        (WHOLE, Patience(first_event_s=0), Limit("first_progress", 900, "ttfb_off")),
+        (WHOLE, Patience(first_progress_s=5), Limit("first_progress", 5, "ttfb_off")),
+        (replace(WHOLE, local=True), Patience(), Limit("first_progress", 900, "ttfb_off")),
+    ],
+)
+def test_an_answer_that_is_not_streamed_has_time_for_its_tokens(
+    asked: RequestFacts, patience: Patience, limit: Limit
+) -> None:
+    assert effective(patience, asked).first_event == limit

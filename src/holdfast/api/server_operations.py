@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.api import access, openai, server
+from holdfast.api import access, openai, server, usage
 from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.operation import (
     EVENTS,
@@ -328,6 +328,25 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="Server",
         summary="The targets and their health.",
         responses={200: server.TargetList},
+    ),
+    Operation(
+        "GET",
+        "/api/usage",
+        "usage.show",
+        tag="Server",
+        summary=(
+            "What runs and relayed calls used: tokens, and cost where the price is known. The rows are one "
+            "for each day, target, session or key, without empty ones; at most 1000, the costliest first. "
+            "`budgets` has the keys with a budget, and what they used today."
+        ),
+        scopes=("admin",),
+        responses={200: usage.UsageSummary},
+        errors={400: "invalid_request"},
+        query={
+            "by": "day (the default), target, session or key.",
+            "from": "The first day (UTC), as 2026-01-31; by default, 29 days before `to`.",
+            "to": "The last day (UTC); by default, today. At most 366 days.",
+        },
     ),
     Operation(
         "GET",

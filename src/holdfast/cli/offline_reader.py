@@ -35,7 +35,7 @@ from holdfast.server.runs.run_state import open_ask, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
-from holdfast.values import OPENAI
+from holdfast.values import OPENAI, RELAY
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
@@ -107,7 +107,7 @@ class OfflineReader:
         """See Reads; the first page is all that there is."""
         del cursor
         if not words:
-            wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=(OPENAI,))
+            wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=(OPENAI, RELAY))
             found = await self._reader.sessions(wanted)
             page = _one_page([self._session(one) for one in found])
             return msgspec.structs.replace(page, limit=limit, offset=0)

@@ -189,6 +189,11 @@ def _relay(settings: Settings) -> Iterator[ConfigIssue]:
                 yield ConfigIssue(
                     path, f"names no target: {name!r}; the targets are {', '.join(names) or 'none'}"
                 )
+    if settings.relay.keep == "none":
+        for index, key in enumerate(settings.keys):
+            if key.budget_usd_per_day or key.budget_tokens_per_day:
+                why = 'counts relayed calls, so relay.keep must be "usage" or "all"'
+                yield ConfigIssue(("keys", index), f"has a budget, which {why}")
     for index, target in enumerate(settings.targets):
         if _is_this_server(target.base_url, settings.server):
             yield ConfigIssue(

@@ -9,7 +9,7 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
 from holdfast.sandbox.sandbox import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
-from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart
+from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart, RelayKeep
 
 # The format of a text, where the type alone doesn't say it.
 TextFormat: TypeAlias = Literal[
@@ -256,6 +256,23 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
+class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[keys]]: what an API key may use; 0 means no limit."""
+
+    name: Annotated[
+        str, doc("The name of the key, as `holdfast keys list` shows it; * means each key without its own.")
+    ]
+    budget_usd_per_day: Annotated[
+        Amount, doc("The most US dollars of one day (UTC), as far as prices are known.")
+    ] = 0.0
+    budget_tokens_per_day: Annotated[
+        AtLeast0, doc("The most tokens of one day (UTC), input and output together.")
+    ] = 0
+    requests_per_minute: Annotated[
+        AtLeast0, doc("The most relayed requests and new runs within a minute.")
+    ] = 0
+
+
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[relay]: model calls of other programs, which Holdfast passes on to its targets."""
 
@@ -274,6 +291,10 @@ class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         tuple[str, ...], doc("Further headers of clients that go to the provider; never credentials.", "name")
     ] = ()
     body_bytes_max: Annotated[AtLeast1, doc("The largest relayed request body, in bytes.")] = 32_000_000
+    keep: Annotated[
+        RelayKeep,
+        doc("What is stored of each call: a small record of its usage, everything as a session, or nothing."),
+    ] = "usage"
 
 
 class RuleSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -398,6 +419,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
     relay: RelaySettings = RelaySettings()
+    keys: tuple[KeySettings, ...] = ()
     approvals: ApprovalSettings = ApprovalSettings()
     sandbox: SandboxSettings = SandboxSettings()
     undo: UndoSettings = UndoSettings()

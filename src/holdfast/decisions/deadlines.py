@@ -23,10 +23,13 @@ from holdfast.targets import Patience
 from holdfast.values import CloseReason
 
 DeadlineKind: TypeAlias = Literal["connect", "upload", "first_event", "first_progress", "gap", "tail"]
-Why: TypeAlias = Literal["default", "configured", "size", "learned", "cap", "gap", "ttfb_off", "woke"]
+Why: TypeAlias = Literal[
+    "default", "configured", "size", "learned", "cap", "gap", "whole", "ttfb_off", "woke"
+]
 
 SIZED_TOKENS_MIN = 10_000
 LEARNED_FACTOR = 3
+WHOLE_TOKENS = 8_192  # of an answer that is not streamed, if the request sets no limit
 TAIL_S = 1.0  # the answer is complete, so a reusable connection isn't worth a longer wait
 REARM_S = 15.0
 JUMP_S = 5.0  # clocks drift less than this; a computer that slept was away for longer
@@ -45,6 +48,7 @@ class DefaultPatience(msgspec.Struct, frozen=True, kw_only=True):
     gap_s: float
     size_base_s: float
     size_s_per_1000: float
+    s_per_output_token: float  # of a slow model
 
 
 REMOTE = DefaultPatience(
@@ -57,6 +61,7 @@ REMOTE = DefaultPatience(
     gap_s=120,
     size_base_s=20,
     size_s_per_1000=1,
+    s_per_output_token=0.04,
 )
 LOCAL = DefaultPatience(
     connect_s=5,
@@ -68,6 +73,7 @@ LOCAL = DefaultPatience(
     gap_s=300,
     size_base_s=300,
     size_s_per_1000=4,
+    s_per_output_token=0.2,
 )
 
 
@@ -81,6 +87,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     input_tokens: int
     reasoning: bool = False
     streamed: bool = True
+    output_tokens_max: int = 0  # that the request allows; 0 if it doesn't say
     learned_p95_s: float | None = None
 
 
@@ -110,11 +117,13 @@ def effective(patience: Patience, asked: RequestFacts) -> Deadlines:
     """The patience that applies to this request."""
     defaults = LOCAL if asked.local else REMOTE
     own_progress = _plain("first_progress", patience.first_progress_s, _default_progress_s(defaults, asked))
+    first_event = _first_event(patience, asked, defaults=defaults)
+    if not asked.streamed:
+        first_event = _whole(first_event, own_progress, asked=asked, defaults=defaults)
     return Deadlines(
         connect=_plain("connect", patience.connect_s, defaults.connect_s),
         upload=_plain("upload", patience.upload_s, defaults.upload_s),
-        first_event=(asked.streamed and _first_event(patience, asked, defaults=defaults))
-        or _unheard(own_progress),
+        first_event=first_event or _unheard(own_progress),
         first_progress=_bounded(own_progress, patience),
         gap=_plain("gap", patience.gap_s, defaults.gap_s),
     )
@@ -138,6 +147,22 @@ def _bounded(own: Limit, patience: Patience) -> Limit:
 
 def _unheard(own_progress: Limit) -> Limit:
     return Limit("first_progress", own_progress.patience_s, "ttfb_off")
+
+
+def _whole(
+    first_event: Limit | None, own_progress: Limit, *, asked: RequestFacts, defaults: DefaultPatience
+) -> Limit | None:
+    """The limit for an answer that arrives as a whole: for its beginning, and for all its tokens.
+
+    None if only the limit for first progress applies: it was configured, or the model may think in silence.
+    """
+    if first_event is None or asked.reasoning or own_progress.why == "configured":
+        return None
+    tokens = asked.output_tokens_max or WHOLE_TOKENS
+    whole_s = first_event.patience_s + round(tokens * defaults.s_per_output_token, 1)
+    if not own_progress.patience_s or whole_s < own_progress.patience_s:
+        return Limit("first_event", whole_s, "whole")
+    return None
 
 
 def _first_event(patience: Patience, asked: RequestFacts, *, defaults: DefaultPatience) -> Limit | None:
@@ -250,6 +275,7 @@ WHY_TEXT: dict[Why, str] = {
     "learned": "raised by what this target usually takes",
     "cap": "capped by the operator at {patience} s",
     "gap": "bounded by gap_s",
+    "whole": "the answer is not streamed",
     "ttfb_off": "the first-event watchdog is off",
     "woke": "restarted after this computer or program was suspended",
 }

@@ -57,6 +57,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int = 0
     created_ms: int = 0
     updated_ms: int = 0
+    api_key: str = ""  # the name of the key that started it
+    targets: str = ""  # the names of targets that it has used, separated by line ends
 
 
 class AskRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +173,7 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
             run_id=event.run_id,
             session_id=session_id,
             model=event.settings.model,
+            api_key=event.key,
             first_seq=seq,
             last_seq=seq,
             created_ms=event.at_ms,
@@ -187,11 +190,20 @@ def apply_to_run(row: RunRow | None, seq: int, *, session_id: str, event: e.Even
             status, outcome = "stopping", None
         case e.RunEnded():
             status, outcome = "ended", event.outcome
+        case e.Usage() if event.target not in row.targets.split("\n"):
+            status, outcome = row.status, row.outcome
         case _ if event.at_ms - row.updated_ms < FRESH_MS:
             return row
         case _:
             status, outcome = row.status, row.outcome
-    return replace(row, status=status, outcome=outcome, last_seq=seq, updated_ms=event.at_ms)
+    targets = _targets_after(row, event)
+    return replace(row, status=status, outcome=outcome, last_seq=seq, updated_ms=event.at_ms, targets=targets)
+
+
+def _targets_after(row: RunRow, event: e.Event) -> str:
+    if not isinstance(event, e.Usage) or event.target in row.targets.split("\n"):
+        return row.targets
+    return f"{row.targets}\n{event.target}".strip("\n")
 
 
 def ask_of(event: e.Event) -> str:
@@ -227,13 +239,13 @@ def search_text(seq: int, event: e.Event) -> SearchText | None:
         case e.SessionCreated() if event.title:
             return SearchText(0, event.title)
         case e.OutputRecovered():
-            texts = [found.text for one in _readable(event) if (found := search_text(seq, one))]
+            texts = [found.text for one in recovered_events(event) if (found := search_text(seq, one))]
             return SearchText(seq, "\n".join(texts)) if texts else None
         case _:
             return None
 
 
-def _readable(recovered: e.OutputRecovered) -> Iterator[e.Event]:
+def recovered_events(recovered: e.OutputRecovered) -> Iterator[e.Event]:
     """The readable events of recovered output; unreadable ones are kept but can't be indexed."""
     for body in recovered.events:
         with contextlib.suppress(UnreadableEvent):
@@ -255,7 +267,7 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
             parts = [part for message in event.history or () for part in message.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
         case e.OutputRecovered():
-            names = [name for one in _readable(event) for name in blobs_of(one)]
+            names = [name for one in recovered_events(event) for name in blobs_of(one)]
         case _:
             return ()
     return tuple(dict.fromkeys(names))

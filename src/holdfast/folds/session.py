@@ -102,6 +102,10 @@ def _of_run(session: Session, seq: int, event: Any) -> None:
     apply_to_run(run, seq, event)
 
 
+def _relayed(session: Session, seq: int, event: e.RelayCalled) -> None:
+    """The record of a relayed call changes nothing: it is counted beside the log."""
+
+
 def _created(session: Session, _: int, event: e.SessionCreated) -> None:
     session.epoch = event.epoch
     session.source = event.source
@@ -224,6 +228,7 @@ def _grant_removed(session: Session, _: int, event: e.GrantRemoved) -> None:
 _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingProxyType(
     {
         e.SessionCreated: _created,
+        e.RelayCalled: _relayed,
         e.SessionRenamed: _renamed,
         e.SessionPinned: _pinned,
         e.SessionUnpinned: _pinned,

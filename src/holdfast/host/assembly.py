@@ -29,6 +29,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
+from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
@@ -221,7 +222,16 @@ def _options(
             wait_s=settings.relay.wait_s,
             headers=settings.relay.headers,
             body_bytes_max=settings.relay.body_bytes_max,
+            keep=settings.relay.keep,
         ),
+        key_limits={
+            key.name: KeyLimits(
+                usd_per_day=key.budget_usd_per_day,
+                tokens_per_day=key.budget_tokens_per_day,
+                requests_per_minute=key.requests_per_minute,
+            )
+            for key in settings.keys
+        },
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         open_files=OpenFiles(connections_to_allow(settings)),

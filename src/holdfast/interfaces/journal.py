@@ -13,7 +13,7 @@ import msgspec
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
-from holdfast.values import OPENAI, OutcomeKind
+from holdfast.values import OPENAI, RELAY, OutcomeKind
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
@@ -323,7 +323,7 @@ class SessionQuery:
     limit: int = 50
     before: "SessionCursor | None" = None
     archived: bool = False
-    sources_hidden: tuple[str, ...] = (OPENAI,)
+    sources_hidden: tuple[str, ...] = (OPENAI, RELAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,6 +368,31 @@ class RunQuery:
     status: RunStatus | None = None
     outcomes: tuple[OutcomeKind, ...] = ()  # any of these; empty means all
     asking: Literal["person", "client", "nobody"] | None = None  # whom the run waits for
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """What to add up, over days counted from 1970 (UTC), both included; with `api_key`, only of that key."""
+
+    by: Literal["day", "target", "session", "key", "all"]
+    first_day: int
+    last_day: int
+    api_key: str | None = None  # not with "session"
+    limit: int = 1000
+
+
+class UsageSum(msgspec.Struct, frozen=True):
+    """What one day, target, session or key used; a day's name is its number, a session's label its title."""
+
+    name: str
+    label: str = ""
+    runs: int = 0
+    relayed_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None  # of the calls whose price is known; None if there are none
+    unpriced_calls: int = 0
 
 
 class Index(Protocol):
@@ -415,6 +440,13 @@ class Index(Protocol):
 
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
         """Open approvals and questions, oldest first."""
+        ...
+
+    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
+        """What runs and relayed calls used, days in order and everything else by cost, highest first.
+
+        Sums survive the purge of their session, except for the session's own.
+        """
         ...
 
     async def search(

@@ -25,6 +25,8 @@ from holdfast.interfaces.journal import (
     Store,
     StoreDamaged,
     StoredResponse,
+    UsageQuery,
+    UsageSum,
 )
 
 
@@ -138,6 +140,10 @@ class ForwardingStore(Store):
     @override
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
         return await self._inner.open_asks(limit=limit)
+
+    @override
+    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
+        return await self._inner.usage(query)
 
     @override
     async def search(

@@ -7,15 +7,16 @@ import hashlib
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from typing_extensions import override
 
 from holdfast.codec import encode
-from holdfast.events import Event, Input, SessionCreated
+from holdfast.events import Event, Input, SessionCreated, SessionForked
 from holdfast.folds import rows
+from holdfast.folds.usage import UsageRow, usage_of
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -43,6 +44,8 @@ from holdfast.interfaces.journal import (
     StoreDamaged,
     StoredResponse,
     UnknownSession,
+    UsageQuery,
+    UsageSum,
 )
 from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
 from holdfast.journal.search_terms import passage, phrases
@@ -69,6 +72,16 @@ class MemoryDisk:
     blobs_to_be_named: Counter[str] = field(default_factory=Counter[str])
     blobs_offered: Counter[str] = field(default_factory=Counter[str])
     thinned: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    usage: dict[tuple[int, str, str], UsageRow] = field(default_factory=dict[tuple[int, str, str], UsageRow])
+    session_usage: dict[tuple[str, int], UsageRow] = field(default_factory=dict[tuple[str, int], UsageRow])
+
+    def add_usage(self, session_id: str, used: Sequence[UsageRow]) -> None:
+        """Add to the sums of days and of the session."""
+        for row in used:
+            place, own = (row.day, row.api_key, row.target), (session_id, row.day)
+            self.usage[place] = self.usage[place].plus(row) if place in self.usage else row
+            known = self.session_usage.get(own)
+            self.session_usage[own] = known.plus(row) if known else row
 
     def put_blob(self, data: bytes, promises: Counter[str]) -> str:
         """Store the bytes and count them in `promises`; return their name."""
@@ -241,20 +254,27 @@ class MemoryStore(Store):
             for seq, event in enumerate(events, first_seq)
         ]
         disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))
+        # A fork copies events whose usage was added when they happened.
+        counts = not any(isinstance(event, SessionForked) for event in events)
         for record in records:
             if type(record.event) not in rows.QUIET:
-                self._index(session_id, record.seq, record.event)
+                self._index(session_id, record.seq, record.event, counts=counts)
         disk.logs.setdefault(session_id, []).extend(records)
         self._tails.publish(session_id, records)
         return Appended(records[0].seq, records[-1].seq)
 
-    def _index(self, session_id: str, seq: int, event: Event) -> None:
+    def _index(self, session_id: str, seq: int, event: Event, *, counts: bool) -> None:
         disk = self._disk
+        earlier = run = None
         disk.sessions[session_id] = rows.apply_to_session(disk.sessions[session_id], event)
         if run_id := rows.run_of(event):
-            run = rows.apply_to_run(disk.runs.get(run_id), seq, session_id=session_id, event=event)
+            earlier = disk.runs.get(run_id)
+            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
             if run is not None:
                 disk.runs[run_id] = run
+        if counts:
+            source = disk.sessions[session_id].source
+            disk.add_usage(session_id, usage_of(event, source=source, before=earlier, after=run))
         if ask_id := rows.ask_of(event):
             ask = rows.apply_to_ask(disk.asks.get(ask_id), seq, session_id=session_id, event=event)
             if ask is not None:
@@ -340,6 +360,9 @@ class MemoryStore(Store):
         disk.sessions.pop(session_id, None)
         disk.texts.pop(session_id, None)
         disk.thinned.pop(session_id, None)
+        disk.session_usage = {
+            place: row for place, row in disk.session_usage.items() if place[0] != session_id
+        }
         disk.runs = {key: run for key, run in disk.runs.items() if run.session_id != session_id}
         disk.asks = {key: ask for key, ask in disk.asks.items() if ask.session_id != session_id}
         disk.idempotency_keys = {
@@ -452,6 +475,44 @@ class MemoryStore(Store):
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
     @override
+    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
+        self._check_open()
+        sums: dict[str, UsageRow] = {}
+        for name, row in self._named_usage(query):
+            if query.first_day <= row.day <= query.last_day and query.api_key in {None, row.api_key}:
+                sums[name] = sums[name].plus(row) if name in sums else row
+        found = [self._usage_sum(name, row, query.by) for name, row in sums.items()]
+        if query.by == "day":
+            found.sort(key=lambda one: int(one.name))
+        else:
+            found.sort(key=_most_used_first)
+        return found[: query.limit]
+
+    def _named_usage(self, query: UsageQuery) -> Iterator[tuple[str, UsageRow]]:
+        disk = self._disk
+        if query.by == "session":
+            for (session_id, _), row in disk.session_usage.items():
+                if not disk.sessions[session_id].purge_at_ms:
+                    yield session_id, row
+            return
+        for row in disk.usage.values():
+            names = {"day": str(row.day), "target": row.target, "key": row.api_key, "all": ""}
+            yield names[query.by], row
+
+    def _usage_sum(self, name: str, row: UsageRow, by: str) -> UsageSum:
+        return UsageSum(
+            name,
+            self._disk.sessions[name].title if by == "session" else "",
+            row.target_runs if by == "target" else row.runs,
+            row.relayed_calls,
+            row.input_tokens,
+            row.cached_tokens,
+            row.output_tokens,
+            row.cost_usd,
+            row.unpriced_calls,
+        )
+
+    @override
     async def search(
         self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
     ) -> Sequence[SearchHit]:
@@ -520,6 +581,11 @@ class MemoryStore(Store):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosed("the store is closed")
+
+
+def _most_used_first(one: UsageSum) -> tuple[float, int, str]:
+    cost = -1.0 if one.cost_usd is None else one.cost_usd
+    return (-cost, -(one.input_tokens + one.output_tokens), one.name)
 
 
 def _place(row: rows.SessionRow) -> tuple[bool, int, str]:

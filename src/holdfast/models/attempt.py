@@ -215,6 +215,7 @@ class Attempt:
             input_tokens=tokens,
             reasoning=asked.asks_to_reason,
             streamed=asked.is_streamed,
+            output_tokens_max=asked.output_tokens_max,
             learned_p95_s=self._deps.shared.learned_p95_s(target, tokens),
         )
         return effective(target.patience, facts)

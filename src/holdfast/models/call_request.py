@@ -39,6 +39,7 @@ class CallRequest(Protocol):
     input_tokens: int  # estimated
     asks_to_reason: bool  # a model that reasons may be silent for long
     is_streamed: bool  # the answer comes in pieces, and not as a whole at its end
+    output_tokens_max: int  # of the answer; 0 if the request doesn't say
     wait_ms_max: int | None  # None means any
 
     def over_window_tokens(self, target: Target) -> int:
@@ -75,6 +76,7 @@ class ConversationRequest(CallRequest):
         self, request: ModelRequest, shared: TargetStates, blobs: Blobs, *, compact: Compact | None = None
     ) -> None:
         self.is_streamed = True
+        self.output_tokens_max = 0
         self.wait_ms_max = None
         self._shared = shared
         self._blobs = blobs

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
@@ -58,6 +58,7 @@ class Supervisor:
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
+        self._elsewhere: set[str] = set()  # sessions whose run something else in this process executes
         self._shared_folds = SharedFolds()
         self._titles = Titles(deps)
         self.lag = LoopLag()
@@ -139,6 +140,21 @@ class Supervisor:
         """The session's shared fold as far as it was read, if there is one."""
         return self._shared_folds.known(session_id)
 
+    def is_busy(self, session_id: str) -> bool:
+        """Whether something in this process works on the session."""
+        return session_id in self._owners or session_id in self._elsewhere
+
+    @contextmanager
+    def executed_elsewhere(self, session_id: str) -> Generator[None]:
+        """Start no owner for the session meanwhile: the caller executes its run, and heeds its stop."""
+        self._elsewhere.add(session_id)
+        try:
+            yield
+        finally:
+            self._elsewhere.discard(session_id)
+            if session_id in self._wanted:
+                self.wake(session_id, self._wanted[session_id])
+
     def forget(self, session_id: str) -> None:
         """Drop the fold of a purged session."""
         self._shared_folds.forget(session_id)
@@ -171,6 +187,8 @@ class Supervisor:
     def wake(self, session_id: str, seq: int) -> None:
         """Wake the session's owner, or start one: the log has new events up to `seq`."""
         self._wanted[session_id] = max(seq, self._wanted.get(session_id, 0))
+        if session_id in self._elsewhere:
+            return
         if self._is_started and session_id not in self._owners and not self._deps.drain.closed:
             view = self._shared_folds.of(session_id)
             owner = SessionOwner(session_id, self._deps, self._shared, view=view)

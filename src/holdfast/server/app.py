@@ -13,7 +13,9 @@ from holdfast.folds.metrics import Metrics
 from holdfast.journal.redacting import RedactingStore
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.server.access.attributed_store import AttributedStore
 from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
@@ -34,7 +36,9 @@ from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
-from holdfast.server.relay.routes import RelayRoutes
+from holdfast.server.relay.calls import DetachedCalls
+from holdfast.server.relay.records import CallRecords
+from holdfast.server.relay.routes import KeptCalls, RelayRoutes
 from holdfast.server.routing import Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
@@ -50,15 +54,18 @@ from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.thinning import Thinning
+from holdfast.server.usage import UsageRoutes
 
 
-def endpoints(deps: RouteDeps, purges: Purges, disconnects: Disconnects) -> Mapping[str, Endpoint]:
+def endpoints(
+    deps: RouteDeps, purges: Purges, disconnects: Disconnects, kept: KeptCalls
+) -> Mapping[str, Endpoint]:
     """What each endpoint of the table does."""
     runs = RunRoutes(deps, disconnects)
     return {
         **_run_endpoints(deps, runs, disconnects),
         **_session_endpoints(deps, runs, purges),
-        **_openai_endpoints(deps, runs, disconnects),
+        **_openai_endpoints(deps, runs, disconnects, kept),
         **_server_endpoints(deps),
     }
 
@@ -118,12 +125,14 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
     }
 
 
-def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
+def _openai_endpoints(
+    deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects, kept: KeptCalls
+) -> Mapping[str, Endpoint]:
     repeats = Repeats(deps.clock)
     openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
     responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
-    relay = RelayRoutes(deps, chat=openai.complete, responses=responses.create)
+    relay = RelayRoutes(deps, kept, chat=openai.complete, responses=responses.create)
     return {
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
@@ -155,6 +164,7 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
         "health.capabilities": health.capabilities,
         "health.detailed": health.detailed,
         "metrics.show": metrics.show,
+        "usage.show": UsageRoutes(deps).show,
         "health.alive": health.alive,
         "docs.openapi": docs.openapi,
         "docs.page": docs.page,
@@ -172,6 +182,8 @@ def make_app(
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
     purges, disconnects = Purges(deps), Disconnects(deps)
+    detached = DetachedCalls(deps.clock, join_s=deps.options.relay.join_s)
+    kept = KeptCalls(CallRecords(deps.store), detached)
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
@@ -194,8 +206,9 @@ def make_app(
                     task.cancel()
                 await asyncio.wait(tasks)
                 await disconnects.close()
+                await kept.close()
 
-    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects))
+    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
     page = PageRoute(PageRoutes(deps.options.page))
     router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
     drain = deps.supervisor.drain
@@ -207,7 +220,8 @@ def _deps(
     agent: AgentDeps, streams: Streams, *, options: ServerOptions, runner: RunnerLimits | None
 ) -> RouteDeps:
     metrics = Metrics()
-    store = MeteredStore(RedactingStore(agent.store, redactor_source(agent.secrets)), agent.clock, metrics)
+    redacting = RedactingStore(agent.store, redactor_source(agent.secrets))
+    store = AttributedStore(MeteredStore(redacting, agent.clock, metrics))
     agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
     keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))
@@ -223,4 +237,5 @@ def _deps(
         options=options,
         marks=ReadMarks(agent.store),
         metrics=metrics,
+        budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
     )

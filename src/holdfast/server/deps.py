@@ -10,6 +10,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
 from holdfast.server.access.auth import KeyRing, SignIns
+from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.options import Limits, ServerOptions
@@ -34,6 +35,7 @@ class RouteDeps:
     options: ServerOptions
     marks: ReadMarks
     metrics: Metrics
+    budgets: KeyBudgets
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
 
     @property

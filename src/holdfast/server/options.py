@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from holdfast.api.server import SandboxShown, TargetShown
 from holdfast.config.settings import LimitSettings
+from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 
@@ -75,6 +76,7 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
+    key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
     relay: RelayOptions = field(default_factory=RelayOptions)
     try_now: TryNow | None = None
     open_files: OpenFiles = field(default_factory=OpenFiles)

@@ -10,7 +10,10 @@ import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Drop, ReportedUsage, Say, Think, overloaded
 from holdfast.chaos.server import ChaosOptions
-from holdfast.targets import Wire
+from holdfast.models.adapters import ADAPTERS
+from holdfast.server.relay.translation.choices import untranslatable
+from holdfast.server.relay.translation.requests import translated
+from holdfast.targets import Target, Wire
 from server.relay.relaying import (
     PATHS,
     USER,
@@ -36,11 +39,11 @@ TOOLS: dict[Wire, Any] = {
 
 
 @each_pair
-@pytest.mark.parametrize("stream", [True, False])
-async def test_text_comes_in_the_clients_protocol(client: Wire, target: Wire, *, stream: bool) -> None:
+async def test_text_comes_in_the_clients_protocol(client: Wire, target: Wire) -> None:
     script = [Think("hm"), Say("hello ", chunk_chars=2), Say("there")]
-    async with ChaosServer(script) as chaos, relaying(target_on(chaos, target)) as server:
-        assert await text_by_package(server, client, stream=stream) == "hello there"
+    async with ChaosServer(script, script) as chaos, relaying(target_on(chaos, target)) as server:
+        for stream in (True, False):
+            assert await text_by_package(server, client, stream=stream) == "hello there"
         assert chaos.seen.requests[0].path == PATHS[target]
 
 
@@ -97,20 +100,20 @@ CALLED: dict[Wire, Any] = {
 
 
 @each_pair
-@pytest.mark.parametrize("stream", [True, False])
-async def test_parallel_tool_calls_come_whole(client: Wire, target: Wire, *, stream: bool) -> None:
+async def test_parallel_tool_calls_come_whole(client: Wire, target: Wire) -> None:
     script = [
         Say("Let me look."),
         CallTool("weather", {"city": "Lisbon"}, id="call_1"),
         CallTool("weather", {"city": "Oslo"}, id="call_2"),
     ]
-    async with ChaosServer(script) as chaos, relaying(target_on(chaos, target)) as server:
-        calls = await CALLED[client](server, stream=stream)
-        assert [(name, args) for _, name, args in calls] == [
-            ("weather", {"city": "Lisbon"}),
-            ("weather", {"city": "Oslo"}),
-        ]
-        assert len({call_id for call_id, _, _ in calls}) == 2
+    async with ChaosServer(script, script) as chaos, relaying(target_on(chaos, target)) as server:
+        for stream in (True, False):
+            calls = await CALLED[client](server, stream=stream)
+            assert [(name, args) for _, name, args in calls] == [
+                ("weather", {"city": "Lisbon"}),
+                ("weather", {"city": "Oslo"}),
+            ]
+            assert len({call_id for call_id, _, _ in calls}) == 2
         assert "weather" in json.dumps(chaos.seen.requests[0].body)
 
 
@@ -189,16 +192,24 @@ async def test_usage_is_counted_in_the_clients_terms(client: Wire, target: Wire)
 
 
 REFUSED: list[tuple[Wire, dict[str, Any], str]] = [
-    ("chat", {"stop": ["x"]}, "stop"),
+    ("chat", {"seed": 7}, "seed"),
+    ("chat", {"top_p": "much"}, "top_p"),
+    ("chat", {"stop": 7}, "stop"),
     ("chat", {"logprobs": True}, "logprobs"),
     ("chat", {"n": 2}, "n"),
-    ("chat", {"tool_choice": "required", "tools": TOOLS["chat"]}, "tool_choice"),
+    ("chat", {"tool_choice": "sometimes", "tools": TOOLS["chat"]}, "tool_choice"),
+    ("chat", {"tool_choice": {"type": "custom"}, "tools": TOOLS["chat"]}, "tool_choice"),
+    ("chat", {"tool_choice": "required", "tools": TOOLS["chat"], "reasoning_effort": "low"}, "tool_choice"),
+    (
+        "anthropic",
+        {"tool_choice": {"type": "tool", "name": "other"}, "tools": TOOLS["anthropic"]},
+        "tool_choice",
+    ),
     ("chat", {"messages": [{"role": "robot", "content": "hi"}]}, "messages[0].role"),
     ("responses", {"previous_response_id": "resp_1"}, "previous_response_id"),
     ("responses", {"tools": [{"type": "web_search"}]}, "web_search"),
     ("responses", {"tools": [{"type": "custom", "name": "patch"}]}, "tools[0].type"),
     ("responses", {"input": [{"type": "computer_call"}]}, "input[0].type"),
-    ("anthropic", {"stop_sequences": ["x"]}, "stop_sequences"),
     ("anthropic", {"top_k": 5}, "top_k"),
     (
         "anthropic",
@@ -209,17 +220,51 @@ REFUSED: list[tuple[Wire, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("client", "fields", "named"), REFUSED)
-async def test_what_cannot_be_translated_is_refused_by_name(
-    client: Wire, fields: dict[str, Any], named: str
-) -> None:
+@pytest.mark.parametrize("client", WIRES)
+async def test_what_cannot_be_translated_is_refused_by_name(client: Wire) -> None:
     target: Wire = "chat" if client != "chat" else "anthropic"
     async with ChaosServer() as chaos, relaying(target_on(chaos, target)) as server:
-        answer = await server.call("POST", PATHS[client], body=body_for(client) | fields)
-        assert answer.status == 400
-        assert answer.json["error"]["param"] == named
-        assert named in answer.json["error"]["message"]
+        for _, fields, named in (one for one in REFUSED if one[0] == client):
+            answer = await server.call("POST", PATHS[client], body=body_for(client) | fields)
+            assert answer.status == 400, fields
+            assert answer.json["error"]["param"] == named
+            assert named in answer.json["error"]["message"]
         assert chaos.seen.requests == []
+
+
+CHOSEN: dict[Wire, dict[str, Any]] = {
+    "chat": {"required": "required", "named": {"type": "function", "function": {"name": "weather"}}},
+    "responses": {"required": "required", "named": {"type": "function", "name": "weather"}},
+    "anthropic": {"required": {"type": "any"}, "named": {"type": "tool", "name": "weather"}},
+}
+
+
+def sent_to(target: Wire, client: Wire, **fields: Any) -> dict[str, Any]:
+    """The body that a target gets for a client's request on another wire."""
+    asked = translated(json.dumps(body_for(client) | fields).encode(), client, {})
+    place = Target(name="main", wire=target, base_url="http://127.0.0.1:1", model="m")
+    assert not untranslatable(asked, place, wire=client)
+    return json.loads(ADAPTERS[target].build(asked, place, blobs={}).body)
+
+
+@each_pair
+def test_the_choice_of_a_tool_is_translated(client: Wire, target: Wire) -> None:
+    for choice in ("required", "named"):
+        sent = sent_to(target, client, tools=TOOLS[client], tool_choice=CHOSEN[client][choice])
+        assert sent["tool_choice"] == CHOSEN[target][choice]
+    none = {"type": "none"} if client == "anthropic" else "none"
+    assert not sent_to(target, client, tools=TOOLS[client], tool_choice=none).get("tools")
+
+
+@each_pair
+def test_sampling_options_are_translated_where_the_target_knows_them(client: Wire, target: Wire) -> None:
+    stops: dict[Wire, str] = {"chat": "stop", "anthropic": "stop_sequences"}
+    assert sent_to(target, client, top_p=0.5)["top_p"] == 0.5
+    if client in stops and target in stops:
+        assert sent_to(target, client, **{stops[client]: ["x"]})[stops[target]] == ["x"]
+    elif client in stops:
+        with pytest.raises(AssertionError):
+            sent_to(target, client, **{stops[client]: ["x"]})
 
 
 @each_pair

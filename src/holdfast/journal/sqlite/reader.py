@@ -21,6 +21,8 @@ from holdfast.interfaces.journal import (
     StoreFailed,
     StoreFull,
     StoreLocked,
+    UsageQuery,
+    UsageSum,
 )
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sqlite.connection import sqlite_errors_named
@@ -146,6 +148,18 @@ class SqliteReader(Index):
     @override
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
         return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
+
+    @override
+    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
+        name = "usage_of_sessions" if query.by == "session" else "usage"
+        bindings = {
+            "by": query.by,
+            "first_day": query.first_day,
+            "last_day": query.last_day,
+            "api_key": query.api_key,
+            "limit": query.limit,
+        }
+        return [UsageSum(*row) for row in await self._rows(name, bindings)]
 
     @override
     async def search(

@@ -13,8 +13,9 @@ import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.events import Event, SessionCreated
+from holdfast.events import Event, SessionCreated, SessionForked
 from holdfast.folds import rows
+from holdfast.folds.usage import UsageRow, usage_of
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -76,6 +77,7 @@ class Transaction:
         self._asks: dict[str, rows.AskRow] = {}
         self._texts: dict[int, str] = {}
         self._blobs: list[tuple[str, int]] = []
+        self._usage: dict[tuple[int, int, str, str], UsageRow] = {}  # session, day, key, target
         self._fence = 0
         self._version: int | None = None  # the file's data_version when it was last read
         self.saw_foreign_write = False
@@ -156,13 +158,17 @@ class Transaction:
         add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
         quiet = rows.QUIET
         runs: list[rows.RunRow] | None = None
+        # A fork copies events whose usage was added when they happened.
+        counts = work.fence is not None or not any(
+            isinstance(one.event, SessionForked) for one in work.records
+        )
         for record in work.records:
             record.seq = seq = seq + 1
             add(key, record)
             event = record.event
             if type(event) not in quiet:
                 runs = runs or []
-                self._index(head, seq, event=event, runs=runs)
+                self._index(head, seq, event=event, runs=runs, counts=counts)
         if runs is not None:
             work.rows = (head.listed(), runs)
         first_seq, head.last_seq = head.last_seq + 1, seq
@@ -181,6 +187,9 @@ class Transaction:
         self._many("put_run", [asdict(row) for row in self._runs.values()])
         self._many("put_ask", [asdict(row) for row in self._asks.values()])
         self._many("put_blob_ref", self._blobs)
+        used = [asdict(row) | {"session": key} for (key, *_), row in self._usage.items()]
+        self._many("add_usage", used)
+        self._many("add_session_usage", used)
         self._many("delete_search_text", [(rowid,) for rowid in self._texts if not rowid & 0xFFFFFFFF])
         self._many("insert_search_text", list(self._texts.items()))
         self._clear()
@@ -191,7 +200,7 @@ class Transaction:
 
     def _clear(self) -> None:
         self._recent.clear()
-        for gathered in (self._sessions, self._runs, self._asks, self._texts, self._blobs):
+        for gathered in (self._sessions, self._runs, self._asks, self._texts, self._blobs, self._usage):
             gathered.clear()
         for remembered in (self._heads, self._open_runs):
             while len(remembered) > HEADS_MAX:
@@ -308,8 +317,9 @@ class Transaction:
         found = self._one("ask", {"ask_id": ask_id})
         return row_of(rows.AskRow, found) if found else None
 
-    def _index(self, head: LogHead, seq: int, *, event: Event, runs: list[rows.RunRow]) -> None:
+    def _index(self, head: LogHead, seq: int, *, event: Event, runs: list[rows.RunRow], counts: bool) -> None:
         session_id = head.row.session_id
+        earlier = run = None
         row = rows.apply_to_session(head.row, event)
         if row is not head.row:
             head.row = row
@@ -322,6 +332,8 @@ class Transaction:
                 runs.append(run)
                 head.open_runs += _is_open(run) - _is_open(earlier)
                 head.begun_runs += _is_begun(run) - _is_begun(earlier)
+        if counts:
+            self._add_usage(head, usage_of(event, source=row.source, before=earlier, after=run))
         if ask_id := rows.ask_of(event):
             known = self._ask(ask_id)
             ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
@@ -333,6 +345,12 @@ class Transaction:
         if named := rows.blobs_of(event):
             self._blobs += [(blob, head.key) for blob in named]
             self.blobs_named += named
+
+    def _add_usage(self, head: LogHead, used: Sequence[UsageRow]) -> None:
+        for row in used:
+            place = head.key, row.day, row.api_key, row.target
+            known = self._usage.get(place)
+            self._usage[place] = row if known is None else known.plus(row)
 
     def _put_run(self, run: rows.RunRow) -> None:
         self._runs[run.run_id] = run

@@ -1,5 +1,7 @@
 """Who makes a request and what they may do, as the middleware stores it in the ASGI scope."""
 
+from contextvars import ContextVar
+
 from starlette.types import Scope as AsgiScope
 
 from holdfast.api.operation import Operation
@@ -10,6 +12,18 @@ KEY_NAME = "holdfast.key_name"  # never the key itself
 KEY_SCOPES = "holdfast.scopes"
 SIGN_IN = "holdfast.sign_in"  # the cookie that authenticated the request, if any
 BY_TICKET = "holdfast.by_ticket"  # whether a ticket authenticated it
+
+_caller: ContextVar[str] = ContextVar("holdfast_caller", default="")
+
+
+def begin_call(name: str) -> None:
+    """From here on, the current request is one of this key."""
+    _caller.set(name)
+
+
+def caller_name() -> str:
+    """The name of the key that makes the current request; empty outside of one."""
+    return _caller.get()
 
 
 def check_may_call(operation: Operation, asked: AsgiScope) -> None:
@@ -31,9 +45,10 @@ def check_scope(asked: AsgiScope, needed: Scope) -> None:
 
 def _missing(held: frozenset[Scope], needed: Scope) -> Problem:
     has = ", ".join(one for one in SCOPES if one in held) or "none"
+    why = " Keys made before Holdfast could relay don't have it." if needed == "relay" else ""
     return Problem(
         403,
-        f"This key lacks the scope '{needed}' (it has: {has}). Use a key that has it: "
+        f"This key lacks the scope '{needed}' (it has: {has}).{why} Use a key that has it: "
         f"`holdfast keys add NAME --scope {needed}` makes one",
         code="missing_scope",
         param=needed,

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, paths_of
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
-from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN
+from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
@@ -24,7 +24,8 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
-_RELAY_PATHS = paths_of("openai.complete") | paths_of("responses.create") | paths_of("relay.messages")
+_RELAYED = ("openai.complete", "responses.create", "relay.messages", "relay.count_tokens")
+_RELAY_PATHS = frozenset(path for endpoint in _RELAYED for path in paths_of(endpoint))
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -143,6 +144,7 @@ class AccessMiddleware:
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
             name = self._admit(scope, asked)
+            begin_call(name)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # With an app in the scope, Starlette raises its errors instead of answering in plain text.
             scope["app"] = self

@@ -4,23 +4,19 @@ The packages repeat a request after a timeout or a lost connection, with the sam
 counts the repeats. Without this, the work would be done again for each.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 
 from starlette.requests import Request
 
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.clock import Clock
-from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.openai.shapes import OpenAIFeed
 from holdfast.server.problems import Problem
+from holdfast.server.transport.repeats import Abandoned, is_repeat, request_name
 
 KEPT_S = 60.0
-KEPT_MAX = 1000
-COUNT_HEADER = "x-stainless-retry-count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,22 +25,17 @@ class AbandonedResponse:
 
     row: RunRow
     after: int
-    at_s: float
 
 
 class Repeats:
     """Remembers the requests of readers who left; two open connections never share a response."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._abandoned: OrderedDict[str, AbandonedResponse] = OrderedDict()
+        self._abandoned = Abandoned[AbandonedResponse](clock, kept_s=KEPT_S)
 
     def take_abandoned(self, request: Request, body: bytes) -> AbandonedResponse | None:
         """What an earlier request with the same bytes and key began, if this one repeats it; taken once."""
-        if request.headers.get(COUNT_HEADER, "0") in {"", "0"}:
-            return None
-        found = self._abandoned.pop(_name(request, body), None)
-        return found if found is not None and self._clock.steady_s() - found.at_s < KEPT_S else None
+        return self._abandoned.take(request_name(request, body)) if is_repeat(request) else None
 
     @contextmanager
     def rejoinable(self, request: Request, body: bytes, *, row: RunRow, after: int) -> Generator[None]:
@@ -69,13 +60,4 @@ class Repeats:
         return left
 
     def _abandon(self, request: Request, body: bytes, *, row: RunRow, after: int) -> None:
-        self._abandoned[_name(request, body)] = AbandonedResponse(row, after, self._clock.steady_s())
-        while len(self._abandoned) > KEPT_MAX:
-            self._abandoned.popitem(last=False)
-
-
-def _name(request: Request, body: bytes) -> str:
-    """Who sent what, and where to."""
-    whose: str = request.scope[KEY_NAME]
-    path: str = request.scope["path"]
-    return sha256(b"\0".join([whose.encode(), path.encode("utf-8", "surrogateescape"), body])).hexdigest()
+        self._abandoned.put(request_name(request, body), AbandonedResponse(row, after))

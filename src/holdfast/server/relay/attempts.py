@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.interfaces.model import Answer
-from holdfast.model_events import ErrorReported, Finished, ModelEvent
+from holdfast.model_events import ArgsPiece, ErrorReported, Finished, ModelEvent, ReasoningPiece, TextPiece
 from holdfast.models.exchange import GOOD, AnswerReceiver
 from holdfast.models.wire import StreamParser
 from holdfast.server.relay.output import RelayOutput, head_back, split_lifecycle
@@ -15,6 +15,8 @@ from holdfast.server.relay.output import RelayOutput, head_back, split_lifecycle
 
 class RelayReceiver(AnswerReceiver, Protocol):
     """Takes one attempt's answer, and shows the client nothing of it before there is content."""
+
+    said_chars: int  # of text and reasoning, for an estimate of its tokens
 
     @property
     def has_provider_error(self) -> bool:
@@ -28,6 +30,11 @@ class RelayReceiver(AnswerReceiver, Protocol):
     def show_failure(self) -> None:
         """Pass on what the provider said about its failure, as it said it."""
         ...
+
+
+def chars_of(event: ModelEvent) -> int:
+    """How many characters of the answer an event adds."""
+    return len(event.text) if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece) else 0
 
 
 class PassThrough(RelayReceiver):
@@ -44,6 +51,7 @@ class PassThrough(RelayReceiver):
         self.said = False
         self.is_full = False
         self.produced = True  # an answer that says nothing is passed on like any other
+        self.said_chars = 0
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self._reported_error = False
@@ -78,11 +86,13 @@ class PassThrough(RelayReceiver):
     @override
     def write_text(self, index: int, text: str) -> None:
         self._progressed = True
+        self.said_chars += len(text)
 
     @override
     def write(self, event: ModelEvent) -> None:
         if sign_of(event) is Sign.PROGRESS:
             self._progressed = True
+            self.said_chars += chars_of(event)
         elif isinstance(event, ErrorReported):
             self._reported_error = True
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from holdfast.targets import Target
+from holdfast.values import RelayKeep
 
 if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
     from holdfast.models.attempt import CallDeps
@@ -29,4 +30,6 @@ class RelayOptions:
     hold_s: float = 10.0  # how long a response is held while attempts can still be replaced unseen
     keep_alive_s: float = 15.0
     body_bytes_max: int = BODY_BYTES_MAX
+    keep: RelayKeep = "usage"
+    join_s: float = 30.0  # how long a call lives after its client has left, if a repeat may join it
     server_id: str = field(default_factory=_new_id)  # in `Via`, so that a loop is noticed

@@ -15,6 +15,7 @@ from holdfast.server.relay.redacting import ByteFilter
 from holdfast.server.relay.surfaces import SentFrames, Surface
 
 WAITING_BYTES_MAX = 1024 * 1024  # what a slow client hasn't read yet; past this the provider isn't read
+KEPT_BYTES_MAX = 4 * 1024 * 1024  # a longer answer can't be joined
 STREAM_HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
@@ -48,8 +49,12 @@ class RelayOutput:
         self._filter = ByteFilter(secrets)
         self._sent = SentFrames()
         self._waiting: list[bytes] = []
+        self._kept: list[bytes] | None = None  # all of it, for a client that joins later
+        self._kept_bytes = 0
         self._waiting_bytes = 0
         self._is_between_frames = True
+        self._is_released = False
+        self._has_reader = True
         self._reader: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
 
@@ -63,6 +68,28 @@ class RelayOutput:
         while self._waiting_bytes and not self.is_over:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
+
+    def keep_all(self) -> None:
+        """Keep what is sent, so that a later client can have it from the beginning."""
+        self._kept = []
+
+    @property
+    def can_replay(self) -> bool:
+        """Whether everything from the beginning is still here."""
+        return self._kept is not None
+
+    def replay(self) -> None:
+        """Send everything again, to another client."""
+        assert self._kept is not None, "it was kept"
+        self._has_reader = True
+        self._waiting, self._waiting_bytes = list(self._kept), self._kept_bytes
+
+    def release_reader(self) -> None:
+        """Let the reader go, because its client has left; the call isn't held back for it."""
+        self._is_released, self._has_reader = True, False
+        self._waiting, self._waiting_bytes = [], 0
+        self._wake()
+        self._made_room()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Start the response, unless it has started."""
@@ -80,9 +107,8 @@ class RelayOutput:
             self._put(self.surface.keep_alive)
 
     def complete(self) -> None:
-        """End the response with a whole answer."""
+        """Note that the client has the whole answer; the response ends when the call is on record."""
         self.is_whole = True
-        self.finish()
 
     def finish(self) -> None:
         """End the response."""
@@ -103,23 +129,35 @@ class RelayOutput:
             self._put(apart + self.surface.error_event(problem, sent=self._sent))
         self.finish()
 
-    async def more(self) -> list[bytes]:
-        """The next pieces; empty when there is only a head, or at the end."""
-        if not (self._waiting or self.is_over):
+    async def more(self, *, as_a_whole: bool = False) -> list[bytes]:
+        """The next pieces, or all of them once they are there; empty at the end, or if only a head came."""
+        while not self.is_over and (as_a_whole or not self._waiting):
             self._reader = asyncio.get_running_loop().create_future()
+            self._is_released = False
             await self._reader
+            if not as_a_whole or self._is_released:
+                break
         pieces, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self._made_room()
         return pieces
 
     def _put(self, piece: bytes) -> None:
         if piece and not self.is_over:
-            self._waiting.append(piece)
-            self._waiting_bytes += len(piece)
+            self._keep(piece)
+            if self._has_reader:
+                self._waiting.append(piece)
+                self._waiting_bytes += len(piece)
             self._is_between_frames = piece.endswith((b"\n\n", b"\r\n\r\n"))
             if self.surface.wire == "responses":
                 self._sent.take(piece)
             self._wake()
+
+    def _keep(self, piece: bytes) -> None:
+        if self._kept is not None:
+            self._kept.append(piece)
+            self._kept_bytes += len(piece)
+            if self._kept_bytes > KEPT_BYTES_MAX:
+                self._kept = None
 
     def _wake(self) -> None:
         if self._reader is not None and not self._reader.done():

@@ -28,6 +28,9 @@ class _Top(msgspec.Struct):
     model: Any = msgspec.UNSET
     stream: Any = None
     tools: Any = None
+    max_tokens: Any = None
+    max_completion_tokens: Any = None
+    max_output_tokens: Any = None
 
 
 class _Model(msgspec.Struct):
@@ -48,6 +51,7 @@ class RawRequest(msgspec.Struct, frozen=True):
     is_streamed: bool
     asks_to_reason: bool
     includes_usage: bool  # a chat stream is to end with its usage
+    output_tokens_max: int  # 0 if it doesn't say
     bound_by: str  # why only one endpoint and account can answer it; empty if any can
 
     @property
@@ -93,8 +97,14 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         is_streamed=top.stream is True,
         asks_to_reason=_REASONING.search(body) is not None,
         includes_usage=_USAGE.search(body) is not None,
+        output_tokens_max=_output_tokens_max(top),
         bound_by=_bound_by(body, top, wire),
     )
+
+
+def _output_tokens_max(top: _Top) -> int:
+    given = (top.max_tokens, top.max_completion_tokens, top.max_output_tokens)
+    return max((one for one in given if isinstance(one, int)), default=0)
 
 
 def _place_of_model(body: bytes) -> tuple[int, int]:

@@ -59,14 +59,22 @@ class RelayedRequest(CallRequest):
         self.input_tokens = raw.input_tokens
         self.asks_to_reason = raw.asks_to_reason
         self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
+        self.output_tokens_max = raw.output_tokens_max
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
+        self.is_answer = output.surface.is_answer
+        self.around: Callable[[RelayReceiver], RelayReceiver] | None = None  # what also takes the answer
         self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
         self._raw = raw
-        self._output = output
+        self.output = output
         self._along = along
         self._wait_ms_max = wait_ms_max
         self._translation = translation
+
+    @property
+    def said_chars(self) -> int:
+        """How much of an answer the latest attempt has brought."""
+        return self.newest.said_chars if self.newest is not None else 0
 
     @override
     def over_window_tokens(self, target: Target) -> int:
@@ -74,7 +82,7 @@ class RelayedRequest(CallRequest):
 
     @override
     def decide(self, failure: Failure, history: retry.History) -> retry.Decision:
-        has_content = self._output.has_content
+        has_content = self.output.has_content
         return decide_relayed(failure, history, has_content=has_content, wait_ms_max=self._wait_ms_max)
 
     @override
@@ -90,8 +98,8 @@ class RelayedRequest(CallRequest):
         adapter = ADAPTERS[target.wire]
         if target.wire == self._raw.wire:
             body = self._raw.with_model(target.model)
-            request = wire_request(target, self._output.surface.path, body=body, along=self._along)
-            is_answer = self._output.surface.is_answer
+            request = wire_request(target, self.output.surface.path, body=body, along=self._along)
+            is_answer = self.output.surface.is_answer
             return request, RelayParser(adapter.parser()) if is_answer else NumberParser()
         assert self._translation is not None, "targets on other wires get a translation"
         asked = self._translation.request
@@ -101,27 +109,30 @@ class RelayedRequest(CallRequest):
 
     @override
     def receiver(self, sink: EventSink, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
+        newest = self._receiver(target, before_first=before_first)
+        self.newest = newest if self.around is None else self.around(newest)
+        return self.newest
+
+    def _receiver(self, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
         wire = self._raw.wire
         if target.wire == wire:
-            self.newest = PassThrough(
-                self._output,
+            return PassThrough(
+                self.output,
                 is_streamed=self.client_streams,
                 before_first=before_first,
                 make_parser=ADAPTERS[wire].parser,
             )
-        else:
-            include_usage = self._translation is not None and self._translation.include_usage
-            encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
-            self.newest = TranslatingReceiver(
-                self._output, encoder, is_streamed=self.client_streams, before_first=before_first
-            )
-        return self.newest
+        include_usage = self._translation is not None and self._translation.include_usage
+        encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
+        return TranslatingReceiver(
+            self.output, encoder, is_streamed=self.client_streams, before_first=before_first
+        )
 
     def commit(self) -> None:
         """Begin the client's response now, with what the latest attempt has brought so far."""
-        if self._output.head is None and (self.newest is None or not self.newest.show_opening()):
+        if self.output.head is None and (self.newest is None or not self.newest.show_opening()):
             head = own_stream_head()
-            self._output.begin(head.status, head.headers)
+            self.output.begin(head.status, head.headers)
 
 
 def wire_request(target: Target, path: str, *, body: bytes, along: SentAlong) -> WireRequest:

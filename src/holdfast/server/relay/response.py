@@ -1,31 +1,14 @@
-"""The response to a relayed request: runs the call while its client is there, and sends what it brings."""
+"""The response to a relayed request: sends what its call brings while the client is there."""
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 
 from starlette.types import Receive, Scope, Send
 
-from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.server.problems import Problem, problem_of
-from holdfast.server.relay.output import RelayOutput
-from holdfast.server.relay.requests import RelayedRequest
+from holdfast.server.problems import Problem
+from holdfast.server.relay.calls import DetachedCalls, RelayedCall
 from holdfast.server.streams.stream import Reservation, Streams
-from holdfast.values import FailureKind
 
-_log = logging.getLogger(__name__)
-CLIENT_LEFT = "the client left"
-ERRORS = range(400, 600)
-# What the client is told if the provider itself said nothing.
-_STATUSES: dict[FailureKind, int] = {
-    "rate_limited": HTTPStatus.TOO_MANY_REQUESTS,
-    "no_first_event": HTTPStatus.GATEWAY_TIMEOUT,
-    "stalled": HTTPStatus.GATEWAY_TIMEOUT,
-    "upload_stalled": HTTPStatus.GATEWAY_TIMEOUT,
-    "local_bug": HTTPStatus.INTERNAL_SERVER_ERROR,
-}
 _SHUTTING_DOWN = Problem(
     503,
     "The server is shutting down. Try again in a few seconds",
@@ -43,29 +26,30 @@ class RelayTimes:
 
 
 class RelayResponse:
-    """An ASGI response. The call ends with its client: the upstream connection closes at once."""
+    """An ASGI response. The call ends with its client, unless a repeat of the request may still join it."""
 
     feed = None  # it has no asides that could be due
 
     def __init__(
         self,
-        asked: RelayedRequest,
-        output: RelayOutput,
+        call: RelayedCall,
         *,
-        call: Callable[[], Awaitable[Answer | NoAnswer]],
+        detached: DetachedCalls,
         times: RelayTimes,
         streams: Streams,
         streams_max: int,
     ) -> None:
         self.place: Reservation | None = None
         self.scope: Scope = {}
-        self._asked = asked
-        self._output = output
-        self._call = call
+        self._relayed = call
+        self._asked = call.asked
+        self._output = call.output
+        self._detached = detached
         self._times = times
         self._streams = streams
         self._streams_max = streams_max
-        self._calling: asyncio.Future[Answer | NoAnswer] | None = None
+        self._is_left = False
+        self._was_ended = False
         self._now_s = asyncio.get_running_loop().time
         self._sent_s = self._now_s()
         self._timers: list[asyncio.TimerHandle] = []
@@ -73,6 +57,7 @@ class RelayResponse:
     def end(self) -> None:
         """End the call, because the server shuts down or the key was revoked."""
         if not self._output.is_over:
+            self._was_ended = True
             self._output.fail(_SHUTTING_DOWN)
 
     def check_now(self) -> None:
@@ -83,7 +68,7 @@ class RelayResponse:
         self.scope = scope
         self._streams.add(self, most=self._streams_max)
         watching = asyncio.ensure_future(self._until_left(receive))
-        calling = self._calling = asyncio.ensure_future(self._run())
+        self._relayed.begin()
         self._set_timers()
         try:
             await self._send_all(send)
@@ -92,47 +77,35 @@ class RelayResponse:
             for timer in self._timers:
                 timer.cancel()
             watching.cancel()
-            if not self._output.is_whole:
-                calling.cancel(CLIENT_LEFT)
-            await asyncio.wait({watching, calling})
+            await asyncio.wait({watching})
+            await self._leave()
 
     async def _until_left(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        if self._calling is not None and not self._output.is_whole:
-            self._calling.cancel(CLIENT_LEFT)
-        self._output.finish()
+        self._is_left = True
+        if not self._relayed.names:
+            self._relayed.cancel()
+        self._output.release_reader()
 
-    async def _run(self) -> Answer | NoAnswer:
-        try:
-            ended = await self._call()
-        except Exception as error:
-            self._output.fail(problem_of(error))
-            raise
-        if isinstance(ended, NoAnswer):
-            self._fail(ended)
-        else:
-            self._output.finish()
-        return ended
-
-    def _fail(self, ended: NoAnswer) -> None:
-        """Tell the client what the provider said, or else what happened."""
-        newest = self._asked.newest
-        if newest is not None and newest.has_provider_error and (newest.said or self._output.head is None):
-            newest.show_failure()
-            self._output.finish()
-        else:
-            self._output.fail(problem_of_call(ended))
+    async def _leave(self) -> None:
+        """Leave the call to a repeat of the request that may join it, or else end it."""
+        if self._is_left and not self._was_ended and self._detached.keep(self._relayed):
+            return
+        self._relayed.cancel()
+        await self._relayed.ended()
 
     async def _send_all(self, send: Send) -> None:
         output = self._output
         began = False
         while True:
-            pieces = await output.more()
+            pieces = await output.more(as_a_whole=not self._asked.client_streams)
+            if self._is_left:
+                return
             if not began:
                 if output.head is None:
                     if output.is_over:
-                        return  # the client left before there was anything to say
+                        return  # it was ended before there was anything to say
                     continue
                 began = True
                 await self._send_head(send, whole=b"".join(pieces) if output.is_over else None)
@@ -168,16 +141,3 @@ class RelayResponse:
             self._output.keep_alive()
             left_s = self._times.keep_alive_s
         self._timers[1] = asyncio.get_running_loop().call_later(left_s, self._keep_alive)
-
-
-def problem_of_call(ended: NoAnswer) -> Problem:
-    """Why a call has no answer, if its provider has said nothing about it.
-
-    Packages that would ask again by themselves are told not to: all attempts have been made.
-    """
-    said = ended.failure.status
-    status = said if said in ERRORS else _STATUSES.get(ended.failure.kind, HTTPStatus.BAD_GATEWAY)
-    headers = {"X-Should-Retry": "false"}
-    if ended.wait_ms is not None:
-        headers = {"Retry-After": str(-(-ended.wait_ms // 1000))}
-    return Problem(status, ended.failure.text, code=ended.failure.kind, headers=headers)

@@ -2,31 +2,53 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 from starlette.requests import Request
 
+from holdfast import events as e
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import estimated_tokens
+from holdfast.messages import ModelRequest, estimated_tokens
+from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.models import ModelNames
 from holdfast.server.problems import Problem
+from holdfast.server.relay.call_log import CallLog, LoggedReceiver, LoggedSink
+from holdfast.server.relay.calls import DetachedCalls, RelayedCall, names_to_join, names_to_keep
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
-from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
+from holdfast.server.relay.raw_request import CHARS_PER_TOKEN, RawRequest, model_in, raw_request
+from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
-from holdfast.server.relay.sink import RelaySink
+from holdfast.server.relay.sink import AskedBy, RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
+from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class KeptCalls:
+    """What outlives the requests: records that are being written, and calls whose client has left."""
+
+    records: CallRecords
+    detached: DetachedCalls
+
+    async def close(self) -> None:
+        """End the calls, then write what is left."""
+        await self.detached.close()
+        await self.records.close()
+
 
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 
@@ -34,8 +56,12 @@ AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 class RelayRoutes:
     """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
 
-    def __init__(self, deps: RouteDeps, *, chat: AgentEndpoint, responses: AgentEndpoint) -> None:
+    def __init__(
+        self, deps: RouteDeps, kept: KeptCalls, *, chat: AgentEndpoint, responses: AgentEndpoint
+    ) -> None:
         self._deps = deps
+        self._records = kept.records
+        self._detached = kept.detached
         self._options = deps.options.relay
         self._names = ModelNames(deps.options)
         self._chat = chat
@@ -109,6 +135,11 @@ class RelayRoutes:
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
+        key: str = request.scope[KEY_NAME]
+        if surface.is_answer:
+            if self._options.keep == "all" and (under_way := self._to_join(request, body)) is not None:
+                return self._response(under_way)
+            await self._deps.budgets.check(key)
         usable, translation = await _translated(raw, targets)
         deps, options = self._deps, self._options
         output = RelayOutput(surface, deps.agent.secrets)
@@ -124,27 +155,77 @@ class RelayRoutes:
             wait_ms_max=int(1000 * options.wait_s),
             translation=translation,
         )
-        key: str = request.scope[KEY_NAME]
-        sink = RelaySink(new_run_id(), deps.clock, output=output, metrics=deps.metrics, key=key)
-        caller = ModelCalls(calls, usable)
+        caller, by = ModelCalls(calls, usable), AskedBy(key, raw.model)
+        if options.keep != "all" or not surface.is_answer:
+            return self._response(RelayedCall(asked, output, make=partial(self._made, caller, asked, by)))
+        names = names_to_keep(request, body)
+        if names:
+            output.keep_all()
+        make = partial(self._logged, caller, asked, raw, by)
+        return self._response(RelayedCall(asked, output, make=make, names=names))
+
+    def _to_join(self, request: Request, body: bytes) -> RelayedCall | None:
+        """The call that an earlier try of this request began, if it may be joined."""
+        names = names_to_join(request, body)
+        return self._detached.take(names) if names else None
+
+    def _response(self, call: RelayedCall) -> RelayResponse:
+        deps, options = self._deps, self._options
         return RelayResponse(
-            asked,
-            output,
-            call=lambda: _made(caller, asked, sink),
+            call,
+            detached=self._detached,
             times=RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s),
             streams=deps.streams,
             streams_max=deps.limits.subscribers_max,
         )
 
+    async def _made(self, caller: ModelCalls, asked: RelayedRequest, by: AskedBy) -> Answer | NoAnswer:
+        """Make the call, and record it however it ends; its response ends after that."""
+        deps = self._deps
+        sink = RelaySink(new_run_id(), deps.clock, output=asked.output, metrics=deps.metrics, by=by)
+        ended: Answer | NoAnswer | None = None
+        try:
+            ended = await caller.make(asked, sink, turn=1)
+            return ended
+        finally:
+            record = _closed(caller, asked, sink, ended)
+            if self._options.keep != "none" and asked.is_answer:
+                await self._records.add(record)
 
-async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
-    """Make the call, and count it however it ends."""
-    ended: Answer | NoAnswer | None = None
-    try:
-        ended = await caller.make(asked, sink, turn=1)
-        return ended
-    finally:
-        sink.close("cancelled" if ended is None else "failed" if isinstance(ended, NoAnswer) else "completed")
+    async def _logged(
+        self, caller: ModelCalls, asked: RelayedRequest, raw: RawRequest, by: AskedBy
+    ) -> Answer | NoAnswer:
+        """The same with a log of everything."""
+        deps = self._deps
+        sink = LoggedSink(new_run_id(), deps.clock, output=asked.output, metrics=deps.metrics, by=by)
+        asked.around = lambda receiver: LoggedReceiver(receiver, sink)
+        log = CallLog(deps, sink)
+        async with log.opened(raw, by.key):
+            ended: Answer | NoAnswer | None = None
+            try:
+                ended = await caller.make(asked, sink, turn=1)
+                return ended
+            finally:
+                await log.end(_closed(caller, asked, sink, ended), ended)
+
+
+def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:
+    """Estimate what a call used, so that a budget holds with clients that don't ask for the usage."""
+    used = TokensUsed(
+        input_tokens=asked.input_tokens, output_tokens=max(1, asked.said_chars // CHARS_PER_TOKEN)
+    )
+    target = next(target for target in caller.targets if target.name == sink.target)
+    sink.estimate(used, cost_usd=caller.deps.prices.cost_usd(target, used))
+
+
+def _closed(
+    caller: ModelCalls, asked: RelayedRequest, sink: RelaySink, ended: Answer | NoAnswer | None
+) -> e.RelayCalled:
+    if asked.said_chars and not sink.has_usage:
+        _estimate(caller, asked, sink)
+    if isinstance(ended, NoAnswer):
+        return sink.close("failed", ended.failure)
+    return sink.close("cancelled" if ended is None else "completed")
 
 
 async def _translated(
@@ -168,4 +249,12 @@ async def _translated(
         if targets[0].wire != raw.wire:
             raise
         return tuple(target for target in targets if target.wire == raw.wire), None
-    return targets, Translation(request, attached, raw.includes_usage)
+    refused = {target.name: _refused(raw, request, target) for target in targets}
+    if refused[targets[0].name]:
+        raise not_translatable(refused[targets[0].name])
+    usable = tuple(target for target in targets if not refused[target.name])
+    return usable, Translation(request, attached, raw.includes_usage)
+
+
+def _refused(raw: RawRequest, request: ModelRequest, target: Target) -> str:
+    return "" if target.wire == raw.wire else untranslatable(request, target, wire=raw.wire)

@@ -1,28 +1,47 @@
-"""Where the events of a relayed call go: into the metrics, by the API key that made it."""
+"""Where the events of a relayed call go: into the metrics and the call's record, by its API key."""
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
+from holdfast.model_events import TokensUsed
 from holdfast.server.relay.output import RelayOutput
+from holdfast.values import Failure
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBy:
+    """Whose call it is, and the model that was asked for."""
+
+    key: str
+    model: str
 
 
 class RelaySink(UnrecordedSink):
     """Counts what a relayed call does, and holds its provider back while the client is behind."""
 
-    def __init__(self, run_id: str, clock: Clock, *, output: RelayOutput, metrics: Metrics, key: str) -> None:
+    def __init__(
+        self, run_id: str, clock: Clock, *, output: RelayOutput, metrics: Metrics, by: AskedBy
+    ) -> None:
         super().__init__(run_id, clock)
         self._output = output
         self._metrics = metrics
-        self._key = key
+        self._key = by.key
         self._target = ""
         self._call_id = ""
+        self._began_s = clock.monotonic_s()
+        self._record = e.RelayCalled(
+            at_ms=0, call_id="", key=by.key, wire=output.surface.wire, model=by.model
+        )
 
     @property
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
@@ -33,18 +52,64 @@ class RelaySink(UnrecordedSink):
     async def room(self) -> None:
         await self._output.room()
 
+    def count(self, event: e.Event) -> None:
+        """Add an event to the metrics."""
+        self._metrics.add(event)
+
     @override
     def emit(self, event: e.Event) -> None:
-        self._metrics.add(event)
+        self.count(event)
         if isinstance(event, e.AttemptStarted):
             self._target, self._call_id = event.target, event.call_id
+            self._record = replace(self._record, attempts=self._record.attempts + 1)
         elif isinstance(event, e.Usage):
             self._metrics.relayed_usage(self._key, event)
+            self._record = _with_usage(self._record, event)
 
-    def close(self, outcome: Outcome) -> None:
-        """Count the call, however it ended."""
-        finish = "stop" if outcome == "completed" else "failed"
-        self._metrics.add(
-            e.CallEnded(at_ms=self.now_ms(), run_id=self.run_id, call_id=self._call_id, finish=finish)
+    @property
+    def target(self) -> str:
+        """The target of the latest attempt."""
+        return self._target
+
+    @property
+    def has_usage(self) -> bool:
+        """Whether a provider has reported what the call used."""
+        return any(getattr(self._record, name) for name in _TOKENS)
+
+    def estimate(self, used: TokensUsed, *, cost_usd: float | None) -> None:
+        """Count an estimate, because the provider has reported nothing."""
+        self.emit(
+            e.Usage(
+                at_ms=self.now_ms(),
+                run_id=self.run_id,
+                call_id=self._call_id,
+                target=self._target,
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                cost_usd=cost_usd,
+            )
         )
+        self._record = replace(self._record, estimated=True)
+
+    def close(self, outcome: Outcome, failure: Failure | None = None) -> e.RelayCalled:
+        """Count the call, however it ended, and return its record."""
+        finish = "stop" if outcome == "completed" else "failed"
+        at_ms = self.now_ms()
+        self.count(e.CallEnded(at_ms=at_ms, run_id=self.run_id, call_id=self._call_id, finish=finish))
         self._metrics.relay_calls[self._key, self._target, outcome] += 1
+        return replace(
+            self._record,
+            at_ms=at_ms,
+            call_id=self._call_id,
+            target=self._target,
+            outcome=outcome,
+            failure=failure,
+            ms=int(1000 * (self._clock.monotonic_s() - self._began_s)),
+        )
+
+
+def _with_usage(record: e.RelayCalled, used: e.Usage) -> e.RelayCalled:
+    """The record with the usage of one more attempt."""
+    tokens = {name: getattr(record, name) + getattr(used, name) for name in _TOKENS}
+    costs = [cost for cost in (record.cost_usd, used.cost_usd) if cost is not None]
+    return replace(record, **tokens, cost_usd=sum(costs) if costs else None)

@@ -37,7 +37,7 @@ from holdfast.server.transport.bodies import (
     whole_number,
 )
 from holdfast.server.transport.once import earlier_response, once_key
-from holdfast.values import ONE_SHOT, OPENAI
+from holdfast.values import ONE_SHOT, OPENAI, RELAY
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
@@ -180,7 +180,7 @@ class SessionLogRoutes:
             raise session_not_found(source_id) from error
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-        if first.source in {OPENAI, ONE_SHOT}:
+        if first.source in {OPENAI, ONE_SHOT, RELAY}:
             events[0] = replace(first, source="api")  # someone made this one to keep it, so it is listed
         return [*events, *([e.SessionRenamed(at_ms=now_ms, title=title)] if title else [])]
 

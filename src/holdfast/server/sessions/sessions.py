@@ -50,7 +50,7 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
-from holdfast.values import ONE_SHOT, OPENAI
+from holdfast.values import ONE_SHOT, OPENAI, RELAY
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
@@ -288,7 +288,7 @@ def created_response(result: Appended | Declined | Replayed | KeyConflict, answe
 def _sources_hidden(request: Request) -> tuple[str, ...]:
     if flag(request, "all"):
         return ()
-    return (OPENAI,) if flag(request, "one_shots") else (OPENAI, ONE_SHOT)
+    return (OPENAI, RELAY) if flag(request, "one_shots") else (OPENAI, RELAY, ONE_SHOT)
 
 
 def checked_title(title: str) -> str:

@@ -9,11 +9,11 @@ from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.journal import JournalError, RunQuery, StoreDamaged
 from holdfast.server.deps import RouteDeps
-from holdfast.values import OPENAI
+from holdfast.values import OPENAI, RELAY
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients
+LOOK_S = 3600.0  # how often to look for old sessions of plain OpenAI clients and of the relay
 AGAIN_S = 60.0  # when to retry a purge that failed
 SWEEP_S = 86_400.0  # how often to look for blobs that no event refers to
 UNNAMED_S = 7 * SWEEP_S  # a tab may stay open for days with an attached file that isn't sent yet
@@ -88,7 +88,10 @@ class Purges:
         """How long until the next is due."""
         limits, now_ms = self._deps.limits, self._deps.clock.now_ms()
         old_ms = now_ms - int(1000 * limits.openai_sessions_kept_s)
-        found = await self._deps.store.sessions_to_purge(source=OPENAI, before_ms=old_ms)
+        looks = [
+            await self._deps.store.sessions_to_purge(source=one, before_ms=old_ms) for one in (OPENAI, RELAY)
+        ]
+        found = list({row.session_id: row for rows in looks for row in rows}.values())
         left_s = {row.session_id: self._left_s(row, now_ms) for row in found}
         deletions = {(row.session_id, row.purge_at_ms) for row in found}
         self._due_s = {one: due_s for one, due_s in self._due_s.items() if one in deletions}
@@ -167,7 +170,7 @@ class Purges:
     async def _until_unowned(self, session_id: str) -> None:
         clock = self._deps.clock
         give_up_s = clock.monotonic_s() + STOPPED_S
-        while self._deps.supervisor.owner(session_id) is not None:
+        while self._deps.supervisor.is_busy(session_id):
             if clock.monotonic_s() > give_up_s:
                 raise RunsGoOn(f"the runs of session {session_id} do not end")
             await clock.sleep_s(0.01)

@@ -70,20 +70,23 @@ SELECT max(coalesce((SELECT max(seq) FROM events WHERE events.session = sessions
 FROM sessions WHERE session_id = :session_id
 
 -- name: run
-SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms,
+       api_key, targets
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE run_id = :run_id
 
 -- name: put_run
-INSERT INTO runs (run_id, session, status, outcome, model, first_seq, last_seq, created_ms, updated_ms)
+INSERT INTO runs (run_id, session, status, outcome, model, first_seq, last_seq, created_ms, updated_ms,
+                  api_key, targets)
 VALUES (:run_id, (SELECT key FROM sessions WHERE session_id = :session_id), :status, :outcome, :model,
-        :first_seq, :last_seq, :created_ms, :updated_ms)
+        :first_seq, :last_seq, :created_ms, :updated_ms, :api_key, :targets)
 ON CONFLICT (run_id) DO UPDATE
 SET status = excluded.status, outcome = excluded.outcome, model = excluded.model,
-    last_seq = excluded.last_seq, updated_ms = excluded.updated_ms
+    last_seq = excluded.last_seq, updated_ms = excluded.updated_ms, targets = excluded.targets
 
 -- name: runs
-SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms,
+       api_key, targets
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE (:status IS NULL OR status = :status)
   AND (:outcomes IS NULL OR outcome IN (SELECT value FROM json_each(:outcomes)))
@@ -95,7 +98,8 @@ WHERE (:status IS NULL OR status = :status)
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 
 -- name: runs_of_session
-SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms
+SELECT run_id, session_id, status, outcome, model, first_seq, last_seq, runs.created_ms, runs.updated_ms,
+       api_key, targets
 FROM runs JOIN sessions ON sessions.key = runs.session
 WHERE runs.session = (SELECT key FROM sessions WHERE session_id = :session_id)
   AND (:status IS NULL OR status = :status)
@@ -106,6 +110,53 @@ WHERE runs.session = (SELECT key FROM sessions WHERE session_id = :session_id)
         GROUP BY run_id), 'nobody'))
   AND (:before_ms IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
+
+-- name: add_usage
+INSERT INTO usage_days (day, api_key, target, runs, target_runs, relayed_calls, input_tokens, cached_tokens,
+                        output_tokens, cost_usd, unpriced_calls)
+VALUES (:day, :api_key, :target, :runs, :target_runs, :relayed_calls, :input_tokens, :cached_tokens,
+        :output_tokens, :cost_usd, :unpriced_calls)
+ON CONFLICT (day, api_key, target) DO UPDATE
+SET runs = runs + excluded.runs, target_runs = target_runs + excluded.target_runs,
+    relayed_calls = relayed_calls + excluded.relayed_calls,
+    input_tokens = input_tokens + excluded.input_tokens,
+    cached_tokens = cached_tokens + excluded.cached_tokens,
+    output_tokens = output_tokens + excluded.output_tokens,
+    cost_usd = iif(excluded.cost_usd IS NULL, cost_usd, coalesce(cost_usd, 0.0) + excluded.cost_usd),
+    unpriced_calls = unpriced_calls + excluded.unpriced_calls
+
+-- name: add_session_usage
+INSERT INTO usage_sessions (day, session, runs, relayed_calls, input_tokens, cached_tokens, output_tokens,
+                            cost_usd, unpriced_calls)
+VALUES (:day, :session, :runs, :relayed_calls, :input_tokens, :cached_tokens, :output_tokens, :cost_usd,
+        :unpriced_calls)
+ON CONFLICT (day, session) DO UPDATE
+SET runs = runs + excluded.runs, relayed_calls = relayed_calls + excluded.relayed_calls,
+    input_tokens = input_tokens + excluded.input_tokens,
+    cached_tokens = cached_tokens + excluded.cached_tokens,
+    output_tokens = output_tokens + excluded.output_tokens,
+    cost_usd = iif(excluded.cost_usd IS NULL, cost_usd, coalesce(cost_usd, 0.0) + excluded.cost_usd),
+    unpriced_calls = unpriced_calls + excluded.unpriced_calls
+
+-- name: usage
+SELECT CASE :by WHEN 'day' THEN CAST(day AS TEXT) WHEN 'target' THEN target WHEN 'key' THEN api_key ELSE '' END
+         AS name,
+       '', sum(iif(:by = 'target', target_runs, runs)), sum(relayed_calls), sum(input_tokens),
+       sum(cached_tokens), sum(output_tokens), sum(cost_usd), sum(unpriced_calls)
+FROM usage_days
+WHERE day BETWEEN :first_day AND :last_day AND (:api_key IS NULL OR api_key = :api_key)
+GROUP BY name
+ORDER BY iif(:by = 'day', min(day), 0), sum(cost_usd) DESC, sum(input_tokens + output_tokens) DESC, name
+LIMIT :limit
+
+-- name: usage_of_sessions
+SELECT session_id, title, sum(runs), sum(relayed_calls), sum(input_tokens), sum(cached_tokens),
+       sum(output_tokens), sum(cost_usd), sum(unpriced_calls)
+FROM usage_sessions JOIN sessions ON sessions.key = usage_sessions.session
+WHERE day BETWEEN :first_day AND :last_day AND purge_at_ms = 0
+GROUP BY usage_sessions.session
+ORDER BY sum(cost_usd) DESC, sum(input_tokens + output_tokens) DESC, session_id
+LIMIT :limit
 
 -- name: ask
 SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
@@ -300,6 +351,7 @@ DELETE FROM runs WHERE session = :session;
 DELETE FROM asks WHERE session = :session;
 DELETE FROM once WHERE session = :session;
 DELETE FROM blob_refs WHERE session = :session;
+DELETE FROM usage_sessions WHERE session = :session;
 DELETE FROM notes WHERE key >= :notes_from AND key < :notes_to;
 DELETE FROM sessions WHERE key = :session;
 INSERT OR REPLACE INTO notes (key, value) VALUES ('journal/wiping', x'')

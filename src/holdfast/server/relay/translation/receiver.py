@@ -9,7 +9,7 @@ from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer
 from holdfast.model_events import Finished, ModelEvent, TextPiece, TokensUsed
-from holdfast.server.relay.attempts import RelayReceiver
+from holdfast.server.relay.attempts import RelayReceiver, chars_of
 from holdfast.server.relay.output import RelayOutput, ResponseHead, own_stream_head
 from holdfast.server.relay.translation.as_anthropic import AnthropicEncoder
 from holdfast.server.relay.translation.as_chat import ChatEncoder
@@ -46,6 +46,7 @@ class TranslatingReceiver(RelayReceiver):
         self.said = False
         self.is_full = False
         self.produced = True
+        self.said_chars = 0
         self._output = output
         self._encoder = encoder
         self._is_streamed = is_streamed
@@ -75,6 +76,7 @@ class TranslatingReceiver(RelayReceiver):
         if isinstance(event, TokensUsed):
             self._used = event
             return
+        self.said_chars += chars_of(event)
         frames = self._encoder.add(event)
         if not self._is_streamed:
             return

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
 from holdfast.server.contents import Attached
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.relay.translation.choices import NO_TOOLS, sampling_in, tool_choice_in
 from holdfast.server.relay.translation.conversations import (
     ClientConversation,
     Fields,
@@ -17,7 +18,7 @@ from holdfast.server.relay.translation.conversations import (
     not_translatable,
     table_in,
 )
-from holdfast.targets import Wire
+from holdfast.targets import SAMPLING, Wire
 from holdfast.values import OutputFormat
 
 Read: TypeAlias = Callable[[Fields, Attached], ClientConversation]
@@ -107,16 +108,24 @@ def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
     """The request; files go into `attached`. Raises a Problem that names what can't be translated."""
     fields: Fields = msgspec.json.decode(body, type=dict[str, Any])
     for name, value in fields.items():
-        if name not in TRANSLATED[wire] and name not in DROPPED[wire] and _says_something(value):
+        is_known = name in TRANSLATED[wire] or name in DROPPED[wire] or name in SAMPLING[wire].values()
+        if not is_known and _says_something(value):
             raise not_translatable(name)
     if wire == "chat" and fields.get("n") not in {None, 1}:
         raise not_translatable("n")
     said = _READ[wire](fields, attached)
+    choice = tool_choice_in(fields, wire)
     tools = _tools(fields, wire)
+    if choice not in {"", NO_TOOLS, "required", *(tool.name for tool in tools)}:
+        raise bad_request(
+            f"'tool_choice' names {choice[:64]!r}, which isn't among 'tools'", param="tool_choice"
+        )
     return ModelRequest(
         messages=_checked(said.messages, wire),
         instructions="\n\n".join(said.instructions),
-        tools=tools,
+        tools=() if choice == NO_TOOLS else tools,
+        tool_choice="" if choice == NO_TOOLS else choice,
+        sampling=sampling_in(fields, wire),
         max_output_tokens=_tokens_max(fields),
         temperature=_number(fields, "temperature"),
         reasoning_effort=_effort(fields, wire),
@@ -161,15 +170,9 @@ def _effort(fields: Fields, wire: Wire) -> str:
 
 
 def _tools(fields: Fields, wire: Wire) -> tuple[ToolSpec, ...]:
-    choice = fields.get("tool_choice")
-    kind = cast("Fields", choice).get("type") if isinstance(choice, dict) else choice
-    if kind not in {None, "auto", "none"}:
-        raise not_translatable("tool_choice")
     given: object = fields.get("tools") or []
     if not isinstance(given, list):
         raise bad_request("'tools' must be a list", param="tools")
-    if kind == "none":
-        return ()
     return tuple(_tool(one, wire, f"tools[{at}]") for at, one in enumerate(cast("list[object]", given)))
 
 

@@ -1,0 +1,106 @@
+"""What runs and relayed calls used, added up by day, target and API key; a store keeps it beside the log.
+
+Each event adds to a row, in the event's own transaction. A purge removes what was added up for the session;
+the sums by day stay, because budgets depend on them.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import asdict
+
+from holdfast import events as e
+from holdfast.folds.rows import RunRow, recovered_events
+from holdfast.values import RELAY
+
+DAY_MS = 86_400_000
+
+
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used on one day (counted from 1970, UTC) on one target with one API key."""
+
+    day: int
+    target: str = ""
+    api_key: str = ""
+    runs: int = 0
+    target_runs: int = 0  # runs that used this target for the first time
+    relayed_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None  # of the calls whose price is known
+    unpriced_calls: int = 0
+
+    def plus(self, other: "UsageRow") -> "UsageRow":
+        """Both together."""
+        costs = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        counts = asdict(other)
+        sums = {name: getattr(self, name) + counts[name] for name in COUNTS}
+        return msgspec.structs.replace(self, **sums, cost_usd=sum(costs) if costs else None)
+
+
+COUNTS = (
+    "runs",
+    "target_runs",
+    "relayed_calls",
+    "input_tokens",
+    "cached_tokens",
+    "output_tokens",
+    "unpriced_calls",
+)
+
+
+def usage_of(
+    event: e.Event, *, source: str, before: RunRow | None, after: RunRow | None
+) -> Sequence[UsageRow]:
+    """What an event adds, with the row of its run before and after it.
+
+    The record of a relayed call has the whole usage, so in its session nothing else counts.
+    """
+    if isinstance(event, e.RelayCalled):
+        return [_of_relayed(event)]
+    if source == RELAY:
+        return ()
+    day, key = event.at_ms // DAY_MS, after.api_key if after is not None else ""
+    match event:
+        case e.RunStarted() if before is not None and before.status == "queued" and before is not after:
+            return [UsageRow(day=day, api_key=key, runs=1)]
+        case e.Usage():
+            is_first = before is not None and event.target not in before.targets.split("\n")
+            return [_of_call(event, key, target_runs=int(is_first))]
+        case e.SessionRenamed() if event.cost_usd:
+            return [UsageRow(day=day, cost_usd=event.cost_usd)]
+        case e.OutputRecovered():
+            used = [one for one in recovered_events(event) if isinstance(one, e.Usage)]
+            return [_of_call(one, key) for one in used]
+        case _:
+            return ()
+
+
+def _of_call(event: e.Usage, key: str, *, target_runs: int = 0) -> UsageRow:
+    return UsageRow(
+        day=event.at_ms // DAY_MS,
+        target=event.target,
+        api_key=key,
+        target_runs=target_runs,
+        input_tokens=event.input_tokens,
+        cached_tokens=event.cached_tokens,
+        output_tokens=event.output_tokens,
+        cost_usd=event.cost_usd,
+        unpriced_calls=int(event.cost_usd is None),
+    )
+
+
+def _of_relayed(event: e.RelayCalled) -> UsageRow:
+    has_tokens = bool(event.input_tokens or event.output_tokens)
+    return UsageRow(
+        day=event.at_ms // DAY_MS,
+        target=event.target,
+        api_key=event.key,
+        relayed_calls=1,
+        input_tokens=event.input_tokens,
+        cached_tokens=event.cached_tokens,
+        output_tokens=event.output_tokens,
+        cost_usd=event.cost_usd,
+        unpriced_calls=int(event.cost_usd is None and has_tokens),
+    )

@@ -1,0 +1,124 @@
+"""What each API key may use: a budget for each day, and a number of requests for each minute."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast.api.usage import BudgetShown
+from holdfast.folds.usage import DAY_MS
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Index, UsageQuery, UsageSum
+from holdfast.server.problems import Problem
+
+EVERY_KEY = "*"
+MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLimits:
+    """What one key may use; 0 means no limit."""
+
+    usd_per_day: float = 0.0
+    tokens_per_day: int = 0
+    requests_per_minute: int = 0
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what it uses in a day is limited."""
+        return bool(self.usd_per_day or self.tokens_per_day)
+
+
+LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
+_NO_LIMITS = KeyLimits()
+
+
+class KeyBudgets:
+    """Refuses the requests of keys that have used up what they may; what they used is read from the store."""
+
+    def __init__(self, limits: LimitsByKey, index: Index, clock: Clock) -> None:
+        self._limits = limits
+        self._index = index
+        self._clock = clock
+        self._sent_s: dict[str, deque[float]] = {}  # by key: when its requests of the last minute came
+
+    def of(self, key: str) -> KeyLimits:
+        """The limits of a key."""
+        return self._limits.get(key) or self._limits.get(EVERY_KEY, _NO_LIMITS)
+
+    async def check(self, key: str) -> None:
+        """Count a request; raises a Problem if the key may not make it now.
+
+        Work that is under way isn't counted before it has ended, so it may exceed the budget.
+        """
+        limits = self.of(key)
+        if limits.requests_per_minute:
+            self._check_rate(key, limits.requests_per_minute)
+        if limits.has_budget:
+            self._check_budget(key, limits, await self._used_today(key))
+
+    async def shown(self, keys: list[str]) -> list[BudgetShown]:
+        """The budgets of those keys that have one."""
+        found: list[BudgetShown] = []
+        for key in keys:
+            limits = self.of(key)
+            if limits.has_budget:
+                used = await self._used_today(key)
+                budget = BudgetShown(
+                    key=key,
+                    label=key,
+                    period="day",
+                    limit_usd=limits.usd_per_day or None,
+                    limit_tokens=limits.tokens_per_day or None,
+                    used_usd=used.cost_usd or 0.0,
+                    used_tokens=used.input_tokens + used.output_tokens,
+                    resets_at=self._resets_at_ms() / 1000,
+                )
+                found.append(budget)
+        return found
+
+    async def _used_today(self, key: str) -> UsageSum:
+        today = self._clock.now_ms() // DAY_MS
+        used = await self._index.usage(UsageQuery("all", today, today, api_key=key))
+        return used[0] if used else UsageSum("")
+
+    def _resets_at_ms(self) -> int:
+        return (self._clock.now_ms() // DAY_MS + 1) * DAY_MS
+
+    def _check_budget(self, key: str, limits: KeyLimits, used: UsageSum) -> None:
+        tokens = used.input_tokens + used.output_tokens
+        if limits.usd_per_day and (used.cost_usd or 0.0) >= limits.usd_per_day:
+            spent = f"${limits.usd_per_day:.2f} of today (UTC)"
+            setting = "budget_usd_per_day"
+        elif limits.tokens_per_day and tokens >= limits.tokens_per_day:
+            spent = f"{limits.tokens_per_day} tokens of today (UTC)"
+            setting = "budget_tokens_per_day"
+        else:
+            return
+        left_s = -(-(self._resets_at_ms() - self._clock.now_ms()) // 1000)
+        hours, minutes = divmod(left_s // 60, 60)
+        raise Problem(
+            429,
+            f"The key '{key}' has used its budget: the {spent}. It resets at 00:00 UTC, in {hours} h "
+            f"{minutes} min. To allow more, raise {setting} of this key in the configuration",
+            code="budget_exhausted",
+            # A package would ask again within seconds, and get the same response.
+            headers={"Retry-After": str(left_s), "X-Should-Retry": "false"},
+        )
+
+    def _check_rate(self, key: str, most: int) -> None:
+        now_s = self._clock.steady_s()
+        sent_s = self._sent_s.setdefault(key, deque(maxlen=most))
+        while sent_s and now_s - sent_s[0] >= MINUTE_S:
+            sent_s.popleft()
+        if len(sent_s) < most:
+            sent_s.append(now_s)
+            return
+        left_s = int(MINUTE_S - (now_s - sent_s[0])) + 1
+        raise Problem(
+            429,
+            f"The key '{key}' has made {most} requests within a minute, which is its limit. Try again in "
+            f"{left_s} s",
+            code="too_many_requests",
+            headers={"Retry-After": str(left_s)},
+        )

@@ -1,0 +1,64 @@
+"""Which tool the model must call, and how it samples: read from a client's request, for another wire."""
+
+from typing import cast
+
+from holdfast.messages import ModelRequest
+from holdfast.server.problems import bad_request
+from holdfast.server.relay.translation.conversations import Fields, not_translatable, table_in
+from holdfast.targets import SAMPLING, Target, Wire
+
+NO_TOOLS = "none"
+_NUMBERS = frozenset({"top_p", "seed", "presence_penalty", "frequency_penalty"})
+
+
+def tool_choice_in(fields: Fields, wire: Wire) -> str:
+    """The choice as our requests have it: none, required, the name of a tool, or empty for any."""
+    choice = fields.get("tool_choice")
+    if isinstance(choice, dict):
+        return _of_table(cast("Fields", choice), wire)
+    if choice in {None, "auto"}:
+        return ""
+    if wire != "anthropic" and choice in {NO_TOOLS, "required"}:
+        return str(choice)
+    raise not_translatable("tool_choice")
+
+
+def _of_table(choice: Fields, wire: Wire) -> str:
+    if wire == "anthropic":
+        words = {"auto": "", "none": NO_TOOLS, "any": "required"}
+        kind = choice.get("type")
+        if kind in words:
+            return words[kind]
+        name = choice.get("name") if kind == "tool" else None
+    else:
+        place = table_in(choice, "function") if wire == "chat" else choice
+        name = place.get("name") if choice.get("type") == "function" else None
+    if not isinstance(name, str) or not name:
+        raise not_translatable("tool_choice")
+    return name
+
+
+def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
+    """The sampling options, under OpenAI's names; raises a Problem for one of the wrong type."""
+    found: dict[str, object] = {}
+    for name, own in SAMPLING[wire].items():
+        value = fields.get(own)
+        if value is None or value == []:
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if name in _NUMBERS and not is_number:
+            raise bad_request(f"'{own}' must be a number", param=own)
+        if name == "stop" and not isinstance(value, str | list):
+            raise bad_request(f"'{own}' must be a text or a list of texts", param=own)
+        found[name] = value
+    return found
+
+
+def untranslatable(request: ModelRequest, target: Target, *, wire: Wire) -> str:
+    """The client's field that this target can't be told; empty if it can be told everything."""
+    for name in request.sampling:
+        if name not in SAMPLING[target.wire]:
+            return SAMPLING[wire][name]
+    if target.wire == "anthropic" and request.tool_choice and request.reasoning_effort:
+        return "tool_choice"  # a model that thinks chooses by itself
+    return ""
