@@ -739,17 +739,58 @@ export interface InputItems {
 /** All targets, the default first. */
 export interface TargetList {
   readonly object: "list";
-  readonly data: readonly TargetShown[];
+  readonly data: readonly TargetState[];
 }
 
-/** A target and its health, never its key; a wait of 0 is none. */
-export interface TargetShown {
+/** A target with everything that is known about it. */
+export interface TargetState {
   readonly name: string;
   readonly model: string;
   readonly wire: string;
   readonly context_window: number;
   readonly gated_ms: number;
   readonly silent_ms: number;
+  readonly health?: "ok" | "waiting" | "silent" | "unreachable" | "failing";
+  readonly gate_why?: string;
+  readonly active_calls?: number;
+  readonly waiting_calls?: number;
+  readonly silent_times?: number;
+  readonly patience?: PatienceShown;
+  readonly learned?: readonly LearnedShown[];
+  readonly last_answer_at?: number;
+  readonly last_failure?: TargetFailed;
+}
+
+/** How long a small request may be silent, in seconds, before it is cut; 0 is without limit. */
+export interface PatienceShown {
+  readonly connect_s: number;
+  readonly first_event_s: number;
+  readonly first_event_why: string;
+  readonly gap_s: number;
+}
+
+/** How soon a target began to answer recent requests of one size, and how long Holdfast now waits. */
+export interface LearnedShown {
+  readonly input_tokens_min: number;
+  readonly calls: number;
+  readonly first_event_p95_s: number;
+  readonly waits_s: number;
+}
+
+/** A failed call to a target: its kind, and in words what happened and what to do. */
+export interface TargetFailed {
+  readonly kind: string;
+  readonly text: string;
+  readonly at?: number;
+}
+
+/** What a tiny call to a target showed; `works` without an answer means that it was cut off or refused. */
+export interface TargetTried {
+  readonly name: string;
+  readonly works: boolean;
+  readonly ms: number;
+  readonly first_ms?: number;
+  readonly failure?: TargetFailed;
 }
 
 /** Usage over some days (UTC), both included; the totals are of everything, also beyond the rows. */
@@ -851,6 +892,16 @@ export interface StoreHealth {
   readonly late: boolean;
   readonly error?: string;
   readonly write_ms?: number;
+}
+
+/** A target and its health, never its key; a wait of 0 is none. */
+export interface TargetShown {
+  readonly name: string;
+  readonly model: string;
+  readonly wire: string;
+  readonly context_window: number;
+  readonly gated_ms: number;
+  readonly silent_ms: number;
 }
 
 /** How many files and sockets the process has open. */

@@ -37,10 +37,12 @@ KeyList: data
 KeyMade: name source key
 KeyRevoked: name deleted
 KeyShown: name source
+LearnedShown: input_tokens_min calls first_event_p95_s waits_s
 LogStretch: session_id epoch bytes last_seq events
 OpenApproval: run_id session_id asked_at approval_id tool command findings action choices
 OpenFilesShown: used allowed connections
 OpenQuestion: run_id session_id asked_at question_id question
+PatienceShown: connect_s first_event_s first_event_why gap_s
 QuestionSettled: run_id question_id status
 QuestionShown: question_id question
 QueueShown: data
@@ -65,8 +67,11 @@ SignedOut: signed_in
 Started: run_id session_id
 Stopping: run_id status
 StoreHealth: writable late
+TargetFailed: kind text
 TargetList: data
 TargetShown: name model
+TargetState: name model
+TargetTried: name works ms
 TicketIssued: ticket expires_in_s
 TranscriptPage: session_id data last_seq
 TranscriptRun: run_id message_id first_seq created_ms updated_ms phase answers

@@ -27,10 +27,67 @@ class TargetShown(ResponseBody, frozen=True):
     silent_ms: int
 
 
+class LearnedShown(ResponseBody, frozen=True):
+    """How soon a target began to answer recent requests of one size, and how long Holdfast now waits."""
+
+    input_tokens_min: int
+    calls: int
+    first_event_p95_s: float
+    waits_s: float
+
+
+class PatienceShown(ResponseBody, frozen=True):
+    """How long a small request may be silent, in seconds, before it is cut; 0 is without limit.
+
+    `first_event_why` is `default`, `configured`, `learned`, `cap` or `ttfb_off`.
+    """
+
+    connect_s: float
+    first_event_s: float
+    first_event_why: str
+    gap_s: float
+
+
+class TargetFailed(ResponseBody, frozen=True):
+    """A failed call to a target: its kind, and in words what happened and what to do."""
+
+    kind: str
+    text: str
+    at: float | None = None
+
+
+class TargetState(TargetShown, frozen=True, kw_only=True):
+    """A target with everything that is known about it.
+
+    `gated_ms` is how long its provider asked all calls to wait, and `silent_ms` how long until a target that
+    didn't answer is tried again. What happened is known since the server started; what was learned is stored.
+    """
+
+    health: Annotated[str, one_of("ok", "waiting", "silent", "unreachable", "failing")] = ""
+    gate_why: str = ""
+    active_calls: int = 0
+    waiting_calls: int = 0
+    silent_times: int = 0
+    patience: PatienceShown | None = None
+    learned: tuple[LearnedShown, ...] = ()
+    last_answer_at: float | None = None
+    last_failure: TargetFailed | None = None
+
+
 class TargetList(ResponseBody, frozen=True, tag_field="object", tag="list"):
     """All targets, the default first."""
 
-    data: tuple[TargetShown, ...]
+    data: tuple[TargetState, ...]
+
+
+class TargetTried(ResponseBody, frozen=True):
+    """What a tiny call to a target showed; `works` without an answer means that it was cut off or refused."""
+
+    name: str
+    works: bool
+    ms: int
+    first_ms: int | None = None
+    failure: TargetFailed | None = None
 
 
 class AuthShown(ResponseBody, frozen=True):

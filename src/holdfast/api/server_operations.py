@@ -324,10 +324,24 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "GET",
         "/api/targets",
-        "health.targets",
+        "targets.list",
         tag="Server",
-        summary="The targets and their health.",
+        summary="The targets: their health, what they're doing, and how long Holdfast waits for them.",
         responses={200: server.TargetList},
+    ),
+    Operation(
+        "POST",
+        "/api/targets/{name}/try",
+        "targets.try_one",
+        tag="Server",
+        summary=(
+            "Make one tiny real call to a target and say how it went, within 25 seconds. The call passes a "
+            "closed gate and an open breaker; if the target answers, both open for everyone. It costs a few "
+            "tokens. While one is under way, another is refused."
+        ),
+        scopes=("admin",),
+        responses={200: server.TargetTried},
+        errors={404: "target_not_found", 409: "already_trying"},
     ),
     Operation(
         "GET",

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from holdfast.api.access import KeyMade, KeyShown
     from holdfast.api.approvals import GrantShown, OpenApproval, OpenAsk, OpenQuestion
     from holdfast.api.runs import Accepted, RunListed, RunPage, RunShown, Started
-    from holdfast.api.server import TargetShown
+    from holdfast.api.server import TargetShown, TargetState, TargetTried
     from holdfast.api.sessions import (
         Forked,
         QueuedMessage,
@@ -50,6 +50,8 @@ __all__ = [
     "SessionShown",
     "Started",
     "TargetShown",
+    "TargetState",
+    "TargetTried",
     "TranscriptPage",
     "Unreachable",
 ]
@@ -58,7 +60,7 @@ _MODULES = {
     "api.access": ("KeyMade", "KeyShown"),
     "api.approvals": ("GrantShown", "OpenApproval", "OpenAsk", "OpenQuestion"),
     "api.runs": ("Accepted", "RunListed", "RunPage", "RunShown", "Started"),
-    "api.server": ("TargetShown",),
+    "api.server": ("TargetShown", "TargetState", "TargetTried"),
     "api.sessions": (
         "Forked",
         "QueueShown",

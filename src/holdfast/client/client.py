@@ -14,8 +14,9 @@ from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
 from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
-from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetShown
+from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
+from holdfast.api.usage import UsageSummary
 from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
 from holdfast.client.errors import BadAnswer
@@ -288,9 +289,17 @@ class Client:
         """Pause, resume or clear the session's queue."""
         return await self._post(f"{_session(session_id)}/queue/{action}", {}, QueueShown, once=_once())
 
-    async def targets(self) -> Sequence[TargetShown]:
+    async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
+        """What was used on these days (UTC), by default the last 30; by day, target, session or key."""
+        return await self._get("/api/usage", UsageSummary, query={"by": by, "from": first, "to": last})
+
+    async def targets(self) -> Sequence[TargetState]:
         """The targets and their health, the default first."""
         return (await self._get("/api/targets", TargetList)).data
+
+    async def try_target(self, name: str) -> TargetTried:
+        """Make one tiny call to a target; raises Refused (409) while another such call is under way."""
+        return await self._post(f"/api/targets/{_in_path(name)}/try", {}, TargetTried)
 
     async def capabilities(self) -> Capabilities:
         """What the server can do, and what this client's key may do."""

@@ -23,7 +23,7 @@ from holdfast.api.runs import (
     Started,
 )
 from holdfast.api.scopes import SCOPES
-from holdfast.api.server import TargetShown
+from holdfast.api.server import TargetShown, TargetState
 from holdfast.api.sessions import (
     Forked,
     HitShown,
@@ -54,6 +54,7 @@ def _each(value: object, *names: str) -> dict[str, _Absent]:
 _LAST_PAGE = _each(False, "has_more") | _each(None, "next_cursor")
 _ASK = _each("", "tool_call_id") | _each(None, "expires_at")
 _RUN = _each("", "model", "preview")
+_TARGET = _each("", "wire") | _each(0, "context_window", "gated_ms", "silent_ms")
 _KEY = _each(None, "created_at") | _each(SCOPES, "scopes")  # without scopes, every key may do everything
 
 IF_ABSENT: Mapping[type, Mapping[str, _Absent]] = {
@@ -86,7 +87,8 @@ IF_ABSENT: Mapping[type, Mapping[str, _Absent]] = {
     | _each((), "texts", "thoughts"),
     QueuedMessage: _each((), "parts") | _each("", "client_id"),
     QueueShown: _each(False, "paused"),
-    TargetShown: _each("", "wire") | _each(0, "context_window", "gated_ms", "silent_ms"),
+    TargetShown: _TARGET,
+    TargetState: _TARGET,
     KeyShown: _KEY,
     KeyMade: _KEY,
 }

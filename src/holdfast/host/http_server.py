@@ -39,7 +39,8 @@ def application(
     options = options or ServerOptions()
     options = replace(
         options,
-        targets=runtime.describe_targets,
+        targets=runtime.target_states,
+        try_target=runtime.try_target,
         try_now=runtime.try_now,
         relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
     )

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
-from holdfast.api.server import SandboxShown, TargetShown
+from holdfast.api.server import SandboxShown, TargetState, TargetTried
+from holdfast.events import Event
+from holdfast.host.target_report import target_state, tried
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
@@ -19,10 +21,13 @@ from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
+from holdfast.models.probe import probe
 from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Target
+
+TRY_S = 25.0  # below the time after which browsers and proxies give up on a response
 
 
 class AgentFactory(Protocol):
@@ -61,24 +66,24 @@ class Runtime:
         """What all calls share about the targets."""
         return self.calls.shared
 
-    def describe_targets(self) -> Sequence[TargetShown]:
-        """The targets with their health, without their keys."""
-        return [
-            TargetShown(
-                name=target.name,
-                model=target.model,
-                wire=target.wire,
-                context_window=target.context_window,
-                gated_ms=self.shared.gate_wait_ms(target),
-                silent_ms=self.shared.breaker_wait_ms(target),
-            )
-            for target in self.targets
-        ]
+    def target_states(self) -> Sequence[TargetState]:
+        """The targets as they are now, without their keys."""
+        return [target_state(target, self.shared) for target in self.targets]
+
+    async def try_target(self, name: str, heard: Callable[[Event], None]) -> TargetTried | None:
+        """Make one tiny call to the target with this name; None if there is no such target."""
+        target = self._named(name)
+        if target is None:
+            return None
+        return tried(target, await probe(self.calls, target, seconds_max=TRY_S, heard=heard))
 
     async def try_now(self, name: str) -> bool:
         """Open the gate of the target with this name; False if there is no such target or gate."""
-        named = [target for target in self.targets if target.name == name]
-        return bool(named) and await self.shared.try_now(named[0])
+        target = self._named(name)
+        return target is not None and await self.shared.try_now(target)
+
+    def _named(self, name: str) -> Target | None:
+        return next((target for target in self.targets if target.name == name), None)
 
 
 @asynccontextmanager

@@ -114,7 +114,8 @@ class Attempt:
         self._watchdog = watchdog
         self._sink.live = lambda: self._live_line(watchdog, hooks)
         try:
-            ended = await self._talk(asked, watchdog, receiver=receiver)
+            with self._deps.shared.activity.attempt(self._target):
+                ended = await self._talk(asked, watchdog, receiver=receiver)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call as failed

@@ -254,7 +254,7 @@ class _Call:
 
     async def _share(self, target: Target, ended: Classified) -> None:
         """Share with all calls what this one has learned."""
-        await self._deps.shared.failed(target, ended.failure.kind)
+        await self._deps.shared.failed(target, ended.failure)
         if ended.failure.kind == "rate_limited" and ended.wait_ms is not None:
             why = gate_reason(target.name, ended.brief)
             await self._deps.shared.close_gate(target, ended.wait_ms, why=why)
@@ -362,7 +362,7 @@ class _Call:
         self._add_to_trace(*self._reconnects.end_all())
 
     def _gate_ms(self, target: Target) -> int:
-        return self._deps.shared.gate_wait_ms(target)
+        return self._deps.shared.gate_wait_ms(target) if self._asked.waits_at_gates else 0
 
     def _show_wait(self, why: str, wait_ms: int) -> None:
         steady_s = self._deps.clock.steady_s

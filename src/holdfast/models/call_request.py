@@ -41,6 +41,7 @@ class CallRequest(Protocol):
     is_streamed: bool  # the answer comes in pieces, and not as a whole at its end
     output_tokens_max: int  # of the answer; 0 if the request doesn't say
     wait_ms_max: int | None  # None means any
+    waits_at_gates: bool  # a person's "try now" doesn't
 
     def over_window_tokens(self, target: Target) -> int:
         """By how many tokens it surely exceeds the target's context window."""
@@ -71,6 +72,8 @@ class CallRequest(Protocol):
 
 class ConversationRequest(CallRequest):
     """A request made of messages; retries may shorten it, and the answer is written to the sink."""
+
+    waits_at_gates = True
 
     def __init__(
         self, request: ModelRequest, shared: TargetStates, blobs: Blobs, *, compact: Compact | None = None

@@ -35,8 +35,9 @@ from holdfast.decisions.learned import (
 from holdfast.decisions.outages import addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import JournalError, Notes
+from holdfast.models.target_activity import TargetActivity
 from holdfast.targets import Target, address_of
-from holdfast.values import Failure, FailureKind
+from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class TargetStates:
     def __init__(self, notes: Notes, clock: Clock) -> None:
         self._notes = notes
         self._clock = clock
+        self.activity = TargetActivity(clock)
         self._gates: dict[str, Gate] = {}
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
@@ -135,6 +137,15 @@ class TargetStates:
         await self._set_gate(target, gate)
         return True
 
+    async def open_gate(self, target: Target, closed: Gate) -> None:
+        """Open the gate if it's still the one that was closed then."""
+        if closed.until_ms and self.gate(target) is closed:
+            await self._set_gate(target, Gate())
+
+    def waiting(self, target: Target) -> int:
+        """How many calls wait for the target's endpoint and key."""
+        return len(self._waiting.get(gate_note(target), ()))
+
     def may_pass(self, target: Target) -> bool:
         """Whether the breaker lets an attempt through; one that passes an open breaker is its probe."""
         passed = pass_breaker(self.breaker(target), self._now_ms())
@@ -147,13 +158,19 @@ class TargetStates:
         key = breaker_note(target)
         self._breakers[key] = pass_breaker_by_hand(self.breaker(target), self._now_ms())
 
-    async def failed(self, target: Target, kind: FailureKind) -> None:
+    async def failed(self, target: Target, failure: Failure) -> None:
         """Count a failed attempt."""
-        await self._set_breaker(target, after_failure(self.breaker(target), kind, now_ms=self._now_ms()))
+        self.activity.failed(target, failure)
+        breaker = after_failure(self.breaker(target), failure.kind, now_ms=self._now_ms())
+        await self._set_breaker(target, breaker)
 
     def has_answered(self, target: Target) -> bool:
         """Whether the target's address has ever answered."""
         return address_of(target.base_url) in self._answered
+
+    def is_unreachable(self, target: Target) -> bool:
+        """Whether nobody was there when the target, or its proxy, was last called."""
+        return any(address in self._outage_since_s for address in addresses_of(target))
 
     def outage_s(self, target: Target, failure: Failure) -> float:
         """How long the address that failed has been unreachable; 0 if it wasn't so far."""
@@ -170,6 +187,7 @@ class TargetStates:
 
     async def answered(self, target: Target) -> None:
         """Note that an attempt succeeded; if it passed a closed gate, the gate opens."""
+        self.activity.answered(target)
         await self._set_breaker(target, after_success())
         if self.gate(target).tried:
             await self._set_gate(target, Gate())
@@ -189,6 +207,10 @@ class TargetStates:
         """The target's recent p95 for requests of this size, if known."""
         learned = self._learned.get(learned_note(target))
         return None if learned is None else p95_s(learned, input_tokens)
+
+    def learned(self, target: Target) -> Learned:
+        """What is known about the target's first-event times."""
+        return self._learned.get(learned_note(target), Learned())
 
     async def _set_gate(self, target: Target, gate: Gate) -> None:
         key = gate_note(target)

@@ -50,6 +50,7 @@ from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.sessions import SessionRoutes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
+from holdfast.server.targets import TargetRoutes
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
@@ -150,6 +151,7 @@ def _openai_endpoints(
 def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
     blobs, browsers, keys = BlobRoutes(deps), SignInRoutes(deps), KeyRoutes(deps)
     health, metrics, docs = HealthRoutes(deps), MetricsRoutes(deps), DocsRoutes()
+    targets = TargetRoutes(deps)
     return {
         "blobs.upload": blobs.upload,
         "blobs.download": blobs.download,
@@ -160,7 +162,8 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
         "keys.list": keys.list,
         "keys.add": keys.add,
         "keys.revoke": keys.revoke,
-        "health.targets": health.targets,
+        "targets.list": targets.list,
+        "targets.try_one": targets.try_one,
         "health.capabilities": health.capabilities,
         "health.detailed": health.detailed,
         "metrics.show": metrics.show,

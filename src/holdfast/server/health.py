@@ -20,7 +20,8 @@ from holdfast.api.server import (
     HealthShown,
     OpenFilesShown,
     StoreHealth,
-    TargetList,
+    TargetShown,
+    TargetState,
 )
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.caller import KEY_SCOPES
@@ -123,7 +124,7 @@ class HealthRoutes:
                 event_loop_lag_ms=round(1000 * deps.supervisor.lag.last_s, 3),
                 event_loop_lag_worst_ms=round(1000 * deps.supervisor.lag.worst_s, 3),
                 draining=deps.agent.drain.closed,
-                targets=tuple(deps.options.targets()),
+                targets=tuple(map(_in_short, deps.options.targets())),
                 open_files=OpenFilesShown(
                     used=files.used, allowed=files.allowed, connections=files.connections
                 ),
@@ -169,10 +170,9 @@ class HealthRoutes:
             )
         )
 
-    async def targets(self, request: Request) -> Response:
-        """GET /api/targets."""
-        del request
-        return json_response(TargetList(data=tuple(self._deps.options.targets())))
+
+def _in_short(target: TargetState) -> TargetShown:
+    return TargetShown(**{name: getattr(target, name) for name in TargetShown.__struct_fields__})
 
 
 def _disk(folder: Path) -> DiskShown:

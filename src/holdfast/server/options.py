@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from holdfast.api.server import SandboxShown, TargetShown
+from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.settings import LimitSettings
+from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
@@ -15,7 +16,13 @@ MEBIBYTE = 1024 * 1024
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
-Describe: TypeAlias = Callable[[], Sequence[TargetShown]]
+Describe: TypeAlias = Callable[[], Sequence[TargetState]]
+# Calls a target once; the events of the call go to the function. None if there is no such target.
+TryTarget: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[TargetTried | None]]
+
+
+async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
+    del name, heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
+    try_target: TryTarget = _no_target
     key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
     relay: RelayOptions = field(default_factory=RelayOptions)
     try_now: TryNow | None = None

@@ -11,6 +11,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
+from holdfast.values import Failure
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
 
@@ -245,7 +246,7 @@ async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire:
         async with line_to(slow) as line:
             for _ in range(5):
                 line.shared.pass_by_hand(slow)
-                await line.shared.failed(slow, "stalled")
+                await line.shared.failed(slow, Failure(kind="stalled", text=""))
             line.clock.held = Gate()
             task = line.start()
             await gated(line, 240)

@@ -7,31 +7,21 @@ from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
-from typing_extensions import override
 
-from holdfast import events as e
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.decisions.deadlines import is_local
 from holdfast.decisions.failure_rules import RULES
 from holdfast.decisions.failure_texts import proxy_place
-from holdfast.decisions.proxies import proxy_secrets
-from holdfast.interfaces.model import Answer
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.journal.memory import MemoryStore
-from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallDeps
-from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
+from holdfast.models.probe import WORKS, Probed, probe
 from holdfast.models.target_states import TargetStates
-from holdfast.redaction import Redactor
-from holdfast.targets import Patience, RetryLimits, Target
+from holdfast.targets import Patience, Target
 from holdfast.values import Failure, FailureKind
 
-REQUEST = ModelRequest(messages=(UserMessage("Say ok."),), max_output_tokens=64)
 CALL_S, CALL_LOCAL_S, GRACE_S = 30.0, 90.0, 5.0
-# The model was reached and worked; a few tokens just weren't enough for an answer.
-WORKS: frozenset[FailureKind] = frozenset({"truncated", "empty", "overflow_output", "content_refused"})
 
 _WAIT = "wait a while and try again; runs wait or fall back by themselves"
 _SILENT = "it is overloaded or unreachable; try again, or add another target as a fallback"
@@ -70,26 +60,6 @@ PROXY_ADVICE = (
 )
 
 
-class _ProbeSink(UnrecordedSink):
-    """Keeps why attempts failed, and when the first text arrived."""
-
-    failure: Failure | None = None
-    first_s: float | None = None
-
-    @override
-    def emit(self, event: e.Event) -> None:
-        if isinstance(event, e.AttemptFailed):
-            self.failure = event.failure
-
-    @override
-    def say(self, segment: int, text: str) -> None:
-        self.first_s = self.first_s or self._clock.monotonic_s()
-
-    @override
-    def think(self, segment: int, text: str) -> None:
-        self.say(segment, text)
-
-
 async def ask_targets(targets: Sequence[Target], *, call_s: float = 0.0) -> Sequence[DoctorFinding]:
     """One finding for each target; calls all at once. `call_s` 0 means the usual patience."""
     async with ModelHttp() as http, asyncio.TaskGroup() as group:
@@ -105,39 +75,28 @@ def _call_s(target: Target) -> float:
 
 async def _ask(target: Target, http: ModelHttp, *, call_s: float) -> DoctorFinding:
     clock, store = SystemClock(), MemoryStore()
-    ear = _ProbeSink("doctor", clock)
     patience = Patience(
         connect_s=10, upload_s=10, first_event_s=call_s, first_progress_s=call_s, gap_s=call_s
     )
-    limits = RetryLimits(attempts_max=1, attempts_per_target_max=1, unreachable_s=0)
-    once = replace(target, patience=patience, retry=limits)
-    calls = ModelCalls(CallDeps(http, TargetStates(store, clock), store, clock, random.random), (once,))
-    began_s = clock.monotonic_s()
+    deps = CallDeps(http, TargetStates(store, clock), store, clock, random.random)
     try:
-        async with asyncio.timeout(call_s + GRACE_S):
-            answer = await calls.answer(REQUEST, ear, turn=1)
-    except TimeoutError:
-        failure = ear.failure or Failure(kind="no_first_event", text=f"no answer in {call_s:g} s")
-    else:
-        if isinstance(answer, Answer):
-            return _answered(target, clock.monotonic_s() - began_s, first_s=(ear.first_s or 0) - began_s)
-        failure = answer.failure
+        probed = await probe(deps, replace(target, patience=patience), seconds_max=call_s + GRACE_S)
     finally:
         await store.close()
-    return failed(target, failure)
+    return _answered(target, probed) if probed.failure is None else _failed(target, probed.failure)
 
 
-def _answered(target: Target, took_s: float, *, first_s: float) -> DoctorFinding:
-    first = f", first word after {first_s:.1f} s" if first_s > 0 else ""
+def _answered(target: Target, probed: Probed) -> DoctorFinding:
+    took_s = probed.took_s
+    first = "" if probed.first_s is None else f", first word after {probed.first_s:.1f} s"
     way = f", through {proxy_place(target)}" if target.proxy else ""
     told = f"{target.model} answered in {took_s:.1f} s{first}{way}"
     return ok(f"target {target.name}", told, took_s=took_s)
 
 
-def failed(target: Target, failure: Failure) -> DoctorFinding:
-    """The finding for a failed call, with advice; it never contains the key."""
-    secrets = Redactor([target.api_key, *target.headers.values(), *proxy_secrets(target.proxy)])
-    text = f"{failure.kind.replace('_', ' ')}: {secrets.redact_text(failure.text)}"
+def _failed(target: Target, failure: Failure) -> DoctorFinding:
+    """The finding for a failed call, with advice."""
+    text = f"{failure.kind.replace('_', ' ')}: {failure.text}"
     name = f"target {target.name}"
     if failure.kind in WORKS:
         return ok(name, f"{target.model} was reached ({text})", kind=failure.kind)

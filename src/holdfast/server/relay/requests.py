@@ -46,6 +46,8 @@ class Translation:
 class RelayedRequest(CallRequest):
     """A client's request: its bytes for a target on the same wire, and a translation for any other."""
 
+    waits_at_gates = True
+
     def __init__(
         self,
         raw: RawRequest,

@@ -1,0 +1,37 @@
+"""The targets over HTTP: how they are, and one tiny call to see whether one works."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.server import TargetList
+from holdfast.server.deps import RouteDeps
+from holdfast.server.problems import Problem
+from holdfast.server.transport.bodies import json_response
+
+
+class TargetRoutes:
+    """The routes under /api/targets."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+        self._trying: set[str] = set()
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/targets."""
+        del request
+        return json_response(TargetList(data=tuple(self._deps.options.targets())))
+
+    async def try_one(self, request: Request) -> Response:
+        """POST /api/targets/{name}/try."""
+        name: str = request.path_params["name"]
+        if name in self._trying:
+            why = f"{name} is being tried already. Wait for that call to end, at most 25 seconds"
+            raise Problem(409, why, code="already_trying")
+        self._trying.add(name)
+        try:
+            tried = await self._deps.options.try_target(name, self._deps.metrics.add)
+        finally:
+            self._trying.discard(name)
+        if tried is None:
+            raise Problem(404, "There's no target with this name", code="target_not_found", param="name")
+        return json_response(tried)
