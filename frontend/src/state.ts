@@ -2,7 +2,7 @@
 
 export type { Result, Trouble } from "./api.ts";
 export { blobUrl } from "./api.ts";
-export type { GrantShown, OpenAsk, RulePreview, SessionShown, Started, TargetShown } from "./bodies.ts";
+export type { GrantShown, OpenAsk, RulePreview, SessionShown, Started } from "./bodies.ts";
 export * from "./state/actions.ts";
 export { fetchFile, ticketed } from "./state/asking.ts";
 export * from "./state/asks.ts";

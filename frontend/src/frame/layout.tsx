@@ -11,7 +11,13 @@ import { Sidebar } from "./sidebar.tsx";
 import { Toasts } from "./toasts.tsx";
 import { changesOf, closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
 
-const DIALOGS = { settings: "SettingsDialog", help: "KeyboardHelp", inbox: "Inbox" } as const;
+const DIALOGS = {
+  settings: "SettingsDialog",
+  help: "KeyboardHelp",
+  inbox: "Inbox",
+  targets: "TargetsDialog",
+  usage: "UsageDialog",
+} as const;
 
 export function Layout(): JSX.Element {
   const withTimeline = changesOf.value === "" && timelineOpen.value && session.value !== null;

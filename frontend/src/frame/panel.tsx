@@ -30,7 +30,7 @@ export function Panel({ name, onClose }: PanelProps): JSX.Element | null {
 }
 
 /** The server is out of reach, or has been updated since this page was loaded. */
-function NotFetched({ onClose }: { readonly onClose: () => void }): JSX.Element {
+export function NotFetched({ onClose }: { readonly onClose: () => void }): JSX.Element {
   return (
     <Dialog title="Couldn't load this part of the page" onClose={onClose}>
       <p>Check your connection to the server. If Holdfast was updated, reload the page.</p>

@@ -1,6 +1,17 @@
-/** What opens over or beside the chat: one chunk, which is no part of the first load. */
+/** What opens over or beside the chat: one chunk, which is no part of the first load; what few people open has its own. */
+import { later } from "./later.tsx";
+
 export { ChangesPanel } from "./changes_panel.tsx";
 export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";
 export { TimelinePanel } from "./timeline_panel.tsx";
+
+export const TargetsDialog = later(
+  "targets",
+  async () => (await import("../server_panels/targets_dialog.tsx")).TargetsDialog,
+);
+export const UsageDialog = later(
+  "usage",
+  async () => (await import("../server_panels/usage_dialog.tsx")).UsageDialog,
+);

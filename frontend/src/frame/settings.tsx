@@ -1,25 +1,28 @@
 /** The settings of this browser, the models with their health, and the way out. */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { duration, grouped } from "../format.ts";
+import type { TargetState } from "../bodies.ts";
+import { grouped } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { isBare, SHORTCUTS } from "../keys.ts";
+import { healthOf } from "../server_panels/target_words.ts";
 import {
   changeSettings,
   loadTargets,
   may,
+  nowMs,
   type SendKey,
   server,
   settings,
   signOut,
-  type TargetShown,
   type Theme,
   targets,
 } from "../state.ts";
+import { Choices } from "./choices.tsx";
 import { Dialog } from "./dialog.tsx";
 import { askToNotify, type Permission, permission } from "./notify.ts";
 import { Rules } from "./rules.tsx";
-import { closeDialog, isMac } from "./ui.ts";
+import { closeDialog, type DialogName, dialog, isMac } from "./ui.ts";
 
 const close = (): void => closeDialog("settings");
 
@@ -55,37 +58,6 @@ export function SettingsDialog(): JSX.Element {
       <Models />
       <About />
     </Dialog>
-  );
-}
-
-interface ChoicesProps<Value extends string> {
-  readonly legend: string;
-  readonly value: Value;
-  readonly options: readonly { readonly value: Value; readonly words: string; readonly icon?: IconName }[];
-  readonly onChange: (value: Value) => void;
-}
-
-function Choices<Value extends string>(props: ChoicesProps<Value>): JSX.Element {
-  return (
-    <fieldset class="setting">
-      <legend>{props.legend}</legend>
-      <div class="segments">
-        {props.options.map(({ value, words, icon }) => (
-          <label key={value} class="segment">
-            <input
-              type="radio"
-              class="unseen"
-              name={props.legend}
-              value={value}
-              checked={props.value === value}
-              onChange={() => props.onChange(value)}
-            />
-            {icon ? <Icon name={icon} /> : null}
-            {words}
-          </label>
-        ))}
-      </div>
-    </fieldset>
   );
 }
 
@@ -160,24 +132,58 @@ function Notifications(): JSX.Element {
 }
 
 function Models(): JSX.Element {
+  const [atMs, setAtMs] = useState(() => Date.now());
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
-    void loadTargets().then((result) => setTrouble(result.ok ? "" : result.trouble.message));
+    void loadTargets().then((result) => {
+      setAtMs(Date.now());
+      setTrouble(result.ok ? "" : result.trouble.message);
+    });
   }, []);
   return (
     <Section name="Models">
       {trouble ? <p class="problem">{trouble}</p> : null}
       <ul class="models">
         {targets.value.map((target) => (
-          <Model key={target.name} target={target} />
+          <Model key={target.name} target={target} atMs={atMs} />
         ))}
       </ul>
+      <div class="ways">
+        <Way to="targets" icon="bolt">
+          Targets
+        </Way>
+        <Way to="usage" icon="timeline">
+          Usage
+        </Way>
+      </div>
     </Section>
   );
 }
 
-function Model({ target }: { target: TargetShown }): JSX.Element {
-  const health = healthOf(target);
+interface WayProps {
+  readonly to: DialogName;
+  readonly icon: IconName;
+  readonly children: string;
+}
+
+/** Opens another dialog in place of this one. */
+function Way({ to, icon, children }: WayProps): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="button small"
+      onClick={() => {
+        dialog.value = to;
+      }}
+    >
+      <Icon name={icon} />
+      {children}
+    </button>
+  );
+}
+
+function Model({ target, atMs }: { target: TargetState; atMs: number }): JSX.Element {
+  const health = healthOf(target, atMs, nowMs.value);
   return (
     <li class="model">
       <span class={`health ${health.kind}`} aria-hidden="true" />
@@ -194,14 +200,8 @@ function Model({ target }: { target: TargetShown }): JSX.Element {
   );
 }
 
-function windowOf({ context_window: size }: TargetShown): string {
+function windowOf({ context_window: size }: TargetState): string {
   return size > 0 ? `${grouped(size / 1000)} k context` : "";
-}
-
-function healthOf(target: TargetShown): { kind: "good" | "waiting" | "silent"; words: string } {
-  if (target.silent_ms > 0) return { kind: "silent", words: `paused for ${duration(target.silent_ms)}` };
-  if (target.gated_ms > 0) return { kind: "waiting", words: `rate limited for ${duration(target.gated_ms)}` };
-  return { kind: "good", words: "ready" };
 }
 
 function About(): JSX.Element {

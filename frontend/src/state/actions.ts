@@ -1,7 +1,7 @@
 /** What a person does to sessions: name, pin, archive, delete, fork, export; and the log itself. */
 
 import { call, keepSecret, newId, type Result, runPath, sessionPath } from "../api.ts";
-import type { SessionShown, TargetShown } from "../bodies.ts";
+import type { SessionShown, TargetState } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
@@ -91,7 +91,7 @@ export function exportUrl(sessionId: string, format: "json" | "md"): string {
 }
 
 export async function loadTargets(): Promise<Result<unknown>> {
-  const result = await ask<{ data: readonly TargetShown[] }>("GET", "/api/targets");
+  const result = await ask<{ data: readonly TargetState[] }>("GET", "/api/targets");
   if (result.ok) {
     targets.value = result.value.data;
   }

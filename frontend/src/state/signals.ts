@@ -1,7 +1,7 @@
 /** The page's state as signals; components read them, actions and the stream write them. */
 
 import { computed, signal } from "@preact/signals";
-import type { SessionShown, TargetShown } from "../bodies.ts";
+import type { SessionShown, TargetState } from "../bodies.ts";
 import type { Connection, LiveLine, OpenSession, Search, Server } from "./page_state.ts";
 
 /** The open session; null is the start page, where the first message begins a session. */
@@ -43,7 +43,7 @@ export const stopAsked = signal("");
 /** The newest seq that is saved and shown here: the "saved · 1843" tick. */
 export const saved = signal(0);
 
-export const targets = signal<readonly TargetShown[]>([]);
+export const targets = signal<readonly TargetState[]>([]);
 export const server = signal<Server | null>(null);
 
 /** Whether the key may do this, as far as is known: the server has the last word. */

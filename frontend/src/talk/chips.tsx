@@ -1,6 +1,6 @@
 /** Below the text: which model answers and how much it thinks, where it works, how full its context is and what it cost. */
 import type { JSX } from "preact";
-import type { TargetShown } from "../bodies.ts";
+import type { TargetState } from "../bodies.ts";
 import { count, money, percent } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
@@ -49,7 +49,7 @@ function Model(): JSX.Element | null {
 }
 
 /** The model's name, and its target's if others have the same model. */
-function modelName({ name, model }: TargetShown): string {
+function modelName({ name, model }: TargetState): string {
   const isShared = targets.value.filter((other) => other.model === model).length > 1;
   return harmless(!model ? name : isShared ? `${model} · ${name}` : model);
 }

@@ -1,0 +1,65 @@
+/** What the server knows, asked for again and again while someone looks: old values stay until new ones are there. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Result } from "../state.ts";
+
+export interface Refreshed<Value> {
+  /** The newest value; null until the first one comes. */
+  readonly value: Value | null;
+  /** When it came. */
+  readonly atMs: number;
+  /** Why there is no newer one. */
+  readonly trouble: string;
+  readonly reload: () => void;
+}
+
+const WAIT_MS_MAX = 60_000;
+
+/** After this many failures in a row; each makes the next wait twice as long. */
+export function waitMs(everyMs: number, failures: number): number {
+  return Math.min(everyMs * 2 ** failures, Math.max(everyMs, WAIT_MS_MAX));
+}
+
+/** Loads at once, whenever `what` changes, and then every so often while the tab is seen; one request at a time. */
+export function useRefreshed<Value>(
+  what: string,
+  load: () => Promise<Result<Value>>,
+  everyMs: number,
+): Refreshed<Value> {
+  const [state, setState] = useState<{ value: Value | null; atMs: number; trouble: string }>({
+    value: null,
+    atMs: 0,
+    trouble: "",
+  });
+  const again = useRef<() => void>(() => {});
+  useEffect(() => {
+    let failures = 0;
+    let busy = false;
+    let ended = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const look = async (): Promise<void> => {
+      clearTimeout(timer);
+      if (busy || ended || document.hidden) return;
+      busy = true;
+      const result = await load();
+      busy = false;
+      if (ended) return;
+      failures = result.ok ? 0 : failures + 1;
+      setState((known) =>
+        result.ok
+          ? { value: result.value, atMs: Date.now(), trouble: "" }
+          : { ...known, trouble: result.trouble.message },
+      );
+      timer = setTimeout(look, waitMs(everyMs, failures));
+    };
+    const onSeen = (): void => void look();
+    again.current = onSeen;
+    document.addEventListener("visibilitychange", onSeen);
+    void look();
+    return () => {
+      ended = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", onSeen);
+    };
+  }, [what]);
+  return { ...state, reload: () => again.current() };
+}

@@ -1,0 +1,18 @@
+/** What the panels about the server ask it. */
+import type { Result } from "../api.ts";
+import type { TargetList, TargetState, TargetTried, UsageSummary } from "../bodies.ts";
+import { ask } from "../state/asking.ts";
+
+export async function readTargets(): Promise<Result<readonly TargetState[]>> {
+  const result = await ask<TargetList>("GET", "/api/targets");
+  return result.ok ? { ok: true, value: result.value.data } : result;
+}
+
+export function tryTarget(name: string): Promise<Result<TargetTried>> {
+  return ask("POST", `/api/targets/${encodeURIComponent(name)}/try`, { body: {} });
+}
+
+/** Both days count, in UTC. */
+export function readUsage(by: string, from: string, to: string): Promise<Result<UsageSummary>> {
+  return ask("GET", `/api/usage?${new URLSearchParams({ by, from, to })}`);
+}
