@@ -16,6 +16,7 @@ AskList: data
 AssistantSaid: role content
 AuthShown: type required scopes
 BlobStored: blob bytes media_type
+BudgetShown: key label period limit_usd limit_tokens used_usd used_tokens resets_at
 Capabilities: platform implementation version model auth runtime features endpoints
 ClientCallShown: id tool
 ClientToolsShown: client_tools_id
@@ -75,7 +76,10 @@ TargetTried: name works ms
 TicketIssued: ticket expires_in_s
 TranscriptPage: session_id data last_seq
 TranscriptRun: run_id message_id first_seq created_ms updated_ms phase answers
+UsageFigures: runs relayed_calls input_tokens cached_tokens output_tokens cost_usd unpriced_calls
+UsageListed: runs relayed_calls input_tokens cached_tokens output_tokens cost_usd unpriced_calls key label
 UsageShown: input_tokens output_tokens total_tokens
+UsageSummary: by from to rows totals budgets
 """
 
 

@@ -31,6 +31,7 @@ STATUSES = (
     *("completed", "failed", "interrupted", "cancelled"),
 )
 SCOPES = ("chat", "approve", "admin", "relay")
+GROUPS = ("day", "target", "session", "key")
 CODES = "Exit codes: 0 success, 1 failure (for example an unknown id), 2 wrong usage."
 
 
@@ -225,6 +226,30 @@ def inspect(
 app.command(short_help="Show what a run changed.")(undo_commands.diff)
 app.command(short_help="Undo what a run changed.")(undo_commands.undo)
 app.command(short_help="Take back the newest undo of a run.")(undo_commands.redo)
+
+
+@app.command(
+    short_help="Show tokens, cost and budgets.",
+    epilog="Example: holdfast usage --by target --from 2026-01-01 --to 2026-01-31",
+)
+def usage(
+    by: Annotated[str, typer.Option(metavar="GROUP", help="day, target, session or key.")] = "day",
+    first: Annotated[
+        str, typer.Option("--from", metavar="DAY", help="The first day (UTC); by default 30 days in all.")
+    ] = "",
+    last: Annotated[
+        str, typer.Option("--to", metavar="DAY", help="The last day (UTC); by default today.")
+    ] = "",
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Show what runs and relayed calls used, and what is left of the budgets."""
+    from holdfast.cli.usage import show_usage
+
+    if by not in GROUPS:
+        raise typer.BadParameter(f"must be one of {', '.join(GROUPS)}, not {by}", param_hint="--by")
+    raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
 
 
 @app.command(short_help="Check this installation, and say what to do.")

@@ -13,6 +13,7 @@ from holdfast.api.errors import ErrorDetail
 from holdfast.api.runs import RunListed, RunPage, RunShown
 from holdfast.api.scopes import SCOPES
 from holdfast.api.sessions import SessionExport, SessionPage, SessionShown, TranscriptPage
+from holdfast.api.usage import UsageSummary
 from holdfast.cli.reader import PausedSession
 from holdfast.client.errors import Refused
 from holdfast.client.updates import Heard, Seen
@@ -24,17 +25,21 @@ from holdfast.folds.session import Session
 from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.transcript import Transcript
 from holdfast.host.data_dir import running_server
-from holdfast.host.server_keys import key_for_clients, keys_of
+from holdfast.host.server_keys import key_for_clients, key_limits_of, keys_of
 from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.server.access.auth import OPEN
+from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.keys import AddedKeys
+from holdfast.server.problems import Problem
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
 from holdfast.server.runs.run_state import open_ask, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
+from holdfast.server.usage_summary import days_of, grouping, usage_summary
 from holdfast.values import OPENAI, RELAY
 
 AT_ONCE = 1000
@@ -172,6 +177,18 @@ class OfflineReader:
                 for key in added.list()
             ),
         ]
+
+    async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
+        """See Reads."""
+        clock = SystemClock()
+        try:
+            asked, days = grouping(by), days_of(first, last, now_ms=clock.now_ms())
+        except Problem as problem:
+            raise Refused(problem.status, problem.body.error) from None
+        budgets = KeyBudgets(key_limits_of(self._settings), self._reader, clock)
+        names = [key.name for key in await self.keys()] or [OPEN]
+        shown = await budgets.shown(names)
+        return await usage_summary(self._reader, asked, days, budgets=shown)
 
     async def _row(self, run_id: str) -> RunRow:
         row = await self._reader.run(run_id)

@@ -20,6 +20,7 @@ from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
+from holdfast.host.server_keys import key_limits_of
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.spool import Spool
@@ -29,7 +30,6 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
-from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
@@ -224,14 +224,7 @@ def _options(
             body_bytes_max=settings.relay.body_bytes_max,
             keep=settings.relay.keep,
         ),
-        key_limits={
-            key.name: KeyLimits(
-                usd_per_day=key.budget_usd_per_day,
-                tokens_per_day=key.budget_tokens_per_day,
-                requests_per_minute=key.requests_per_minute,
-            )
-            for key in settings.keys
-        },
+        key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         open_files=OpenFiles(connections_to_allow(settings)),

@@ -395,7 +395,18 @@ class UsageSum(msgspec.Struct, frozen=True):
     unpriced_calls: int = 0
 
 
-class Index(Protocol):
+class UsageSource(Protocol):
+    """What knows how much was used."""
+
+    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
+        """What runs and relayed calls used, days in order and everything else by cost, highest first.
+
+        Sums survive the purge of their session, except for the session's own.
+        """
+        ...
+
+
+class Index(UsageSource, Protocol):
     """Look-ups beside the logs, always as current as the newest committed event."""
 
     async def session(self, session_id: str) -> SessionRow | None:
@@ -440,13 +451,6 @@ class Index(Protocol):
 
     async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
         """Open approvals and questions, oldest first."""
-        ...
-
-    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
-        """What runs and relayed calls used, days in order and everything else by cost, highest first.
-
-        Sums survive the purge of their session, except for the session's own.
-        """
         ...
 
     async def search(

@@ -69,7 +69,8 @@ def _with_defaults(value: object) -> object:
     if not isinstance(value, ResponseBody):
         return value
     config = value.__struct_config__
-    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    fields = {sent: getattr(value, name) for sent, name in names}
     shown = {name: _with_defaults(one) for name, one in fields.items() if one is not msgspec.UNSET}
     return ({config.tag_field: config.tag} if config.tag_field else {}) | shown
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from holdfast.api.usage import BudgetShown
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.journal import Index, UsageQuery, UsageSum
+from holdfast.interfaces.journal import UsageQuery, UsageSource, UsageSum
 from holdfast.server.problems import Problem
 
 EVERY_KEY = "*"
@@ -36,7 +36,7 @@ _NO_LIMITS = KeyLimits()
 class KeyBudgets:
     """Refuses the requests of keys that have used up what they may; what they used is read from the store."""
 
-    def __init__(self, limits: LimitsByKey, index: Index, clock: Clock) -> None:
+    def __init__(self, limits: LimitsByKey, index: UsageSource, clock: Clock) -> None:
         self._limits = limits
         self._index = index
         self._clock = clock

@@ -1,0 +1,95 @@
+"""What was used over some days, added up from the store, for the server and for commands without one."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal, TypeAlias, cast, get_args
+
+from msgspec.structs import asdict
+
+from holdfast.api.usage import BudgetShown, UsageFigures, UsageListed, UsageSummary
+from holdfast.interfaces.journal import UsageQuery, UsageSource, UsageSum
+from holdfast.server.problems import bad_request
+
+By: TypeAlias = Literal["day", "target", "session", "key"]
+DAYS = 30
+DAYS_MAX = 366
+_EPOCH = date(1970, 1, 1)
+_UNNAMED = {"day": "", "target": "other", "session": "", "key": "unknown"}
+
+
+async def usage_summary(
+    source: UsageSource, by: By, days: tuple[date, date], *, budgets: Sequence[BudgetShown]
+) -> UsageSummary:
+    """The sums of these days, both included."""
+    first, last = days
+    span = _number(first), _number(last)
+    rows = await source.usage(UsageQuery(by, *span))
+    totals = await source.usage(UsageQuery("all", *span))
+    return UsageSummary(
+        by=by,
+        first=first.isoformat(),
+        last=last.isoformat(),
+        rows=tuple(_listed(row, by) for row in rows if _is_used(row)),
+        totals=_figures(totals[0] if totals else UsageSum("")),
+        budgets=tuple(budgets),
+    )
+
+
+def grouping(given: str) -> By:
+    """How to group the sums; raises a Problem for an unknown word."""
+    if given not in get_args(By):
+        raise bad_request(f"'by' must be one of {', '.join(get_args(By))}, not {given[:40]!r}", param="by")
+    return cast("By", given)
+
+
+def days_of(first: str, last: str, *, now_ms: int) -> tuple[date, date]:
+    """The days from texts, which may be empty; raises a Problem if they can't be."""
+    end = _day(last, "to", datetime.fromtimestamp(now_ms / 1000, UTC).date())
+    begin = _day(first, "from", end - timedelta(days=DAYS - 1))
+    if begin > end:
+        raise bad_request("'from' must not be after 'to'", param="from")
+    if (end - begin).days >= DAYS_MAX:
+        raise bad_request(f"'from' and 'to' may cover at most {DAYS_MAX} days", param="from")
+    return begin, end
+
+
+def _day(given: str, name: str, default: date) -> date:
+    if not given:
+        return default
+    try:
+        day = date.fromisoformat(given)
+    except ValueError:
+        raise bad_request(f"'{name}' must be a day such as 2026-01-31", param=name) from None
+    if not day >= _EPOCH:
+        raise bad_request(f"'{name}' must be a day since 1970", param=name)
+    return day
+
+
+def _number(day: date) -> int:
+    return (day - _EPOCH).days
+
+
+def _is_used(row: UsageSum) -> bool:
+    """Whether there is anything to show; a run that has called no model yet is of no target."""
+    return any((row.runs, row.relayed_calls, row.input_tokens, row.output_tokens, row.unpriced_calls))
+
+
+def _listed(row: UsageSum, by: By) -> UsageListed:
+    name = (_EPOCH + timedelta(days=int(row.name))).isoformat() if by == "day" else row.name
+    label = row.label or name or _UNNAMED[by]
+    return UsageListed(key=name, label=label, **asdict(_figures(row)))
+
+
+def _figures(row: UsageSum) -> UsageFigures:
+    cost = row.cost_usd
+    if cost is None and not row.unpriced_calls:
+        cost = 0.0
+    return UsageFigures(
+        runs=row.runs,
+        relayed_calls=row.relayed_calls,
+        input_tokens=row.input_tokens,
+        cached_tokens=row.cached_tokens,
+        output_tokens=row.output_tokens,
+        cost_usd=cost,
+        unpriced_calls=row.unpriced_calls,
+    )
