@@ -64,6 +64,8 @@ async def test_a_target_is_tried_once_at_a_time() -> None:
         gate.open()
         assert (await first)[1]["works"] is True
         assert "active_calls" not in await shown(server)
+        metrics = (await server.call("GET", "/metrics")).body.decode()
+        assert 'holdfast_model_attempts_total{close_reason="done",target="main"} 1.0' in metrics
         assert chaos.seen.requests_seen == 1
 
 

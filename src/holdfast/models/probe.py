@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.decisions import retry
 from holdfast.decisions.failure_texts import secrets_of
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.model import Answer
+from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import CallDeps
@@ -52,16 +52,24 @@ class _ProbeSink(UnrecordedSink):
     failure: Failure | None = None
     first_s: float | None = None
 
-    def __init__(self, clock: Clock, heard: Callable[[e.Event], None] | None) -> None:
-        super().__init__("probe", clock)
+    def __init__(self, name: str, clock: Clock, heard: Callable[[e.Event], None] | None) -> None:
+        super().__init__(name, clock)
         self._heard = heard
+        self._call_id = ""
 
     @override
     def emit(self, event: e.Event) -> None:
-        if isinstance(event, e.AttemptFailed):
+        if isinstance(event, e.CallStarted):
+            self._call_id = event.call_id
+        elif isinstance(event, e.AttemptFailed):
             self.failure = event.failure
         if self._heard is not None:
             self._heard(event)
+
+    def close(self, *, answered: bool) -> None:
+        """Tell whoever counts open calls that this one is over."""
+        finish = "stop" if answered else "failed"
+        self.emit(e.CallEnded(at_ms=self.now_ms(), run_id=self.run_id, call_id=self._call_id, finish=finish))
 
     @override
     def say(self, segment: int, text: str) -> None:
@@ -80,9 +88,10 @@ async def probe(
     An answer opens a gate that was closed before: the provider has shown that it no longer means it.
     """
     clock, shared = deps.clock, deps.shared
-    sink, gate = _ProbeSink(clock, heard), shared.gate(target)
+    sink, gate = _ProbeSink(f"probe of {target.name}", clock, heard), shared.gate(target)
     request = _ProbeRequest(REQUEST, shared, deps.blobs)
     began_s = clock.monotonic_s()
+    answer: Answer | NoAnswer | None = None
     failure: Failure | None
     try:
         async with asyncio.timeout(seconds_max):
@@ -94,6 +103,8 @@ async def probe(
         failure = None if isinstance(answer, Answer) else sink.failure or answer.failure
         if failure is None:
             await shared.open_gate(target, gate)
+    finally:
+        sink.close(answered=isinstance(answer, Answer))
     first_s = None if sink.first_s is None else sink.first_s - began_s
     return Probed(clock.monotonic_s() - began_s, first_s, _redacted(failure, target))
 
