@@ -159,7 +159,7 @@ async def test_the_printed_link_signs_in_once_and_leaves_no_trace(visit: Visit, 
             assert "#" not in stranger.page.url
             await stranger.button("Settings").click()
             await expect(stranger.page.get_by_role("listitem").filter(has_text="main")).to_contain_text(
-                "ready"
+                "Ready"
             )
             await stranger.button("Sign out").click()
             await expect(stranger.page.get_by_label("Key", exact=True)).to_be_focused()

@@ -55,3 +55,4 @@ async def test_a_refused_probe_neither_waits_nor_asks_twice() -> None:
             assert line.shared.gate_wait_ms(target) == 7_200_000
             assert (await probe(line.calls.deps, target, seconds_max=HANGS_S)).failure is None
             assert line.shared.gate_wait_ms(target) == 0
+            assert line.clock.slept_s == []
