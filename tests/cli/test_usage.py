@@ -8,8 +8,8 @@ import pytest
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
+from holdfast.cli.keys import show_usage
 from holdfast.cli.offline_reader import OfflineReader
-from holdfast.cli.usage import show_usage
 from holdfast.client import Client, Refused
 from holdfast.config.settings import KeySettings, ServerSettings, Settings
 from holdfast.host.server_keys import first_key, key_limits_of, keys_of

@@ -245,7 +245,7 @@ def usage(
     config: Config = None,
 ) -> None:
     """Show what runs and relayed calls used, and what is left of the budgets."""
-    from holdfast.cli.usage import show_usage
+    from holdfast.cli.keys import show_usage
 
     if by not in GROUPS:
         raise typer.BadParameter(f"must be one of {', '.join(GROUPS)}, not {by}", param_hint="--by")

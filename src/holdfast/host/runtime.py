@@ -12,6 +12,7 @@ from typing import Protocol
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.events import Event
+from holdfast.host.probe import probe
 from holdfast.host.target_report import target_state, tried
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -21,7 +22,6 @@ from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
-from holdfast.models.probe import probe
 from holdfast.models.target_states import TargetStates
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor

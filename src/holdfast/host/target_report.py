@@ -7,7 +7,7 @@ from holdfast.api.server import LearnedShown, PatienceShown, TargetFailed, Targe
 from holdfast.decisions.deadlines import Deadlines, RequestFacts, effective, is_local
 from holdfast.decisions.learned import BAND_TOKENS, p95_s
 from holdfast.decisions.target_health import health_of
-from holdfast.models.probe import WORKS, Probed, redact_for
+from holdfast.host.probe import WORKS, Probed, redact_for
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Target
 from holdfast.values import Failure

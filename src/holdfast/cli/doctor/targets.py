@@ -12,11 +12,11 @@ from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.decisions.deadlines import is_local
 from holdfast.decisions.failure_rules import RULES
 from holdfast.decisions.failure_texts import proxy_place
+from holdfast.host.probe import WORKS, Probed, probe
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.models.attempt import CallDeps
 from holdfast.models.http import ModelHttp
-from holdfast.models.probe import WORKS, Probed, probe
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, Target
 from holdfast.values import Failure, FailureKind

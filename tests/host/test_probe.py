@@ -4,7 +4,7 @@ import asyncio
 
 from holdfast.chaos import ChaosServer, Hang, Say, rate_limited_s
 from holdfast.decisions.gates import Breaker
-from holdfast.models.probe import probe
+from holdfast.host.probe import probe
 from holdfast.targets import Patience
 from holdfast.values import Failure
 from models.calls.calling import HANGS_S, line_to, target_of
