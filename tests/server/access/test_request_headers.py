@@ -43,24 +43,24 @@ async def test_an_unconfigured_key_of_an_open_server_is_secret_in_every_header()
 
 
 async def test_every_response_has_a_request_id_that_the_packages_read() -> None:
-    async with ChaosServer([Say("ok")], after_last="repeat") as chaos:
-        async with relaying(target_on(chaos, "anthropic")) as server:
-            for path in ("/health", "/v1/models", "/v1/nothing-here", "/v1/runs/run_unknown"):
-                headers = (await server.call("GET", path)).headers
-                assert headers["x-request-id"] == headers["request-id"], path
-                assert headers["x-request-id"].startswith("req_")
-            messages: Any = [{"role": "user", "content": "hi"}]
-            async with openai.AsyncOpenAI(
-                base_url=f"{server.url}/v1", api_key="any", max_retries=0
-            ) as client:
-                done = await client.chat.completions.create(model="holdfast", messages=messages)
-                assert (done._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
-                with pytest.raises(openai.NotFoundError) as missing:
-                    await client.chat.completions.create(model="no-such", messages=messages)
-                assert (missing.value.request_id or "").startswith("req_")
-            async with anthropic.AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0) as client:
-                told = await client.messages.create(model="main", max_tokens=9, messages=messages)
-                assert (told._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
+    async with (
+        ChaosServer([Say("ok")], after_last="repeat") as chaos,
+        relaying(target_on(chaos, "anthropic")) as server,
+    ):
+        for path in ("/health", "/v1/models", "/v1/nothing-here", "/v1/runs/run_unknown"):
+            headers = (await server.call("GET", path)).headers
+            assert headers["x-request-id"] == headers["request-id"], path
+            assert headers["x-request-id"].startswith("req_")
+        messages: Any = [{"role": "user", "content": "hi"}]
+        async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
+            done = await client.chat.completions.create(model="holdfast", messages=messages)
+            assert (done._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
+            with pytest.raises(openai.NotFoundError) as missing:
+                await client.chat.completions.create(model="no-such", messages=messages)
+            assert (missing.value.request_id or "").startswith("req_")
+        async with anthropic.AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0) as client:
+            told = await client.messages.create(model="main", max_tokens=9, messages=messages)
+            assert (told._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
 
 
 async def test_a_providers_request_id_is_passed_on_as_it_is() -> None:

@@ -40,6 +40,7 @@ from holdfast.server.openai.client_tools import (
 from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
+from holdfast.server.openai.parameters import CHAT, ignored_fields, ignored_header
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.shapes import (
     BREAK,
@@ -86,13 +87,16 @@ class OpenAIChatRoutes:
         """POST /v1/chat/completions for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
+        ignored = await ignored_fields(body, CHAT)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 started = await self._rejoin_or_start(request, body, wanted, key)
+                started.headers.update(ignored_header(ignored))
                 return place.assign_to(self._streamed(request, body, wanted, started))
         started = await self._rejoin_or_start(request, body, wanted, key)
+        started.headers.update(ignored_header(ignored))
         with self._repeats.rejoinable(request, body, row=started.row, after=started.after):
             ended = await wait_for(
                 deps,

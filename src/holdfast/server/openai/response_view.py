@@ -75,7 +75,7 @@ def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None
         metadata=settings.metadata,
         model=context.model,
         output=(),
-        parallel_tool_calls=True,
+        parallel_tool_calls=settings.sampling.get("parallel_tool_calls") is not False,
         previous_response_id=context.previous,
         reasoning={"effort": settings.reasoning_effort or None, "summary": None},
         store=context.is_stored,

@@ -27,6 +27,7 @@ from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
+from holdfast.server.openai.parameters import RESPONSES, ignored_fields, ignored_header
 from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
@@ -85,11 +86,13 @@ class OpenAIResponsesRoutes:
         """POST /v1/responses for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ResponsesRequest)
+        ignored = await ignored_fields(body, RESPONSES)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+                headers.update(ignored_header(ignored))
                 feed = self._feed(row, context, ResponseView(row, context))
                 then = self._left(row, wanted)
                 left = self._repeats.when_left(request, body, row=row, feed=feed, then=then)
@@ -97,6 +100,7 @@ class OpenAIResponsesRoutes:
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
         row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+        headers.update(ignored_header(ignored))
         if wanted.background:
             return json_response(response_of(row, context, await self._span(row, context)), headers=headers)
         with self._repeats.rejoinable(request, body, row=row, after=context.after):

@@ -27,7 +27,6 @@ DROPPED: Mapping[Wire, frozenset[str]] = {
     "chat": frozenset(
         {
             "metadata",
-            "parallel_tool_calls",
             "prompt_cache_retention",
             "safety_identifier",
             "service_tier",
@@ -41,7 +40,6 @@ DROPPED: Mapping[Wire, frozenset[str]] = {
             "client_metadata",
             "include",
             "metadata",
-            "parallel_tool_calls",
             "prompt_cache_retention",
             "safety_identifier",
             "service_tier",
@@ -61,6 +59,7 @@ TRANSLATED: Mapping[Wire, frozenset[str]] = {
             "messages",
             "model",
             "n",
+            "parallel_tool_calls",
             "prompt_cache_key",
             "reasoning_effort",
             "response_format",
@@ -76,6 +75,7 @@ TRANSLATED: Mapping[Wire, frozenset[str]] = {
             "instructions",
             "max_output_tokens",
             "model",
+            "parallel_tool_calls",
             "prompt_cache_key",
             "reasoning",
             "stream",
@@ -122,6 +122,7 @@ def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
         reasoning_effort=_effort(fields, wire),
         output=_output(fields, wire),
         cache_key=str(fields.get("prompt_cache_key") or ""),
+        sampling={"parallel_tool_calls": False} if _wants_one_call(fields, wire) else {},
     )
 
 
@@ -158,6 +159,13 @@ def _effort(fields: Fields, wire: Wire) -> str:
     place = table_in(fields, inside[wire]) if wire in inside else fields
     given = place.get("effort" if wire in inside else "reasoning_effort")
     return given if isinstance(given, str) and given != "none" else ""
+
+
+def _wants_one_call(fields: Fields, wire: Wire) -> bool:
+    """Whether the model may call only one tool at a time."""
+    if wire == "anthropic":
+        return table_in(fields, "tool_choice").get("disable_parallel_tool_use") is True
+    return fields.get("parallel_tool_calls") is False
 
 
 def _tools(fields: Fields, wire: Wire) -> tuple[ToolSpec, ...]:
