@@ -120,16 +120,17 @@ class OpenAIChatRoutes:
         """The run that has the message, or that continued with the results of the client's tools."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
+        if (sent := await earlier_response(key, deps, status=202)) is not None:
+            return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
+        await deps.put_images_inline(wanted.messages, param="messages")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
-        sent = await earlier_response(key, deps, status=202)
-        if sent is None:
-            await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
-            message = await self._message(request, wanted, session_id, said=said, declared=declared)
-            sent = await self._runs.send(session_id, message, key=key)
+        await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
+        message = await self._message(request, wanted, session_id, said=said, declared=declared)
+        sent = await self._runs.send(session_id, message, key=key)
         return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
 
     def _read(

@@ -14,7 +14,7 @@ from holdfast.folds.entries import ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
-from holdfast.runner.inbox import IncomingMessage
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -130,15 +130,20 @@ class OpenAIResponsesRoutes:
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
         deps, by = self._deps, request.scope[KEY_NAME]
+        if (sent := await earlier_response(key, deps, status=202)) is not None:
+            return await self._stored(request, wanted, sent)
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
             context = await self._store_note(resumed.row, wanted, after=resumed.after)
             return resumed.row, replace(context, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
-        sent = await earlier_response(key, deps, status=202)
-        if sent is None:
-            session_id, message = await self._message(request, wanted, said=said, declared=declared)
-            sent = await self._runs.send(session_id, message, key=key)
+        session_id, message = await self._message(request, wanted, said=said, declared=declared)
+        return await self._stored(request, wanted, await self._runs.send(session_id, message, key=key))
+
+    async def _stored(
+        self, request: Request, wanted: ResponsesRequest, sent: Sent | Response
+    ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
+        """The same for a run that was accepted, now or under the same key earlier."""
         row = await self._runs.row_of_sent(sent)
         context = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
         return row, context, headers_of(row, sent)
@@ -160,6 +165,7 @@ class OpenAIResponsesRoutes:
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what the model should do", param="input")
+        await self._deps.put_images_inline(wanted.input, param="input")
         return parse_messages(
             await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"
         )

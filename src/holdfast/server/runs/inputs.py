@@ -66,6 +66,7 @@ class RunInputRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         said = await parsed(body, deps.limits, SayRequest)
+        await deps.put_images_inline(said.message, param="message")
         message = _message_of(said, deps.limits)
         row = await row_of(deps, request)
         key = once_for(request, body, deps, session_id=row.session_id, message=message)

@@ -34,11 +34,19 @@ from holdfast.server.transport.bodies import (
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import OnceKey, earlier_response, once_for, replayed
+from holdfast.server.transport.once import OnceKey, earlier_response, once_for, once_key, replayed
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import Part
 
 PAGE_MAX = 200
+
+
+async def put_images_inline(deps: RouteDeps, wanted: RunRequest) -> None:
+    """Fetch the images that a request names by their addresses; raises a Problem."""
+    earlier = [item.content for item in wanted.conversation_history or ()]
+    given = {"input": wanted.input, "message": wanted.message, "conversation_history": earlier}
+    for name, value in given.items():
+        await deps.put_images_inline(value, param=name)
 
 
 async def row_of(deps: RouteDeps, request: Request) -> RunRow:
@@ -66,6 +74,9 @@ class RunRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, RunRequest)
+        if (earlier := await earlier_response(once_key(request, body, deps), deps, status=202)) is not None:
+            return earlier
+        await put_images_inline(deps, wanted)
         message = message_of(wanted, deps.limits)
         key = once_for(request, body, deps, session_id=wanted.session_id or "", message=message)
         if (earlier := await earlier_response(key, deps, status=202)) is not None:
