@@ -201,6 +201,24 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("relay",),
     ),
     Operation(
+        "POST",
+        "/v1/embeddings",
+        "relay.plain",
+        also=("/v1/completions",),
+        tag="Relay",
+        summary=(
+            "Embeddings, and at /v1/completions the older completions without messages: passed on to the "
+            "target of a relayed model, with Holdfast's deadlines and retries. The body passes as it is; "
+            "only the model's name changes. Agents have neither route, and nor do targets that speak Anthropic's "
+            "protocol. If the provider hasn't got the route, you get its own error."
+        ),
+        request=dict[str, Any],
+        responses={200: {"application/json": dict[str, Any], EVENTS: None}},
+        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
+        needs_request=True,
+        scopes=("relay",),
+    ),
+    Operation(
         "GET",
         "/v1/models",
         "openai.models",

@@ -125,6 +125,7 @@ def _openai_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
         "relay.count_tokens": relay.count_tokens,
+        "relay.plain": relay.plain,
         "openai.models": models.list,
         "openai.model": models.show,
         "responses.create": relay.responses,

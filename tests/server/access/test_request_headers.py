@@ -54,13 +54,13 @@ async def test_every_response_has_a_request_id_that_the_packages_read() -> None:
         messages: Any = [{"role": "user", "content": "hi"}]
         async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0) as client:
             done = await client.chat.completions.create(model="holdfast", messages=messages)
-            assert (done._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
+            assert (done._request_id or "").startswith("req_")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name
             with pytest.raises(openai.NotFoundError) as missing:
                 await client.chat.completions.create(model="no-such", messages=messages)
             assert (missing.value.request_id or "").startswith("req_")
         async with anthropic.AsyncAnthropic(base_url=server.url, api_key="any", max_retries=0) as client:
             told = await client.messages.create(model="main", max_tokens=9, messages=messages)
-            assert (told._request_id or "").startswith("req_")  # noqa: SLF001  # its documented name
+            assert (told._request_id or "").startswith("req_")  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # its documented name
 
 
 async def test_a_providers_request_id_is_passed_on_as_it_is() -> None:

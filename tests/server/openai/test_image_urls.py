@@ -1,4 +1,4 @@
-"""Images that a client names by an https address: fetched under strict rules, stored, then shown to the model."""
+"""Images that a client names by an https address: fetched under strict rules, stored, shown to the model."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from holdfast.targets import Wire
 from holdfast.tools.web.addresses import AddressPolicy, UrlRefused, insist_on_form
 from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher
 from server.openai.official_client import client_of
-from server.relay.relaying import relaying, target_on
+from server.relay.relaying import PATHS, relaying, target_on
 from serving import Setting, served, target_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"
@@ -105,7 +105,8 @@ def chat_body(url: str) -> dict[str, Any]:
 
 
 def shown_images(body: Any) -> list[str]:
-    parts = [part for one in body["messages"] for part in one["content"] if isinstance(part, dict)]
+    contents: list[Any] = [one["content"] for one in body["messages"]]
+    parts: list[Any] = [part for content in contents if isinstance(content, list) for part in content]  # pyright: ignore[reportUnknownVariableType]
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
@@ -250,9 +251,7 @@ async def test_the_relay_passes_addresses_on_and_fetches_them_for_other_wires(
         ) as server,
     ):
         url = images.url("/cat.png")
-        path = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "anthropic": "/v1/messages"}[
-            wire
-        ]
+        path = PATHS[wire]
         body: dict[str, Any] = chat_body(url)
         if wire == "anthropic":
             blocks = [{"type": "text", "text": "?"}, {"type": "image", "source": {"type": "url", "url": url}}]

@@ -28,7 +28,9 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
-_RELAY_PATHS = paths_of("openai.complete") | paths_of("responses.create") | paths_of("relay.messages")
+_RELAY_PATHS = frozenset[str]().union(
+    *map(paths_of, ("openai.complete", "responses.create", "relay.messages", "relay.plain"))
+)
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})

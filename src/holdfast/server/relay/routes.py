@@ -8,24 +8,25 @@ from starlette.requests import Request
 
 from holdfast.interfaces.ids import new_run_id
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.messages import ModelRequest, estimated_tokens
+from holdfast.messages import estimated_tokens
 from holdfast.models.call import ModelCalls
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
-from holdfast.server.contents import Attached
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.models import ModelNames
+from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
+from holdfast.server.relay.plain_routes import PLAIN_PATHS, not_for_agents, plain_surface
 from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
 from holdfast.server.relay.sink import RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.conversations import not_translatable
-from holdfast.server.relay.translation.requests import translated
+from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
 
@@ -68,10 +69,22 @@ class RelayRoutes:
         raw = raw_request(body, "anthropic")
         if not targets:
             raise self._names.not_found(raw.model)
-        asked = await self._in_our_form(raw, {})
+        asked = await translated_with_images(raw, self._deps.options, {})
         return json_response(
             {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
         )
+
+    async def plain(self, request: Request) -> Any:
+        """POST /v1/completions and /v1/embeddings, which only relayed models have."""
+        check_scope(request.scope, "relay")
+        body = await self._body(request)
+        name = model_in(body) or ""
+        targets = self._names.relayed(name)
+        if not targets and name in self._names.agents():
+            raise not_for_agents(name, request.scope["path"])
+        surface = plain_surface(PLAIN_PATHS[request.scope["path"]], targets)
+        usable = tuple(target for target in targets if target.wire == surface.wire)
+        return await self._relay(request, surface, body, usable)
 
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
@@ -110,8 +123,8 @@ class RelayRoutes:
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
-        usable, translation = await self._translated(raw, targets)
         deps, options = self._deps, self._options
+        usable, translation = await _translated(raw, targets, deps.options)
         output = RelayOutput(surface, deps.agent.secrets)
         along = SentAlong(
             headers_up(request.headers.items(), options.headers),
@@ -137,38 +150,6 @@ class RelayRoutes:
             streams_max=deps.limits.subscribers_max,
         )
 
-    async def _translated(
-        self, raw: RawRequest, targets: tuple[Target, ...]
-    ) -> tuple[tuple[Target, ...], Translation | None]:
-        """The targets that can answer, and the translation for those on other wires.
-
-        What is bound to one endpoint and account stays there. A request that can't be translated still has
-        the targets on its own wire.
-        """
-        if raw.bound_by:
-            if targets[0].wire != raw.wire:
-                raise not_translatable(raw.bound_by)
-            return targets[:1], None
-        if all(target.wire == raw.wire for target in targets):
-            return targets, None
-        attached = dict[str, bytes]()
-        try:
-            request = await self._in_our_form(raw, attached)
-        except Problem:
-            if targets[0].wire != raw.wire:
-                raise
-            return tuple(target for target in targets if target.wire == raw.wire), None
-        return targets, Translation(request, attached, raw.includes_usage)
-
-    async def _in_our_form(self, raw: RawRequest, attached: Attached) -> ModelRequest:
-        """The request for a target on another wire, with the images that it names by their addresses."""
-        body, images = raw.body, self._deps.options.images
-        if images is not None:
-            param = "input" if raw.wire == "responses" else "messages"
-            most = self._options.body_bytes_max
-            body = await images.put_inline_in_body(body, param=param, bytes_max=most)
-        return await asyncio.to_thread(translated, body, raw.wire, attached)
-
 
 async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Answer | NoAnswer:
     """Make the call, and count it however it ends."""
@@ -178,3 +159,27 @@ async def _made(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> A
         return ended
     finally:
         sink.close("cancelled" if ended is None else "failed" if isinstance(ended, NoAnswer) else "completed")
+
+
+async def _translated(
+    raw: RawRequest, targets: tuple[Target, ...], options: ServerOptions
+) -> tuple[tuple[Target, ...], Translation | None]:
+    """The targets that can answer, and the translation for those on other wires.
+
+    What is bound to one endpoint and account stays there. A request that can't be translated still has the
+    targets on its own wire.
+    """
+    if raw.bound_by:
+        if targets[0].wire != raw.wire:
+            raise not_translatable(raw.bound_by)
+        return targets[:1], None
+    if all(target.wire == raw.wire for target in targets):
+        return targets, None
+    attached = dict[str, bytes]()
+    try:
+        request = await translated_with_images(raw, options, attached)
+    except Problem:
+        if targets[0].wire != raw.wire:
+            raise
+        return tuple(target for target in targets if target.wire == raw.wire), None
+    return targets, Translation(request, attached, raw.includes_usage)
