@@ -187,6 +187,58 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
         return named.id if isinstance(named, Conversation) else named or ""
 
 
+class InputTokensRequest(ResponsesRequest, kw_only=True):
+    """The body of POST /v1/responses/input_tokens; what doesn't change the number is ignored."""
+
+    input: RawInput | None = None  # pyright: ignore[reportIncompatibleVariableOverride]  # here it is optional
+
+
+class CompactResponseRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/responses/compact; how a provider caches or bills it is ignored."""
+
+    model: ShortText | None = None
+    input: RawInput | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+
+
+class CreateConversationRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/conversations."""
+
+    items: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ChangeConversationRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/conversations/{session_id}."""
+
+    metadata: dict[str, Any] | None
+
+
+class InputTokens(ResponseBody, frozen=True):
+    """How many input tokens a response would have."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
+class ConversationShown(ResponseBody, frozen=True):
+    """A conversation, as the OpenAI API describes it: a session."""
+
+    id: str
+    object: Literal["conversation"]
+    created_at: int
+    metadata: dict[str, str]
+
+
+class DeletedConversation(ResponseBody, frozen=True):
+    """The session is deleted."""
+
+    id: str
+    object: Literal["conversation.deleted"]
+    deleted: Annotated[bool, ALWAYS_TRUE]
+
+
 class PromptTokensDetails(ResponseBody, frozen=True):
     """How many of the input tokens came from the provider's cache."""
 
@@ -272,6 +324,16 @@ class ResponseUsage(ResponseBody, frozen=True):
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+
+
+class CompactedResponse(ResponseBody, frozen=True):
+    """A conversation as its user messages and a summary."""
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: tuple[dict[str, Any], ...]
+    usage: ResponseUsage
 
 
 class ResponseShown(ResponseBody, frozen=True):

@@ -7,6 +7,7 @@ from holdfast.api.operation import (
     EVENTS,
     ONCE,
     RELAY_ERRORS,
+    SESSION_ERRORS,
     SESSION_HEADER,
     START_ERRORS,
     WHOLE_ERRORS,
@@ -209,8 +210,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary=(
             "Embeddings, and at /v1/completions the older completions without messages: passed on to the "
             "target of a relayed model, with Holdfast's deadlines and retries. The body passes as it is; "
-            "only the model's name changes. Agents have neither route, and nor do targets that speak Anthropic's "
-            "protocol. If the provider hasn't got the route, you get its own error."
+            "only the model's name changes. Agents have neither route, and nor do targets that speak "
+            "Anthropic's protocol. If the provider hasn't got the route, you get its own error."
         ),
         request=dict[str, Any],
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
@@ -263,6 +264,106 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/responses/input_tokens",
+        "responses.input_tokens",
+        tag="OpenAI-compatible",
+        summary=(
+            "How many input tokens a response would have. For an agent it is Holdfast's estimate, which "
+            "includes the agent's own instructions and tools, and the response has the header "
+            "`X-Holdfast-Estimate`. For a relayed model whose target speaks Responses it is the provider's "
+            "count."
+        ),
+        request=openai.InputTokensRequest,
+        responses={200: openai.InputTokens},
+        errors={400: "invalid_request, invalid_json", 404: "response_not_found, model_not_found"},
+        scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/responses/compact",
+        "responses.compact",
+        tag="OpenAI-compatible",
+        summary=(
+            "Summarize a conversation. `output` has its user messages and a `compaction` item, to be sent "
+            "as the first `input` items of the next response. The conversation is `input`, or what "
+            "`previous_response_id` ends with, or both. `instructions` say what the summary must keep. For a "
+            "relayed model whose target speaks Responses, the provider does it."
+        ),
+        request=openai.CompactResponseRequest,
+        responses={200: openai.CompactedResponse},
+        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, route_not_served"},
+        headers=ONCE,
+        needs_request=True,
+        scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations",
+        "conversations.create",
+        tag="OpenAI-compatible",
+        summary=(
+            "Make a conversation: a session whose id `conversation` of a response accepts. Items come with "
+            "responses, so `items` must be empty."
+        ),
+        request=openai.CreateConversationRequest,
+        responses={200: openai.ConversationShown},
+        errors={400: "invalid_request, invalid_json, unsupported_parameter", 409: "idempotency_key_conflict"},
+        headers=ONCE,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}",
+        "conversations.show",
+        tag="OpenAI-compatible",
+        summary="A conversation; any session is one.",
+        responses={200: openai.ConversationShown},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{session_id}",
+        "conversations.change",
+        tag="OpenAI-compatible",
+        summary="Replace the metadata of a conversation.",
+        request=openai.ChangeConversationRequest,
+        responses={200: openai.ConversationShown},
+        errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
+        needs_request=True,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/conversations/{session_id}",
+        "conversations.delete",
+        tag="OpenAI-compatible",
+        summary="Delete the session; its runs are stopped, and it can be undeleted for a while.",
+        responses={200: openai.DeletedConversation},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}/items",
+        "conversations.items",
+        tag="OpenAI-compatible",
+        summary="What was said in a conversation, newest first, as items of responses.",
+        responses={200: openai.InputItems},
+        errors={400: "invalid_request", **SESSION_ERRORS},
+        query={
+            "order": "desc (the default) or asc.",
+            "limit": "How many, at most 100; 20 by default.",
+            "after": "`last_id` of the previous page.",
+        },
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}/items/{item_id}",
+        "conversations.item",
+        tag="OpenAI-compatible",
+        summary="One item.",
+        responses={200: dict[str, Any]},
+        errors={404: "session_not_found, item_not_found"},
     ),
     Operation(
         "GET",

@@ -21,6 +21,7 @@ from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.relay.surfaces import error_body
+from holdfast.server.unserved import not_of_this_route
 
 _log = logging.getLogger(__name__)
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
@@ -29,7 +30,17 @@ HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _RELAY_PATHS = frozenset[str]().union(
-    *map(paths_of, ("openai.complete", "responses.create", "relay.messages", "relay.plain"))
+    *map(
+        paths_of,
+        (
+            "openai.complete",
+            "relay.messages",
+            "relay.plain",
+            "responses.compact",
+            "responses.create",
+            "responses.input_tokens",
+        ),
+    )
 )
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
@@ -165,6 +176,8 @@ class AccessMiddleware:
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
             problem = without_secrets(problem_of(error))
+            if problem.status == HTTPStatus.METHOD_NOT_ALLOWED and (why := not_of_this_route(scope["path"])):
+                problem.message = f"{problem.message}. {why}"
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.warning(
                     "request %s got status %d: %s", request_id.decode(), problem.status, problem.code

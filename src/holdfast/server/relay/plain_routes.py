@@ -1,4 +1,4 @@
-"""Routes that only relayed models have, because no agent could answer: plain completions, embeddings."""
+"""Routes that bring a document and no answer of a chat model: embeddings, counts, plain completions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,16 +13,25 @@ PLAIN_PATHS: Mapping[str, str] = MappingProxyType(
 )
 
 
+INPUT_TOKENS = Surface("responses", "/responses/input_tokens", COMMENT, DocumentParser)
+COMPACTING = Surface("responses", "/responses/compact", COMMENT, DocumentParser)
+
+
 def plain_surface(path: str, targets: tuple[Target, ...]) -> Surface:
     """The route at the first target that can have it; raises a Problem if none can."""
     able = [target for target in targets if target.wire != "anthropic"]
     if targets and not able:
-        text = (
-            f"The target {targets[0].name} speaks Anthropic's protocol, which has no {path}. Choose a model "
-            "whose target speaks OpenAI's"
-        )
-        raise Problem(404, text, code="route_not_served", param="model")
+        raise not_at_target(path, targets[0])
     return Surface(able[0].wire if able else "chat", path, COMMENT, DocumentParser)
+
+
+def not_at_target(path: str, target: Target) -> Problem:
+    """The target's protocol hasn't got the route."""
+    text = (
+        f"The target {target.name} speaks another protocol ({target.wire}), which has no {path}. Choose a "
+        "model whose target has it"
+    )
+    return Problem(404, text, code="route_not_served", param="model")
 
 
 def not_for_agents(name: str, path: str) -> Problem:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from starlette.requests import Request
@@ -19,7 +20,14 @@ from holdfast.server.problems import Problem
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
-from holdfast.server.relay.plain_routes import PLAIN_PATHS, not_for_agents, plain_surface
+from holdfast.server.relay.plain_routes import (
+    COMPACTING,
+    INPUT_TOKENS,
+    PLAIN_PATHS,
+    not_at_target,
+    not_for_agents,
+    plain_surface,
+)
 from holdfast.server.relay.raw_request import RawRequest, model_in, raw_request
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
@@ -33,24 +41,33 @@ from holdfast.targets import Target, Wire
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class AgentEndpoints:
+    """What the routes do if the model's name is an agent's."""
+
+    chat: AgentEndpoint
+    responses: AgentEndpoint
+    input_tokens: AgentEndpoint
+    compact: AgentEndpoint
+
+
 class RelayRoutes:
     """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
 
-    def __init__(self, deps: RouteDeps, *, chat: AgentEndpoint, responses: AgentEndpoint) -> None:
+    def __init__(self, deps: RouteDeps, agents: AgentEndpoints) -> None:
         self._deps = deps
         self._options = deps.options.relay
         self._names = ModelNames(deps.options)
-        self._chat = chat
-        self._responses = responses
+        self._agents = agents
         self._via = f"holdfast {self._options.server_id}"
 
     async def chat(self, request: Request) -> Any:
         """POST /v1/chat/completions."""
-        return await self._serve(request, "chat", self._chat)
+        return await self._serve(request, "chat", self._agents.chat)
 
     async def responses(self, request: Request) -> Any:
         """POST /v1/responses."""
-        return await self._serve(request, "responses", self._responses)
+        return await self._serve(request, "responses", self._agents.responses)
 
     async def messages(self, request: Request) -> Any:
         """POST /v1/messages, which always relays."""
@@ -74,6 +91,28 @@ class RelayRoutes:
             {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
         )
 
+    async def input_tokens(self, request: Request) -> Any:
+        """POST /v1/responses/input_tokens: the provider's count, or our estimate."""
+        return await self._document(request, INPUT_TOKENS, self._agents.input_tokens)
+
+    async def compact(self, request: Request) -> Any:
+        """POST /v1/responses/compact."""
+        return await self._document(request, COMPACTING, self._agents.compact)
+
+    async def _document(self, request: Request, surface: Surface, agent: AgentEndpoint) -> Any:
+        body = await self._body(request)
+        targets = self._names.relayed_for(model_in(body), request)
+        if not targets:
+            return await self._by_agent(request, body, agent)
+        check_scope(request.scope, "relay")
+        if targets[0].wire == surface.wire:
+            return await self._relay(request, surface, body, targets[:1])
+        if surface is COMPACTING:
+            raise not_at_target(surface.path, targets[0])
+        asked = await translated_with_images(raw_request(body, surface.wire), self._deps.options, {})
+        counted = {"object": "response.input_tokens", "input_tokens": estimated_tokens(asked)}
+        return json_response(counted, headers={"X-Holdfast-Estimate": "true"})
+
     async def plain(self, request: Request) -> Any:
         """POST /v1/completions and /v1/embeddings, which only relayed models have."""
         check_scope(request.scope, "relay")
@@ -93,6 +132,9 @@ class RelayRoutes:
         if targets:
             check_scope(request.scope, "relay")
             return await self._relay(request, SURFACES[wire], body, targets)
+        return await self._by_agent(request, body, agent)
+
+    async def _by_agent(self, request: Request, body: bytes, agent: AgentEndpoint) -> Any:
         check_scope(request.scope, "chat")
         limits = self._deps.limits
         if len(body) > limits.body_bytes_max:
