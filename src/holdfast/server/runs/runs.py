@@ -1,6 +1,6 @@
 """Runs over HTTP: start, show, list and follow them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -214,7 +214,10 @@ class RunRoutes:
         view = _view(request)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         if "cursor" in request.query_params or _wants_json(request):
-            return await self._polled(row, view, given=request.query_params.get("cursor") or given)
+            is_web_ui = request.headers.get("user-agent", "").lower().startswith(hermes.WEB_UI_AGENT)
+            names: Mapping[str, str] = hermes.WEB_UI_NAMES if is_web_ui else {}
+            given = request.query_params.get("cursor") or given
+            return await self._polled(row, view, given=given, names=names)
         after = await self._after(row, given)
         if after and row.status == "ended" and after >= (await deps.folds.run(row)).terminal_seq:
             return Response(status_code=204)
@@ -248,12 +251,13 @@ class RunRoutes:
 
         return Live(lines, limits=self._deps.limits, view=view)
 
-    async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
+    async def _polled(self, row: RunRow, view: View, *, given: str, names: Mapping[str, str]) -> Response:
         after = await self._after(row, given)
         if view == "native":
             poll = NativePoll(row, after=after)
         else:
-            poll = HermesPoll(row, await self._deps.folds.polled_frames(row), after=after)
+            frames = await self._deps.folds.polled_frames(row)
+            poll = HermesPoll(row, frames, after=after, names=names)
         return raw_response(await polled_response(self._deps.store, row, poll, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:
