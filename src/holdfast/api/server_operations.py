@@ -1,5 +1,6 @@
 """The operations for plain OpenAI clients, for the page, and on the server itself."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.api import access, openai, server
@@ -18,6 +19,24 @@ from holdfast.api.scopes import EVERY, NO_KEY
 _IMAGES: dict[str, None] = dict.fromkeys(
     ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")
 )
+
+OPENAI_ERRORS = {
+    **START_ERRORS,
+    **WHOLE_ERRORS,
+    400: (
+        f"{START_ERRORS[400]}, unsupported_parameter, tool_name_taken, tool_result_missing, "
+        "tool_result_unknown, tool_result_duplicate"
+    ),
+}
+IMAGES = (
+    "Images are data: URLs, or https addresses: the server fetches these from public addresses, at most 20 "
+    "in a request and 5 MiB each."
+)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
 
 SERVER_OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -158,13 +177,15 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "agent's own. If the model calls one, the response ends with `tool_calls`, and the run waits "
             "(`waiting_for_client`). To continue the same run, send the messages again with the results of "
             "all calls. Results are accepted once, from the same API key. `tool_choice` applies to the next "
-            "answer. top_p, stop, seed and the penalties are passed to models that support them. A field "
-            "that can't be honoured is a 400 that names it (`n` above 1, `logprobs`). user, store, metadata "
-            "and fields that aren't named here are ignored."
+            "answer. top_p, stop, seed, the penalties, logit_bias, verbosity and parallel_tool_calls are "
+            "passed to models that support them. A field that can't be honoured is a 400 that names it, such "
+            f"as `n` above 1, `logprobs`, {_listed(openai.CHAT_REFUSED)}. These fields are accepted and "
+            f"change nothing: {_listed(openai.CHAT_HARMLESS)}. Fields that aren't known are ignored, and the "
+            f"header `X-Holdfast-Ignored` names them. {IMAGES}"
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
-        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
@@ -254,13 +275,15 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "waits (`waiting_for_client`). To continue the same run in a new response, send the results of "
             "all calls as `function_call_output` items. A background response returns at once and continues "
             "without a reader. An `item_reference` in `input` refers to an item of an earlier response's "
-            "`output`. temperature, the length, the effort, top_p and text.format are passed to models that "
-            "support them. A field that can't be honoured is a 400 that names it. truncation, include and "
-            "fields that aren't named here are ignored."
+            "`output`. temperature, the length, the effort, top_p, text and parallel_tool_calls are passed "
+            "to models that support them. A field that can't be honoured is a 400 that names it, such as "
+            f"`top_logprobs`, {_listed(openai.RESPONSES_REFUSED)}. These fields are accepted and change "
+            f"nothing: include (except for log probabilities), {_listed(openai.RESPONSES_HARMLESS)}. Fields "
+            f"that aren't known are ignored, and the header `X-Holdfast-Ignored` names them. {IMAGES}"
         ),
         request=openai.ResponsesRequest,
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
-        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
@@ -294,7 +317,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         request=openai.CompactResponseRequest,
         responses={200: openai.CompactedResponse},
-        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, route_not_served"},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, route_not_served"},
         headers=ONCE,
         needs_request=True,
         scopes=("chat", "relay"),

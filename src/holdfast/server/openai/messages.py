@@ -74,6 +74,10 @@ def parse_context(items: Sequence[dict[str, Any]], limits: Limits, *, param: str
     """Messages of any roles in our form; raises a Problem that names the field."""
     attached: Attached = {}
     history, instructions = _gathered(items, limits, param=param)
+    for at, one in history:
+        if one.content is None and not one.tool_calls:
+            where = f"{param}[{at}].content"
+            raise bad_request(f"Invalid '{where}': it must be text or a list of parts", param=where)
     return GivenContext(history_of(history, limits, param=param, attached=attached), instructions, attached)
 
 
