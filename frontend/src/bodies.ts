@@ -55,6 +55,8 @@ export interface RunShown {
   readonly question?: QuestionShown;
   readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
+  readonly pending_approval_id?: string;
+  readonly pending_clarify_id?: string;
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
@@ -190,6 +192,8 @@ export interface RunState {
   readonly question?: QuestionShown;
   readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
+  readonly pending_approval_id?: string;
+  readonly pending_clarify_id?: string;
 }
 
 /** How many approvals the answer settled. */
@@ -224,6 +228,8 @@ export interface Accepted {
   readonly status: "accepted";
   readonly accepted: boolean;
   readonly mode: Mode;
+  readonly waiting_for?: "answer" | "approval" | "client";
+  readonly note?: string;
 }
 
 /** Whether this ended the wait. */
@@ -720,10 +726,33 @@ export interface ResponseUsage {
   readonly total_tokens: number;
 }
 
-/** The response is hidden for good. */
-export interface DeletedResponse {
+/** How many input tokens a response would have. */
+export interface InputTokens {
+  readonly object: "response.input_tokens";
+  readonly input_tokens: number;
+}
+
+/** A conversation as its user messages and a summary. */
+export interface CompactedResponse {
   readonly id: string;
-  readonly object: "response.deleted";
+  readonly object: "response.compaction";
+  readonly created_at: number;
+  readonly output: readonly Readonly<Record<string, unknown>>[];
+  readonly usage: ResponseUsage;
+}
+
+/** A conversation, as the OpenAI API describes it: a session. */
+export interface ConversationShown {
+  readonly id: string;
+  readonly object: "conversation";
+  readonly created_at: number;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** The session is deleted. */
+export interface DeletedConversation {
+  readonly id: string;
+  readonly object: "conversation.deleted";
   readonly deleted: true;
 }
 
@@ -734,6 +763,13 @@ export interface InputItems {
   readonly first_id: string | null;
   readonly last_id: string | null;
   readonly has_more: boolean;
+}
+
+/** The response is hidden for good. */
+export interface DeletedResponse {
+  readonly id: string;
+  readonly object: "response.deleted";
+  readonly deleted: true;
 }
 
 /** All targets, the default first. */

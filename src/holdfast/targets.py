@@ -37,9 +37,25 @@ class RetryLimits(msgspec.Struct, frozen=True, kw_only=True):
 # What each wire calls the sampling options of OpenAI's Chat Completions; it has no others.
 SAMPLING: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "chat": {name: name for name in ("top_p", "stop", "seed", "presence_penalty", "frequency_penalty")},
-        "responses": {"top_p": "top_p"},
-        "anthropic": {"top_p": "top_p", "stop": "stop_sequences"},
+        "chat": {
+            name: name
+            for name in (
+                "top_p",
+                "stop",
+                "seed",
+                "presence_penalty",
+                "frequency_penalty",
+                "logit_bias",
+                "parallel_tool_calls",
+                "verbosity",
+            )
+        },
+        "responses": {name: name for name in ("top_p", "parallel_tool_calls", "verbosity")},
+        "anthropic": {
+            "top_p": "top_p",
+            "stop": "stop_sequences",
+            "parallel_tool_calls": "parallel_tool_calls",
+        },
     }
 )
 

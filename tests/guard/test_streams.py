@@ -4,6 +4,7 @@ import asyncio
 
 import httpx2
 import pytest
+from anthropic import APIConnectionError
 
 from guard.ways import (
     LONG_S,
@@ -179,10 +180,27 @@ async def test_without_the_guard_the_package_is_still_waiting(way: Way) -> None:
 
 @ways
 async def test_a_dropped_connection_is_never_an_answer(way: Way) -> None:
-    async with ChaosServer([Say("hel"), Drop()]) as chaos, packages(chaos, client()) as ask:
-        with pytest.raises(Exception, match=r"Connection error|^$") as raised:
-            await way(ask)
-        assert any(isinstance(error, httpx2.ReadError) for error in (raised.value, raised.value.__cause__))
+    for script in ([Say("hel"), Drop()], [Drop()]):
+        async with ChaosServer(script) as chaos, packages(chaos, client()) as ask:
+            error = await caught(way(ask))
+            assert isinstance(error, guard.Reset)
+            assert isinstance(error, httpx2.ReadError)
+            assert (error.failure.kind, error.close_reason, error.deadline) == ("dropped", "peer", None)
+            assert "127.0.0.1: the connection was reset" in str(error)
+
+
+async def test_the_anthropic_package_wraps_what_happens_before_its_stream_and_nothing_after() -> None:
+    """What the documentation says about it; a version that wraps more changes these words."""
+    for script, wrapped in (
+        ([Drop()], True),
+        ([Say("hel"), Drop()], False),
+        ([Say("hel"), EndOfBody()], False),
+    ):
+        async with ChaosServer(script) as chaos, packages(chaos, client()) as ask:
+            with pytest.raises((APIConnectionError, guard.GuardError)) as raised:
+                await messages(ask)
+            assert isinstance(raised.value, APIConnectionError) is wrapped
+            assert guard.cause_of(raised.value) is not None
 
 
 @ways

@@ -168,8 +168,8 @@ async def test_an_image_said_to_a_run_under_way_reaches_its_next_call() -> None:
 @pytest.mark.parametrize(
     ("part", "code"),
     [
-        ({"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}, "not_a_data_url"),
-        ({"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/cat.png"}}, "not_a_data_url"),
+        ({"type": "image_url", "image_url": {"url": "https://10.0.0.1/cat.png"}}, "image_not_fetched"),
+        ({"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/cat.png"}}, "image_not_fetched"),
         ({"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}, "not_a_data_url"),
         ({"type": "input_image", "file_id": "file-1"}, "not_a_data_url"),
         ({"type": "image_url", "image_url": "data:image/png;base64,%%%"}, "invalid_request"),

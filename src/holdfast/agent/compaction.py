@@ -71,7 +71,8 @@ async def _summarize(
     answer = await deps.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
     if not isinstance(answer, Answer):
         return answer
-    summary, upto_seq = answer.text.strip(), entries[-1].seq
+    # Without entries, the conversation is the history that came with the run.
+    summary, upto_seq = answer.text.strip(), entries[-1].seq if entries else 0
     if not summary:
         return NoAnswer(answer.call_id, _NO_SUMMARY)
     before = ModelRequest(messages=context_for(view.transcript, log.run_id))

@@ -21,9 +21,14 @@ class ApprovalRequest(msgspec.Struct):
 
 
 class AnswerRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/question/{question_id}."""
+    """The body of POST /v1/runs/{run_id}/question/{question_id} and of hermes-webui's names for it.
 
-    answer: str
+    `clarify_id` names the question where the path doesn't; without it, it is the only open one.
+    """
+
+    answer: str | None = None
+    response: Annotated[str | None, msgspec.Meta(description="Another name for answer.")] = None
+    clarify_id: str | None = None
 
 
 class ApprovalSettled(ResponseBody, frozen=True, tag_field="object", tag="hermes.run.approval_response"):

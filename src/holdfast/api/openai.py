@@ -1,5 +1,7 @@
 """The bodies of the OpenAI-compatible requests and responses."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -17,6 +19,54 @@ from holdfast.api.runs import (
 )
 
 FormatType: TypeAlias = Literal["text", "json_object", "json_schema"]
+Verbosity: TypeAlias = Literal["low", "medium", "high"]
+
+# Fields that change nothing in an answer: how a provider caches, stores, bills or speeds it up.
+CHAT_HARMLESS = frozenset(
+    {
+        "prediction",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+RESPONSES_HARMLESS = frozenset(
+    {
+        "access_programs",
+        "context_management",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "stream_options",
+        "truncation",
+        "user",
+    }
+)
+# Fields that an agent can't honour, each with the values that ask for nothing.
+CHAT_REFUSED: Mapping[str, tuple[object, ...]] = MappingProxyType(
+    {
+        "audio": (),
+        "function_call": ("none", "auto"),
+        "functions": ([],),
+        "modalities": (["text"],),
+        "moderation": (),
+        "web_search_options": (),
+    }
+)
+RESPONSES_REFUSED: Mapping[str, tuple[object, ...]] = MappingProxyType(
+    {
+        "image": ({}, {"context_compression": "auto"}, {"context_compression": "disabled"}),
+        "max_tool_calls": (),
+        "moderation": (),
+        "prompt": (),
+    }
+)
 
 
 class OpenAIRequest(ModelOptions, kw_only=True):
@@ -44,6 +94,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
     n: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def is_detached(self) -> bool:
@@ -83,12 +134,15 @@ class TextOptions(msgspec.Struct, kw_only=True):
     """`text` of a Responses request."""
 
     format: TextFormat | None = None
+    verbosity: Verbosity | None = None
 
 
 class ChatRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/chat/completions; other fields are ignored."""
+    """The body of POST /v1/chat/completions."""
 
     messages: list[RawMessage]
+    verbosity: Verbosity | None = None
+    logit_bias: dict[str, float] | None = None
     response_format: ResponseFormat | None = None
     stream_options: StreamOptions | None = None
     session_id: SessionId | None = None
@@ -101,7 +155,7 @@ class Conversation(msgspec.Struct):
 
 
 class ResponsesRequest(OpenAIRequest, kw_only=True):
-    """The body of POST /v1/responses; other fields are ignored."""
+    """The body of POST /v1/responses."""
 
     input: RawInput
     text: TextOptions | None = None
@@ -118,10 +172,71 @@ class ResponsesRequest(OpenAIRequest, kw_only=True):
         return bool(self.background) or self.on_disconnect == "detach"
 
     @property
+    def verbosity(self) -> str | None:
+        """How long answers should be, as `text` says it."""
+        return self.text.verbosity if self.text else None
+
+    @property
+    def logit_bias(self) -> None:
+        """Nothing: this API has no such field."""
+
+    @property
     def conversation_name(self) -> str:
         """The conversation's name, if there is one."""
         named = self.conversation
         return named.id if isinstance(named, Conversation) else named or ""
+
+
+class InputTokensRequest(ResponsesRequest, kw_only=True):
+    """The body of POST /v1/responses/input_tokens; what doesn't change the number is ignored."""
+
+    input: RawInput | None = None  # pyright: ignore[reportIncompatibleVariableOverride]  # here it is optional
+
+
+class CompactResponseRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/responses/compact; how a provider caches or bills it is ignored."""
+
+    model: ShortText | None = None
+    input: RawInput | None = None
+    instructions: str | None = None
+    previous_response_id: str | None = None
+
+
+class CreateConversationRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/conversations."""
+
+    items: list[dict[str, Any]] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ChangeConversationRequest(msgspec.Struct, kw_only=True):
+    """The body of POST /v1/conversations/{session_id}."""
+
+    metadata: dict[str, Any] | None
+
+
+class InputTokens(ResponseBody, frozen=True):
+    """How many input tokens a response would have."""
+
+    object: Literal["response.input_tokens"]
+    input_tokens: int
+
+
+class ConversationShown(ResponseBody, frozen=True):
+    """A conversation, as the OpenAI API describes it: a session."""
+
+    id: str
+    object: Literal["conversation"]
+    created_at: int
+    metadata: dict[str, str]
+
+
+class DeletedConversation(ResponseBody, frozen=True):
+    """The session is deleted."""
+
+    id: str
+    object: Literal["conversation.deleted"]
+    deleted: Annotated[bool, ALWAYS_TRUE]
 
 
 class PromptTokensDetails(ResponseBody, frozen=True):
@@ -209,6 +324,16 @@ class ResponseUsage(ResponseBody, frozen=True):
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+
+
+class CompactedResponse(ResponseBody, frozen=True):
+    """A conversation as its user messages and a summary."""
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: tuple[dict[str, Any], ...]
+    usage: ResponseUsage
 
 
 class ResponseShown(ResponseBody, frozen=True):

@@ -79,7 +79,7 @@ SESSION_ERRORS = {404: "session_not_found"}
 START_ERRORS = {
     400: (
         "invalid_request, invalid_json, json_too_deep, json_too_large, too_many_parts, not_a_data_url, "
-        "blob_not_found, secret_in_name"
+        "image_not_fetched, blob_not_found, secret_in_name"
     ),
     404: "response_not_found",
     409: "session_deleted, session_busy, response_rewound, idempotency_key_conflict",

@@ -99,14 +99,19 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "POST",
         "/v1/runs/{run_id}/question/{question_id}",
         "inputs.question",
+        also=(
+            "/v1/runs/{run_id}/clarifications/{question_id}/respond",
+            "/v1/runs/{run_id}/clarify",
+            "/v1/runs/{run_id}/clarification",
+        ),
         tag="Runs",
-        summary="Answer a question of the model.",
+        summary="Answer a question of the model. The other paths are those of hermes clients.",
         request=approvals.AnswerRequest,
         responses={200: approvals.QuestionSettled},
         errors={
             400: "invalid_request, invalid_json",
             404: "run_not_found, question_not_found",
-            409: "question_stale",
+            409: "question_stale, question_ambiguous",
         },
         needs_request=True,
     ),
@@ -116,7 +121,13 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "inputs.say",
         also=("/v1/runs/{run_id}/messages",),
         tag="Runs",
-        summary="Send a message to a run under way; the model gets it with its next call.",
+        summary=(
+            "Send a message to a run under way; the model gets it with its next call. If the run waits, for "
+            "an approval, an answer or the results of its client's tools, the model gets the message when "
+            "that wait is over, and `waiting_for` and `note` say so. Only the client itself can end a wait "
+            "for its tools early: with their results, or with another message on its OpenAI route. To end "
+            "it from anywhere else, stop the run."
+        ),
         request=runs.SayRequest,
         responses={200: runs.Accepted},
         errors={

@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.errors import ErrorDetail
@@ -222,7 +223,10 @@ class Started(ResponseBody, frozen=True):
 
 
 class Accepted(ResponseBody, frozen=True):
-    """A message for an active run is on disk."""
+    """A message for an active run is on disk.
+
+    If the run waits for someone, `waiting_for` says for what, and `note` when the model gets the message.
+    """
 
     run_id: str
     session_id: str
@@ -230,6 +234,8 @@ class Accepted(ResponseBody, frozen=True):
     status: Annotated[str, one_of("accepted")]
     accepted: bool
     mode: Mode
+    waiting_for: Literal["approval", "answer", "client"] | UnsetType = UNSET
+    note: str | UnsetType = UNSET
 
 
 class UsageShown(ResponseBody, frozen=True):
@@ -339,6 +345,8 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     question: QuestionShown | None = None
     client_tools: ClientToolsShown | None = None
     waiting_for: Literal["approval", "answer"] | None = None
+    pending_approval_id: str = ""
+    pending_clarify_id: str = ""
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):

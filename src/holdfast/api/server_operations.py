@@ -1,5 +1,6 @@
 """The operations for plain OpenAI clients, for the page, and on the server itself."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from holdfast.api import access, openai, server, usage
@@ -9,6 +10,7 @@ from holdfast.api.operation import (
     ONCE,
     RELAY_ERRORS,
     RESUME,
+    SESSION_ERRORS,
     SESSION_HEADER,
     START_ERRORS,
     WHOLE_ERRORS,
@@ -19,6 +21,24 @@ from holdfast.api.scopes import EVERY, NO_KEY
 _IMAGES: dict[str, None] = dict.fromkeys(
     ("application/octet-stream", "image/png", "image/jpeg", "image/gif", "image/webp")
 )
+
+OPENAI_ERRORS = {
+    **START_ERRORS,
+    **WHOLE_ERRORS,
+    400: (
+        f"{START_ERRORS[400]}, unsupported_parameter, tool_name_taken, tool_result_missing, "
+        "tool_result_unknown, tool_result_duplicate"
+    ),
+}
+IMAGES = (
+    "Images are data: URLs, or https addresses: the server fetches these from public addresses, at most 20 "
+    "in a request and 5 MiB each."
+)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))
+
 
 SERVER_OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -184,13 +204,15 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "agent's own. If the model calls one, the response ends with `tool_calls`, and the run waits "
             "(`waiting_for_client`). To continue the same run, send the messages again with the results of "
             "all calls. Results are accepted once, from the same API key. `tool_choice` applies to the next "
-            "answer. top_p, stop, seed and the penalties are passed to models that support them. A field "
-            "that can't be honoured is a 400 that names it (`n` above 1, `logprobs`). user, store, metadata "
-            "and fields that aren't named here are ignored."
+            "answer. top_p, stop, seed, the penalties, logit_bias, verbosity and parallel_tool_calls are "
+            "passed to models that support them. A field that can't be honoured is a 400 that names it, such "
+            f"as `n` above 1, `logprobs`, {_listed(openai.CHAT_REFUSED)}. These fields are accepted and "
+            f"change nothing: {_listed(openai.CHAT_HARMLESS)}. Fields that aren't known are ignored, and the "
+            f"header `X-Holdfast-Ignored` names them. {IMAGES}"
         ),
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
-        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
@@ -224,6 +246,24 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         request=dict[str, Any],
         responses={200: dict[str, Any]},
         errors=RELAY_ERRORS,
+        needs_request=True,
+        scopes=("relay",),
+    ),
+    Operation(
+        "POST",
+        "/v1/embeddings",
+        "relay.plain",
+        also=("/v1/completions",),
+        tag="Relay",
+        summary=(
+            "Embeddings, and at /v1/completions the older completions without messages: passed on to the "
+            "target of a relayed model, with Holdfast's deadlines and retries. The body passes as it is; "
+            "only the model's name changes. Agents have neither route, and nor do targets that speak "
+            "Anthropic's protocol. If the provider hasn't got the route, you get its own error."
+        ),
+        request=dict[str, Any],
+        responses={200: {"application/json": dict[str, Any], EVENTS: None}},
+        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         needs_request=True,
         scopes=("relay",),
     ),
@@ -262,16 +302,118 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "waits (`waiting_for_client`). To continue the same run in a new response, send the results of "
             "all calls as `function_call_output` items. A background response returns at once and continues "
             "without a reader. An `item_reference` in `input` refers to an item of an earlier response's "
-            "`output`. temperature, the length, the effort, top_p and text.format are passed to models that "
-            "support them. A field that can't be honoured is a 400 that names it. truncation, include and "
-            "fields that aren't named here are ignored."
+            "`output`. temperature, the length, the effort, top_p, text and parallel_tool_calls are passed "
+            "to models that support them. A field that can't be honoured is a 400 that names it, such as "
+            f"`top_logprobs`, {_listed(openai.RESPONSES_REFUSED)}. These fields are accepted and change "
+            f"nothing: include (except for log probabilities), {_listed(openai.RESPONSES_HARMLESS)}. Fields "
+            f"that aren't known are ignored, and the header `X-Holdfast-Ignored` names them. {IMAGES}"
         ),
         request=openai.ResponsesRequest,
         responses={200: {"application/json": openai.ResponseShown, EVENTS: None}},
-        errors={**START_ERRORS, **WHOLE_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
         headers={**ONCE, **SESSION_HEADER},
         needs_request=True,
         scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/responses/input_tokens",
+        "responses.input_tokens",
+        tag="OpenAI-compatible",
+        summary=(
+            "How many input tokens a response would have. For an agent it is Holdfast's estimate, which "
+            "includes the agent's own instructions and tools, and the response has the header "
+            "`X-Holdfast-Estimate`. For a relayed model whose target speaks Responses it is the provider's "
+            "count."
+        ),
+        request=openai.InputTokensRequest,
+        responses={200: openai.InputTokens},
+        errors={400: "invalid_request, invalid_json", 404: "response_not_found, model_not_found"},
+        scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/responses/compact",
+        "responses.compact",
+        tag="OpenAI-compatible",
+        summary=(
+            "Summarize a conversation. `output` has its user messages and a `compaction` item, to be sent "
+            "as the first `input` items of the next response. The conversation is `input`, or what "
+            "`previous_response_id` ends with, or both. `instructions` say what the summary must keep. For a "
+            "relayed model whose target speaks Responses, the provider does it."
+        ),
+        request=openai.CompactResponseRequest,
+        responses={200: openai.CompactedResponse},
+        errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, route_not_served"},
+        headers=ONCE,
+        needs_request=True,
+        scopes=("chat", "relay"),
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations",
+        "conversations.create",
+        tag="OpenAI-compatible",
+        summary=(
+            "Make a conversation: a session whose id `conversation` of a response accepts. Items come with "
+            "responses, so `items` must be empty."
+        ),
+        request=openai.CreateConversationRequest,
+        responses={200: openai.ConversationShown},
+        errors={400: "invalid_request, invalid_json, unsupported_parameter", 409: "idempotency_key_conflict"},
+        headers=ONCE,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}",
+        "conversations.show",
+        tag="OpenAI-compatible",
+        summary="A conversation; any session is one.",
+        responses={200: openai.ConversationShown},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
+        "POST",
+        "/v1/conversations/{session_id}",
+        "conversations.change",
+        tag="OpenAI-compatible",
+        summary="Replace the metadata of a conversation.",
+        request=openai.ChangeConversationRequest,
+        responses={200: openai.ConversationShown},
+        errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
+        needs_request=True,
+    ),
+    Operation(
+        "DELETE",
+        "/v1/conversations/{session_id}",
+        "conversations.delete",
+        tag="OpenAI-compatible",
+        summary="Delete the session; its runs are stopped, and it can be undeleted for a while.",
+        responses={200: openai.DeletedConversation},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}/items",
+        "conversations.items",
+        tag="OpenAI-compatible",
+        summary="What was said in a conversation, newest first, as items of responses.",
+        responses={200: openai.InputItems},
+        errors={400: "invalid_request", **SESSION_ERRORS},
+        query={
+            "order": "desc (the default) or asc.",
+            "limit": "How many, at most 100; 20 by default.",
+            "after": "`last_id` of the previous page.",
+        },
+    ),
+    Operation(
+        "GET",
+        "/v1/conversations/{session_id}/items/{item_id}",
+        "conversations.item",
+        tag="OpenAI-compatible",
+        summary="One item.",
+        responses={200: dict[str, Any]},
+        errors={404: "session_not_found, item_not_found"},
     ),
     Operation(
         "GET",

@@ -21,8 +21,11 @@ from holdfast.guard.errors import (
     GuardError,
     NoFirstEvent,
     NotConnected,
+    Reset,
     Stalled,
+    UploadReset,
     UploadStalled,
+    broken,
     cause_of,
     dropped,
     killed,
@@ -38,8 +41,10 @@ __all__ = [
     "GuardTransport",
     "NoFirstEvent",
     "NotConnected",
+    "Reset",
     "Rules",
     "Stalled",
+    "UploadReset",
     "UploadStalled",
     "cause_of",
     "client",
@@ -141,6 +146,10 @@ class GuardTransport(httpx2.AsyncBaseTransport):
             response = await upload.watch.wait(self._inner.handle_async_request(_sent(request, upload)))
         except DeadlinePassed as passed:
             raise _killed(passed, request) from None
+        except httpx2.TransportError as error:
+            if (why := broken(error, _stage(upload.watch), url=request.url)) is None:
+                raise
+            raise why from error
         finally:
             upload.end()
         if response.status_code == SWITCHING_PROTOCOLS:
@@ -226,12 +235,14 @@ class _GuardedStream(httpx2.AsyncByteStream):
             if self._listener.complete:
                 return None
             raise _killed(passed, self._request) from None
-        except httpx2.TransportError:
-            # The protocol has said that the answer is complete, so it doesn't matter how the connection ends.
-            if not self._listener.complete:
-                raise
+        except httpx2.TransportError as error:
             await self.aclose()
-            return None
+            # If the protocol has said that the answer is complete, it doesn't matter how the connection ends.
+            if self._listener.complete:
+                return None
+            if (why := broken(error, _stage(self._watch), url=self._request.url)) is None:
+                raise
+            raise why from error
         if piece is None:
             await self._check_end()
         else:
@@ -320,6 +331,10 @@ def _sent(request: httpx2.Request, upload: WatchedUpload) -> httpx2.Request:
         stream=upload,
         extensions=upload.traced(request.extensions),
     )
+
+
+def _stage(watch: DeadlineWatch) -> Stage:
+    return _STAGES.get(watch.state, "streaming")
 
 
 def _killed(passed: DeadlinePassed, request: httpx2.Request) -> GuardError:

@@ -43,7 +43,15 @@ class Stalled(GuardError, httpx2.ReadTimeout):
 
 
 class Dropped(GuardError, httpx2.RemoteProtocolError):
-    """The stream ended cleanly, but without its protocol's terminal marker."""
+    """The peer closed the connection before the answer was complete."""
+
+
+class Reset(GuardError, httpx2.ReadError):
+    """The connection broke while the answer was awaited or read."""
+
+
+class UploadReset(GuardError, httpx2.WriteError):
+    """The connection broke while the request was being sent."""
 
 
 _ERRORS: dict[DeadlineKind, type[GuardError]] = {
@@ -52,6 +60,18 @@ _ERRORS: dict[DeadlineKind, type[GuardError]] = {
     "first_event": NoFirstEvent,
     "first_progress": Stalled,
     "gap": Stalled,
+}
+
+
+_BROKEN: dict[type[httpx2.TransportError], type[GuardError]] = {
+    httpx2.ReadError: Reset,
+    httpx2.WriteError: UploadReset,
+    httpx2.RemoteProtocolError: Dropped,
+}
+_BROKE: dict[type[GuardError], str] = {
+    Reset: "the connection was reset before the answer was complete",
+    UploadReset: "the connection was reset while the request was being sent",
+    Dropped: "the connection was closed before the answer was complete",
 }
 
 
@@ -79,6 +99,16 @@ def dropped(url: httpx2.URL) -> Dropped:
     text = "the stream ended without its terminal marker: the answer is incomplete"
     facts = Facts(stage="streaming", now_ms=0, broke="eof")
     return Dropped(_failure(facts, url, text=text), close_reason="peer")
+
+
+def broken(error: httpx2.TransportError, stage: Stage, *, url: httpx2.URL) -> GuardError | None:
+    """The error for a connection that the peer broke; None for any other error."""
+    kind = next((kind for broke, kind in _BROKEN.items() if isinstance(error, broke)), None)
+    if kind is None or isinstance(error, GuardError):
+        return None
+    said = f" ({error})" if str(error) else ""
+    failure = _failure(Facts(stage=stage, now_ms=0, broke="reset"), url, text=f"{_BROKE[kind]}{said}")
+    return kind(failure, close_reason="peer")
 
 
 def _failure(facts: Facts, url: httpx2.URL, *, text: str) -> Failure:

@@ -14,6 +14,7 @@ from holdfast.racing import race
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.app import make_app
+from holdfast.server.image_urls import ImageUrls
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
 from holdfast.server.transport.connection import connection_with
@@ -42,6 +43,7 @@ def application(
         targets=runtime.target_states,
         try_target=runtime.try_target,
         try_now=runtime.try_now,
+        images=options.images or ImageUrls(),
         relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
     )
     streams = Streams()

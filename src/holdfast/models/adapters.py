@@ -9,7 +9,7 @@ from holdfast.messages import ModelRequest
 from holdfast.models import anthropic_request, chat_request, responses_request
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
-from holdfast.models.output_tool import OutputToolParser
+from holdfast.models.output_tool import OutputToolParser, output_tool_name
 from holdfast.models.responses import ResponsesParser
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
 from holdfast.targets import Target, Wire
@@ -33,7 +33,7 @@ class WireAdapter(msgspec.Struct, frozen=True):
     def parser_of(self, request: ModelRequest, target: Target) -> StreamParser:
         """Reads the answer to this request."""
         by_tool = request.output is not None and self.outputs_by_tool(request, target)
-        return OutputToolParser(self.parser()) if by_tool else self.parser()
+        return OutputToolParser(self.parser(), output_tool_name(request)) if by_tool else self.parser()
 
 
 ADAPTERS: dict[Wire, WireAdapter] = {

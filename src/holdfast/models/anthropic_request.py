@@ -61,10 +61,8 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         body["tools"] = tools
     body["messages"] = messages
     thinking = _thinking(request, target, max_tokens=max_tokens)
-    if by_tool and not thinking:
-        body["tool_choice"] = {"type": "any"}  # refused where the model is to think
-    if request.tool_choice and request.tools and not thinking:
-        body["tool_choice"] = _choice(request.tool_choice)
+    if choice := _choice(request, by_tool=by_tool, thinks=bool(thinking)):
+        body["tool_choice"] = choice
     if request.output is not None and not by_tool:
         format_: Json = {"type": "json_schema", "schema": request.output.schema}
         thinking["output_config"] = {**_mapping(thinking.get("output_config")), "format": format_}
@@ -75,6 +73,7 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         sampling.pop("top_p", None)
     if isinstance(stop := sampling.get("stop_sequences"), str):
         sampling["stop_sequences"] = [stop]
+    sampling.pop("parallel_tool_calls", None)  # part of the tool choice
     body |= sampling
     headers = {"anthropic-version": API_VERSION}
     if target.api_key:
@@ -95,8 +94,16 @@ def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
     return not (is_at(target.base_url, SCHEMA_HOST) and wanted.schema and _is_closed(wanted.schema))
 
 
-def _choice(tool_choice: str) -> Json:
-    return {"type": "any"} if tool_choice == "required" else {"type": "tool", "name": tool_choice}
+def _choice(request: ModelRequest, *, by_tool: bool, thinks: bool) -> Json:
+    """Which tool must be called, which is refused where the model is to think, and whether one alone."""
+    wanted = request.tool_choice if request.tools else ""
+    choice: Json = {}
+    if not thinks and (by_tool or wanted):
+        is_named = bool(wanted) and wanted != "required"
+        choice = {"type": "tool", "name": wanted} if is_named else {"type": "any"}
+    if request.tools and request.sampling.get("parallel_tool_calls") is False:
+        choice = {"type": "auto", **choice, "disable_parallel_tool_use": True}
+    return choice
 
 
 def _is_closed(schema: object) -> bool:

@@ -78,8 +78,8 @@ def build(request: ModelRequest, target: Target, *, blobs: Blobs) -> WireRequest
         body["tools"] = [_tool(tool) for tool in request.tools]
     if request.tools and request.tool_choice:
         body["tool_choice"] = _choice(request.tool_choice)
-    if request.output is not None:
-        body["text"] = {"format": _format(request.output)}
+    if text := _text(request, takes_verbosity=dialect.takes_limits):
+        body["text"] = text
     if request.reasoning_effort != REASONING_OFF:
         body["include"] = ["reasoning.encrypted_content"]
     if effort := effort_of(request):
@@ -101,7 +101,16 @@ def outputs_by_tool(request: ModelRequest, target: Target) -> bool:
 
 def _limits(request: ModelRequest, target: Target) -> Json:
     given = {"max_output_tokens": request.max_output_tokens, "temperature": request.temperature}
-    return {name: value for name, value in given.items() if value is not None} | sampling_of(request, target)
+    sampling = sampling_of(request, target)
+    sampling.pop("verbosity", None)  # it is in `text`
+    return {name: value for name, value in given.items() if value is not None} | sampling
+
+
+def _text(request: ModelRequest, *, takes_verbosity: bool) -> Json:
+    text: Json = {} if request.output is None else {"format": _format(request.output)}
+    if takes_verbosity and "verbosity" in request.sampling:
+        text["verbosity"] = request.sampling["verbosity"]
+    return text
 
 
 def _choice(tool_choice: str) -> str | Json:

@@ -231,7 +231,10 @@ def sendable(message: AssistantMessage, target: Target) -> list[Said]:
 def sampling_of(request: ModelRequest, target: Target) -> Json:
     """The sampling options of the request that the target's wire knows, under its names."""
     names = SAMPLING[target.wire]
-    return {names[name]: value for name, value in request.sampling.items() if name in names}
+    options = {names[name]: value for name, value in request.sampling.items() if name in names}
+    if not request.tools:
+        options.pop("parallel_tool_calls", None)  # OpenAI refuses it then
+    return options
 
 
 def fitting_id(tool_call_id: str, *, allowed: re.Pattern[str]) -> str:

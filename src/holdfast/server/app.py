@@ -31,14 +31,16 @@ from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.openai.chat import OpenAIChatRoutes
+from holdfast.server.openai.conversations import ConversationRoutes
 from holdfast.server.openai.models import OpenAIModelRoutes
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.responses import OpenAIResponsesRoutes
+from holdfast.server.openai.stored_context import OpenAIContextRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
 from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
-from holdfast.server.relay.routes import KeptCalls, RelayRoutes
+from holdfast.server.relay.routes import AgentEndpoints, KeptCalls, RelayRoutes
 from holdfast.server.routing import Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
@@ -99,8 +101,14 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
 
 def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
-    chat = ChatRoutes(deps, runs)
+    chat, conversations = ChatRoutes(deps, runs), ConversationRoutes(deps, sessions)
     return {
+        "conversations.create": conversations.create,
+        "conversations.show": conversations.show,
+        "conversations.change": conversations.change,
+        "conversations.delete": conversations.delete,
+        "conversations.items": conversations.items,
+        "conversations.item": conversations.item,
         "sessions.list": sessions.list,
         "sessions.create": sessions.create,
         "sessions.show": sessions.show,
@@ -133,14 +141,19 @@ def _openai_endpoints(
     openai = OpenAIChatRoutes(deps, runs, disconnects, repeats)
     responses = OpenAIResponsesRoutes(deps, runs, disconnects, repeats)
     models = OpenAIModelRoutes(deps)
-    relay = RelayRoutes(deps, kept, chat=openai.complete, responses=responses.create)
+    context = OpenAIContextRoutes(deps, runs, disconnects)
+    agents = AgentEndpoints(openai.complete, responses.create, context.input_tokens, context.compact)
+    relay = RelayRoutes(deps, kept, agents)
     return {
         "openai.complete": relay.chat,
         "relay.messages": relay.messages,
         "relay.count_tokens": relay.count_tokens,
+        "relay.plain": relay.plain,
         "openai.models": models.list,
         "openai.model": models.show,
         "responses.create": relay.responses,
+        "responses.input_tokens": relay.input_tokens,
+        "responses.compact": relay.compact,
         "responses.show": responses.show,
         "responses.delete": responses.delete,
         "responses.input_items": responses.input_items,

@@ -147,11 +147,11 @@ def _file(part: Raw, where: str, attached: Attached) -> FilePart | ImagePart:
 
 
 def _inline(url: object, param: str, attached: Attached) -> tuple[str, str]:
-    """Media type and blob name of a data: URL; the server fetches nothing on a client's word."""
+    """Media type and blob name of a data: URL."""
     found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
     if found is None:
         raise bad_request(
-            f"Invalid '{param}': it must be a data: URL in base64. Addresses are not fetched and file "
+            f"Invalid '{param}': it must be a data: URL in base64, or for an image an https address. File "
             "ids are not known here: send the bytes, or upload them with POST /api/blobs",
             param=param,
             code="not_a_data_url",

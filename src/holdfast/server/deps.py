@@ -53,6 +53,15 @@ class RouteDeps:
         """What time it is."""
         return self.agent.clock
 
+    async def put_images_inline(self, value: object, *, param: str) -> None:
+        """Fetch the images that messages name by their addresses; raises a Problem.
+
+        A server that fetches none leaves the addresses, and the messages are refused with them.
+        """
+        if self.options.images is not None:
+            bytes_max = self.limits.body_bytes_max
+            await self.options.images.put_inline(value, param=param, bytes_max=bytes_max)
+
     @property
     def limits(self) -> Limits:
         """Limits on what one client may send or hold."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.settings import LimitSettings
@@ -11,6 +11,9 @@ from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
+
+if TYPE_CHECKING:  # commands that only read keys load these options too, and need no HTTP client
+    from holdfast.server.image_urls import ImageUrls
 
 MEBIBYTE = 1024 * 1024
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
@@ -90,4 +93,5 @@ class ServerOptions:
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
     sandbox: SandboxShown | None = None  # what commands run in
+    images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import has_already
+from holdfast.server.unserved import no_such_route
 
 INDEX = "index.html"
 HASHED = "assets/"
@@ -117,7 +118,7 @@ class PageRoutes:
         if request.method == "HEAD" and name == INDEX and file is None:
             return Response()  # clients ask so whether a server is there
         if file is None:
-            raise _not_built() if name == INDEX else Problem(404, "There's no such route", code="not_found")
+            raise _not_built() if name == INDEX else no_such_route(request.scope["path"])
         if request.method not in _METHODS:
             raise HTTPException(405, headers={"Allow": ", ".join(_METHODS)})
         if has_already(request, file.headers["ETag"]):

@@ -3,8 +3,11 @@
 The order of checks, before anything is read or looked up: host, origin, key, size.
 """
 
+import logging
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,13 +21,18 @@ from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.relay.surfaces import error_body
+from holdfast.server.unserved import not_of_this_route
 
+_log = logging.getLogger(__name__)
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
-_RELAYED = ("openai.complete", "responses.create", "relay.messages", "relay.count_tokens")
+_RELAYED = (
+    *("openai.complete", "relay.count_tokens", "relay.messages", "relay.plain"),
+    *("responses.compact", "responses.create", "responses.input_tokens"),
+)
 _RELAY_PATHS = frozenset(path for endpoint in _RELAYED for path in paths_of(endpoint))
 SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
@@ -44,8 +52,13 @@ SECURITY_HEADERS: list[tuple[bytes, bytes]] = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
     (b"content-security-policy", _CONTENT_POLICY),
 ]
-# A response that has one of these itself doesn't get the general one: a browser would enforce both.
-_REPLACED = frozenset((b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy"))
+# OpenAI's packages read the first, Anthropic's the second.
+REQUEST_IDS = (b"x-request-id", b"request-id")
+# A response that has one of these itself doesn't get the general one: a browser would enforce both, and a
+# relayed response has its provider's request id.
+_REPLACED = frozenset(
+    (b"content-security-policy", b"x-frame-options", b"cross-origin-resource-policy", *REQUEST_IDS)
+)
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE, OPTIONS"
 # Browser SDKs send headers of their own; the star covers all of them except Authorization.
 _CORS_HEADERS = (
@@ -54,13 +67,14 @@ _CORS_HEADERS = (
 )
 _CORS_EXPOSED = (
     b"X-Hermes-Run-Id, X-Hermes-Session-Id, X-Hermes-Session-Key, Idempotency-Replayed, Retry-After, "
-    b"X-Should-Retry, X-Holdfast-Epoch"
+    b"X-Should-Retry, X-Holdfast-Epoch, X-Holdfast-Ignored, X-Request-Id, Request-Id"
 )
 _SESSION_KEY_CHARS_MAX = 256
+AGAIN_S = 5  # after a 429 that doesn't say when
 
 _UNAUTHORIZED = Problem(
     401,
-    "You need a valid API key. Send the header 'Authorization: Bearer KEY'",
+    "You need a valid API key. Send the header 'Authorization: Bearer KEY' (or 'x-api-key: KEY')",
     code="invalid_api_key",
     headers={"WWW-Authenticate": "Bearer"},
 )
@@ -138,7 +152,9 @@ class AccessMiddleware:
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
-        response = _ResponseSender(send, self._headers(asked))
+        request_id = b"req_" + secrets.token_hex(12).encode()
+        named = [(header, request_id) for header in REQUEST_IDS]
+        response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
@@ -153,6 +169,12 @@ class AccessMiddleware:
             if response.began:
                 raise  # the server closes the connection, so the half response isn't taken for a whole one
             problem = without_secrets(problem_of(error))
+            if problem.status == HTTPStatus.METHOD_NOT_ALLOWED and (why := not_of_this_route(scope["path"])):
+                problem.message = f"{problem.message}. {why}"
+            if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                _log.warning(
+                    "request %s got status %d: %s", request_id.decode(), problem.status, problem.code
+                )
             wire = "anthropic" if scope["path"].startswith(_ANTHROPIC_PATH) else "chat"
             await response.send_whole(problem.status, error_body(problem, wire=wire), problem.headers)
 
@@ -166,10 +188,10 @@ class AccessMiddleware:
 
     def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
         """What the caller sent to prove who it is."""
-        _, _, sent = asked.authorization.partition(" ")
-        sent = sent.strip()
+        _, _, bearer = asked.authorization.partition(" ")
         # On an open server, clients send any word for a key that they must have.
-        return (sent if not self.keys.is_open or is_like_key(sent) else "", asked.cookie, asked.page)
+        sent = [key for key in (bearer.strip(), *asked.api_keys) if not self.keys.is_open or is_like_key(key)]
+        return (*sent, asked.cookie, asked.page)
 
     def _lists(self, origin: str) -> bool:
         """Whether pages of this origin may read responses; with * all may, but without the cookie."""
@@ -274,8 +296,13 @@ class _ResponseSender:
         if message["type"] == "http.response.start":
             self.began = True
             own: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
-            said = _REPLACED.intersection(name for name, _ in own)
-            message["headers"] = own + [header for header in self._headers if header[0] not in said]
+            names = {name for name, _ in own}
+            own += [
+                header for header in self._headers if header[0] not in _REPLACED or header[0] not in names
+            ]
+            if message["status"] == HTTPStatus.TOO_MANY_REQUESTS and b"retry-after" not in names:
+                own.append((b"retry-after", b"%d" % AGAIN_S))  # a provider's own may say nothing
+            message["headers"] = own
         await self._send(message)
 
     async def send_whole(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:

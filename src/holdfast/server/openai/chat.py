@@ -40,6 +40,7 @@ from holdfast.server.openai.client_tools import (
 from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
+from holdfast.server.openai.parameters import CHAT, ignored_fields, ignored_header
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.shapes import (
     BREAK,
@@ -86,13 +87,16 @@ class OpenAIChatRoutes:
         """POST /v1/chat/completions for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ChatRequest)
+        ignored = await ignored_fields(body, CHAT)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 started = await self._rejoin_or_start(request, body, wanted, key)
+                started.headers.update(ignored_header(ignored))
                 return place.assign_to(self._streamed(request, body, wanted, started))
         started = await self._rejoin_or_start(request, body, wanted, key)
+        started.headers.update(ignored_header(ignored))
         with self._repeats.rejoinable(request, body, row=started.row, after=started.after):
             ended = await wait_for(
                 deps,
@@ -116,16 +120,17 @@ class OpenAIChatRoutes:
         """The run that has the message, or that continued with the results of the client's tools."""
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
+        if (sent := await earlier_response(key, deps, status=202)) is not None:
+            return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
+        await deps.put_images_inline(wanted.messages, param="messages")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)
-        sent = await earlier_response(key, deps, status=202)
-        if sent is None:
-            await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
-            message = await self._message(request, wanted, session_id, said=said, declared=declared)
-            sent = await self._runs.send(session_id, message, key=key)
+        await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
+        message = await self._message(request, wanted, session_id, said=said, declared=declared)
+        sent = await self._runs.send(session_id, message, key=key)
         return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
 
     def _read(

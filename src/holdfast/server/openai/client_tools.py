@@ -1,7 +1,7 @@
 """Tools that an OpenAI client brings: how it declares them, and how their results reach the waiting run."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -10,13 +10,13 @@ import msgspec
 from holdfast import events as e
 from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.entries import Text, ToolCard
-from holdfast.folds.rows import RunRow
-from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.rows import AskRow, RunRow
+from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
 from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import ClientInput
-from holdfast.server.problems import bad_request
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.streams.waiting import ResponseSpan
 from holdfast.values import ClientTool, ClientToolResult
 
@@ -144,15 +144,12 @@ async def resumed_run(
     None if no run of this client does: then they are only context for a new run. Results that were handed in
     before lead to the same run, so that a client may repeat its request.
     """
-    client_tools_id = _one_request(said.results)
-    known = await deps.store.ask(client_tools_id) if client_tools_id else None
-    row = await deps.store.run(known.run_id) if known is not None else None
-    if known is None or row is None or known.kind != "client_tools":
+    client_tools_id = await _one_request(deps, said.results, by=by, param=param)
+    found = await _known_ask(deps, client_tools_id, by=by) if client_tools_id else None
+    if found is None:
         return None
+    known, row, ask = found
     run = (await deps.folds.run(row)).state
-    ask = run.asks.get(client_tools_id)
-    if ask is None or row.session_id != known.session_id or run.settings.client != by:
-        return None
     asked = ask.asked
     assert isinstance(asked, e.ClientToolsAsked), "its row says so"
     results = _matched(asked, said.results, param=param)
@@ -173,18 +170,64 @@ async def resumed_run(
     return Resumed(row, known.seq) if _is_same(ask, results) else None
 
 
-def _one_request(results: Sequence[ClientToolResult]) -> str:
-    """The request for the client that all results are for; empty if there is none."""
-    found = {client_tools_of_call(result.tool_call_id) for result in results}
-    requests = {one[0] if one else "" for one in found}
-    return requests.pop() if len(requests) == 1 else ""
+async def _known_ask(
+    deps: RouteDeps, client_tools_id: str, *, by: str
+) -> tuple[AskRow, RunRow, AskStatus] | None:
+    """The request for this client, and its run; None if there is none that this client may answer."""
+    known = await deps.store.ask(client_tools_id)
+    row = await deps.store.run(known.run_id) if known is not None else None
+    if known is None or row is None or known.kind != "client_tools":
+        return None
+    run = (await deps.folds.run(row)).state
+    ask = run.asks.get(client_tools_id)
+    if ask is None or row.session_id != known.session_id or run.settings.client != by:
+        return None
+    return known, row, ask
+
+
+async def _one_request(deps: RouteDeps, results: Sequence[ClientToolResult], *, by: str, param: str) -> str:
+    """The request for the client that all results are for; empty if there is none.
+
+    Raises a Problem if only some of them are for a request that waits: the others would be lost.
+    """
+    calls = [client_tools_of_call(result.tool_call_id) for result in results]
+    requests = list(dict.fromkeys(call[0] if call else "" for call in calls))
+    if len(requests) == 1:
+        return requests[0]
+    for one in filter(None, requests):
+        found = await _known_ask(deps, one, by=by)
+        asked = found[2].asked if found is not None and found[2].state == "open" else None
+        if isinstance(asked, e.ClientToolsAsked):
+            raise _not_waited_for(results, [asked], param=param)
+    return ""
+
+
+def _not_waited_for(
+    results: Iterable[ClientToolResult], asks: Iterable[e.ClientToolsAsked], *, param: str
+) -> Problem:
+    waited_for = [
+        client_call_id(asked.client_tools_id, position)
+        for asked in asks
+        for position in range(len(asked.tool_call_ids))
+    ]
+    unknown = [result.tool_call_id for result in results if result.tool_call_id not in waited_for]
+    text = (
+        f"No tool call {', '.join(unknown)[:200]} waits for a result. The run waits for the results of "
+        f"{', '.join(waited_for)}: send exactly those"
+    )
+    return bad_request(text, param=param, code="tool_result_unknown")
 
 
 def _matched(
     asked: e.ClientToolsAsked, results: Sequence[ClientToolResult], *, param: str
 ) -> tuple[ClientToolResult, ...]:
     """The results under our own ids, in the order of the calls; raises a Problem if one is missing."""
-    given = {result.tool_call_id: result for result in results}
+    given: dict[str, ClientToolResult] = {}
+    for result in results:
+        if result.tool_call_id in given:
+            text = f"There are two results of tool call {result.tool_call_id}. Send one of them"
+            raise bad_request(text, param=param, code="tool_result_duplicate")
+        given[result.tool_call_id] = result
     matched: list[ClientToolResult] = []
     for position, tool_call_id in enumerate(asked.tool_call_ids):
         name = client_call_id(asked.client_tools_id, position)
@@ -193,6 +236,8 @@ def _matched(
             raise bad_request(text, param=param, code="tool_result_missing")
         result = given[name]
         matched.append(ClientToolResult(tool_call_id=tool_call_id, text=result.text, parts=result.parts))
+    if len(given) > len(matched):
+        raise _not_waited_for(results, [asked], param=param)
     return tuple(matched)
 
 
@@ -222,19 +267,6 @@ async def give_up_waiting(
     if run is None or run.status != "waiting_for_client" or run.settings.client != by:
         return
     if said.results:
-        raise bad_request(_other_results(run, said.results), param=param, code="tool_result_unknown")
+        asks = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ClientToolsAsked)]
+        raise _not_waited_for(said.results, asks, param=param)
     await deps.inbox.stop(session_id, run.run_id, cause="client_moved_on", by=by)
-
-
-def _other_results(run: Run, results: Sequence[ClientToolResult]) -> str:
-    waited_for = [
-        client_call_id(ask.asked.client_tools_id, position)
-        for ask in run.asks.values()
-        if ask.state == "open" and isinstance(ask.asked, e.ClientToolsAsked)
-        for position in range(len(ask.asked.tool_call_ids))
-    ]
-    unknown = [result.tool_call_id for result in results if result.tool_call_id not in waited_for]
-    return (
-        f"No tool call {', '.join(unknown)[:200]} waits for a result. The run waits for the results of "
-        f"{', '.join(waited_for)}: send exactly those"
-    )

@@ -19,11 +19,16 @@ _ROLES = frozenset({"assistant", "system", "developer"})
 
 async def input_items(deps: RouteDeps, row: RunRow, request: Request) -> InputItems:
     """One page of the items, the newest first unless `order` says otherwise; raises a Problem."""
+    asked = await _asked(deps, row)
+    return page_of([history_item(row.run_id, f"in{at}", said) for at, said in enumerate(asked)], request)
+
+
+def page_of(items: list[Item], request: Request) -> InputItems:
+    """The page of these items, oldest first, that a request wants; raises a Problem."""
     limit = whole_number(request, "limit", default=PAGE, most=PAGE_MAX)
     order = request.query_params.get("order", "desc")
     if order not in {"asc", "desc"}:
         raise bad_request("'order' must be asc or desc", param="order")
-    items = [_item(row.run_id, at, said) for at, said in enumerate(await _asked(deps, row))]
     if order == "desc":
         items.reverse()
     first = _place_after(items, request.query_params.get("after", ""))
@@ -49,16 +54,16 @@ def _place_after(items: Sequence[Item], after: str) -> int:
         return 0
     places = [at for at, item in enumerate(items, start=1) if item["id"] == after]
     if not places:
-        raise bad_request("'after' isn't an item of this response", param="after")
+        raise bad_request("'after' isn't one of these items", param="after")
     return places[0]
 
 
-def _item(run_id: str, at: int, said: HistoryMessage) -> Item:
-    """A message; any role but assistant, system and developer is shown as user."""
+def history_item(run_id: str, place: str, said: HistoryMessage) -> Item:
+    """A message at a place of the run's input; all but assistant, system and developer are shown as user."""
     role = said.role if said.role in _ROLES else "user"
     text = [text_part(said.content)] if role == "assistant" else [_part(TextPart(said.content))]
     return {
-        "id": item_id("msg", run_id, f"in{at}"),
+        "id": item_id("msg", run_id, place),
         "type": "message",
         "status": "completed",
         "role": role,

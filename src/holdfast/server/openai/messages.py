@@ -1,7 +1,8 @@
 """Parses the messages of OpenAI clients, and the session that a request names."""
 
+import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, unquote
@@ -9,6 +10,7 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 
 from holdfast.api.runs import HistoryItem
+from holdfast.folds.context import SUMMARY_MARK
 from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import bad_request
@@ -16,6 +18,7 @@ from holdfast.server.runs.requests import history_of, too_many_parts
 from holdfast.server.transport.bodies import checked_session_id, converted
 from holdfast.values import ClientToolResult, HistoryMessage, Part
 
+_CARRIED = "holdfast-summary-1."  # begins each summary that a client carries
 CALLS_ABOVE = "(The results of your tool calls are above. Continue.)"
 _LEFT_OUT = frozenset(
     {"reasoning", "item_reference", "mcp_list_tools"}
@@ -37,14 +40,53 @@ class ClientInput:
     results: tuple[ClientToolResult, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GivenContext:
+    """Messages that are only context: no one answers the last of them."""
+
+    messages: tuple[HistoryMessage, ...] = ()
+    instructions: str = ""
+    attached: Attached = field(default_factory=dict[str, bytes])
+
+
 def parse_messages(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> ClientInput:
     """The messages of a conversation in our form; raises a Problem that names the field.
 
     The last one has the role user, or is a result of one of the client's own tools.
     """
+    attached: Attached = {}
+    history, instructions = _gathered(items, limits, param=param)
+    if history and history[-1][1].role == "tool":
+        before = history_of(history, limits, param=param, attached=attached)
+        return ClientInput(CALLS_ABOVE, (), before, instructions, attached, _results(before))
+    if not history or history[-1][1].role != "user":
+        raise bad_request(f"The last entry of '{param}' must have the role user or tool", param=param)
+    last = history[-1][0]
+    where = f"{param}[{last}].content"
+    text, parts = content_of(history[-1][1].content, param=where, attached=attached)
+    if not text.strip() and not parts:
+        raise bad_request(f"The last entry of '{param}' is empty: say what the model should do", param=where)
+    before = history_of(history[:-1], limits, param=param, attached=attached)
+    return ClientInput(text, parts, before, instructions, attached)
+
+
+def parse_context(items: Sequence[dict[str, Any]], limits: Limits, *, param: str) -> GivenContext:
+    """Messages of any roles in our form; raises a Problem that names the field."""
+    attached: Attached = {}
+    history, instructions = _gathered(items, limits, param=param)
+    for at, one in history:
+        if one.content is None and not one.tool_calls:
+            where = f"{param}[{at}].content"
+            raise bad_request(f"Invalid '{where}': it must be text or a list of parts", param=where)
+    return GivenContext(history_of(history, limits, param=param, attached=attached), instructions, attached)
+
+
+def _gathered(
+    items: Sequence[dict[str, Any]], limits: Limits, *, param: str
+) -> tuple[list[tuple[int, HistoryItem]], str]:
+    """The messages with their places, and the instructions that were among them."""
     if parts_in(item.get("content") for item in items) > limits.content_parts_max:
         raise too_many_parts(limits, param=param)
-    attached: Attached = {}
     history: list[tuple[int, HistoryItem]] = []
     instructions: list[str] = []
     for at, item in enumerate(items):
@@ -55,19 +97,7 @@ def parse_messages(items: Sequence[dict[str, Any]], limits: Limits, *, param: st
                 history[-1][1].tool_calls = [*(history[-1][1].tool_calls or ()), *(one.tool_calls or ())]
             else:
                 history.append((at, one))
-    instructions_text = "\n\n".join(one for one in instructions if one)
-    if history and history[-1][1].role == "tool":
-        before = history_of(history, limits, param=param, attached=attached)
-        return ClientInput(CALLS_ABOVE, (), before, instructions_text, attached, _results(before))
-    if not history or history[-1][1].role != "user":
-        raise bad_request(f"The last entry of '{param}' must have the role user or tool", param=param)
-    last = history[-1][0]
-    where = f"{param}[{last}].content"
-    text, parts = content_of(history[-1][1].content, param=where, attached=attached)
-    if not text.strip() and not parts:
-        raise bad_request(f"The last entry of '{param}' is empty: say what the model should do", param=where)
-    before = history_of(history[:-1], limits, param=param, attached=attached)
-    return ClientInput(text, parts, before, instructions_text, attached)
+    return history, "\n\n".join(one for one in instructions if one)
 
 
 def _results(history: Sequence[HistoryMessage]) -> tuple[ClientToolResult, ...]:
@@ -95,6 +125,8 @@ def _items(item: dict[str, Any], where: str) -> Sequence[HistoryItem]:
         case "mcp_call":
             result = item.get("output") or str(item.get("error") or "")
             return [_called(item, item.get("id"), where), _returned(result, item.get("id"), where)]
+        case "compaction":
+            return [HistoryItem("user", SUMMARY_MARK + summary_in(item.get("encrypted_content"), where))]
         case kind if kind in _LEFT_OUT:
             return []
         case kind:
@@ -122,6 +154,23 @@ def _called(item: dict[str, Any], call_id: object, where: str) -> HistoryItem:
 
 def _returned(output: object, call_id: object, where: str) -> HistoryItem:
     return converted({"role": "tool", "content": output, "tool_call_id": call_id}, HistoryItem, param=where)
+
+
+def summary_token(summary: str) -> str:
+    """A summary in a form that clients carry without reading it; nothing in it is secret from them."""
+    return _CARRIED + base64.urlsafe_b64encode(summary.encode()).decode()
+
+
+def summary_in(token: object, where: str) -> str:
+    """The summary that a token holds; raises a Problem if this isn't one."""
+    try:
+        if isinstance(token, str) and token.startswith(_CARRIED):
+            return base64.b64decode(token.removeprefix(_CARRIED), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        pass  # it was changed on the way
+    param = f"{where}.encrypted_content"
+    text = f"Invalid '{param}': this server didn't make this compaction, so it can't read it"
+    raise bad_request(text, param=param)
 
 
 def named_session(request: Request, *, otherwise: str = "") -> str:

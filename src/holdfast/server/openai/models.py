@@ -19,7 +19,15 @@ from holdfast.targets import SAMPLING, Target
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
 # Many clients always send these, and they change nothing.
 _USUAL: Mapping[str, object] = MappingProxyType(
-    {"top_p": 1.0, "stop": [], "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    {
+        "top_p": 1.0,
+        "stop": [],
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "logit_bias": {},
+        "parallel_tool_calls": True,
+        "verbosity": "medium",
+    }
 )
 LISTED_IN_ERRORS_MAX = 20
 AGENT, RELAYED = "holdfast", "holdfast-relay"  # who a listed model belongs to
@@ -110,7 +118,7 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     """The sampling options of the request; raises a Problem for one that would be ignored."""
     for name, usual in _NEVER_PASSED.items():
         if getattr(wanted, name) not in (None, usual):
-            raise _unsupported(name, "is not available here")
+            raise unsupported(name, "is not available here")
     given = {name: getattr(wanted, name) for name in SAMPLING["chat"]}
     options = {
         name: value for name, value in given.items() if value is not None and value != _USUAL.get(name)
@@ -120,11 +128,12 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
     for name in options:
         if target is not None and name not in SAMPLING[target.wire]:
-            raise _unsupported(name, f"is not known to the target {target.name}")
+            raise unsupported(name, f"is not known to the target {target.name}")
     return options
 
 
-def _unsupported(name: str, why: str) -> Problem:
+def unsupported(name: str, why: str) -> Problem:
+    """A field that would be ignored."""
     text = f"'{name}' {why}. Send the request without it"
     return Problem(400, text, code="unsupported_parameter", param=name)
 

@@ -75,7 +75,7 @@ def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None
         metadata=settings.metadata,
         model=context.model,
         output=(),
-        parallel_tool_calls=True,
+        parallel_tool_calls=settings.sampling.get("parallel_tool_calls") is not False,
         previous_response_id=context.previous,
         reasoning={"effort": settings.reasoning_effort or None, "summary": None},
         store=context.is_stored,
@@ -91,7 +91,7 @@ def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None
     if span is None or run is None or not (run.outcome or span.client_ask or span.person_ask):
         is_queued = run is not None and run.status == "queued"
         return replace(response, status="queued") if is_queued else response
-    response = replace(response, output=tuple(_output(span, context)), usage=_usage(span.used))
+    response = replace(response, output=tuple(_output(span, context)), usage=usage_shown(span.used))
     response = replace(response, model=run.model or response.model)
     if span.person_ask is not None:
         details = {"reason": "waiting_for_approval"}
@@ -169,7 +169,8 @@ def _message_status(run: Run) -> ItemStatus:
     return "completed" if run.outcome == "completed" else "incomplete"
 
 
-def _usage(usage: Tally) -> ResponseUsage:
+def usage_shown(usage: Tally) -> ResponseUsage:
+    """What a response used, in its own words."""
     return ResponseUsage(
         input_tokens=usage.input_tokens,
         input_tokens_details=PromptTokensDetails(

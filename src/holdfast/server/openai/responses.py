@@ -14,7 +14,7 @@ from holdfast.folds.entries import ToolCard
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import JournalError
-from holdfast.runner.inbox import IncomingMessage
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import (
@@ -27,6 +27,7 @@ from holdfast.server.openai.input_items import input_items
 from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
+from holdfast.server.openai.parameters import RESPONSES, ignored_fields, ignored_header
 from holdfast.server.openai.references import resolve_references
 from holdfast.server.openai.repeats import Repeats
 from holdfast.server.openai.response_view import ResponseContext, ResponseView, response_of
@@ -85,11 +86,13 @@ class OpenAIResponsesRoutes:
         """POST /v1/responses for an agent."""
         deps = self._deps
         wanted = await parsed(body, deps.limits, ResponsesRequest)
+        ignored = await ignored_fields(body, RESPONSES)
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         key = once_key(request, body, deps)
         if wanted.stream:
             with deps.streams.reserve(deps.limits.subscribers_max) as place:
                 row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+                headers.update(ignored_header(ignored))
                 feed = self._feed(row, context, ResponseView(row, context))
                 then = self._left(row, wanted)
                 left = self._repeats.when_left(request, body, row=row, feed=feed, then=then)
@@ -97,6 +100,7 @@ class OpenAIResponsesRoutes:
                     OpenAIStream(feed, deps.streams, limits=deps.limits, headers=raw(headers), on_left=left)
                 )
         row, context, headers = await self._rejoin_or_start(request, body, wanted, key)
+        headers.update(ignored_header(ignored))
         if wanted.background:
             return json_response(response_of(row, context, await self._span(row, context)), headers=headers)
         with self._repeats.rejoinable(request, body, row=row, after=context.after):
@@ -126,15 +130,20 @@ class OpenAIResponsesRoutes:
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
         deps, by = self._deps, request.scope[KEY_NAME]
+        if (sent := await earlier_response(key, deps, status=202)) is not None:
+            return await self._stored(request, wanted, sent)
         said, declared = await self._said(wanted), declared_tools(wanted, deps)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
             context = await self._store_note(resumed.row, wanted, after=resumed.after)
             return resumed.row, replace(context, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
-        sent = await earlier_response(key, deps, status=202)
-        if sent is None:
-            session_id, message = await self._message(request, wanted, said=said, declared=declared)
-            sent = await self._runs.send(session_id, message, key=key)
+        session_id, message = await self._message(request, wanted, said=said, declared=declared)
+        return await self._stored(request, wanted, await self._runs.send(session_id, message, key=key))
+
+    async def _stored(
+        self, request: Request, wanted: ResponsesRequest, sent: Sent | Response
+    ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
+        """The same for a run that was accepted, now or under the same key earlier."""
         row = await self._runs.row_of_sent(sent)
         context = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
         return row, context, headers_of(row, sent)
@@ -156,6 +165,7 @@ class OpenAIResponsesRoutes:
     async def _said(self, wanted: ResponsesRequest) -> ClientInput:
         if isinstance(wanted.input, str) and not wanted.input.strip():
             raise bad_request("Missing or empty 'input': say what the model should do", param="input")
+        await self._deps.put_images_inline(wanted.input, param="input")
         return parse_messages(
             await resolve_references(self._deps, wanted.input), self._deps.limits, param="input"
         )

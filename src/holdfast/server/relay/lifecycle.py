@@ -6,6 +6,7 @@ model's progress as much as text is.
 
 from collections.abc import Sequence
 
+import msgspec
 from typing_extensions import override
 
 from holdfast.model_events import (
@@ -17,7 +18,7 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.sse import FrameRun, SseFrame
 from holdfast.models.wire import StreamParser
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
@@ -80,8 +81,22 @@ class RelayParser(StreamParser):
         return self._parser.answer(body)
 
 
-class NumberParser(StreamParser):
-    """Parses a response that is no answer of a model, such as a number of tokens: any document is whole."""
+class _TokenCounts(msgspec.Struct):
+    """What a document says about its cost."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Document(msgspec.Struct):
+    usage: _TokenCounts | None = None
+
+
+class DocumentParser(StreamParser):
+    """Parses what is no answer of a chat model: a number of tokens, vectors, or a plain completion.
+
+    Any document is whole, and in a stream any data is progress.
+    """
 
     def __init__(self) -> None:
         self.finished = False
@@ -92,7 +107,11 @@ class NumberParser(StreamParser):
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        raise MalformedFrame("a stream where a document is expected")
+        if not frame.data or self.finished:
+            return ()
+        if frame.data.strip() == b"[DONE]":
+            return self.answer(b"")
+        return [MADE, *_tokens_in(frame.data)]
 
     @override
     def end(self) -> Sequence[ModelEvent]:
@@ -101,7 +120,17 @@ class NumberParser(StreamParser):
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         self.finished = True
-        return [Finished("stop")]
+        return [*_tokens_in(body), Finished("stop")]
+
+
+def _tokens_in(document: bytes) -> Sequence[ModelEvent]:
+    try:
+        usage = msgspec.json.decode(document, type=_Document).usage
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ()  # whatever it is, it is passed on
+    if usage is None:
+        return ()
+    return [TokensUsed(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)]
 
 
 def _one(event: ModelEvent) -> ModelEvent:

@@ -17,7 +17,7 @@ from holdfast.models.call_request import AskForLess, CallRequest
 from holdfast.models.wire import StreamParser, WireRequest, bearer
 from holdfast.server.contents import Attached
 from holdfast.server.relay.attempts import PassThrough, RelayReceiver
-from holdfast.server.relay.lifecycle import NumberParser, RelayParser
+from holdfast.server.relay.lifecycle import RelayParser
 from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
 from holdfast.server.relay.translation.receiver import TranslatingReceiver, encoder_for
@@ -101,8 +101,8 @@ class RelayedRequest(CallRequest):
         if target.wire == self._raw.wire:
             body = self._raw.with_model(target.model)
             request = wire_request(target, self.output.surface.path, body=body, along=self._along)
-            is_answer = self.output.surface.is_answer
-            return request, RelayParser(adapter.parser()) if is_answer else NumberParser()
+            own = self.output.surface.parser
+            return request, RelayParser(adapter.parser()) if own is None else own()
         assert self._translation is not None, "targets on other wires get a translation"
         asked = self._translation.request
         built = adapter.build(asked, target, blobs=self._translation.attached)
@@ -122,7 +122,7 @@ class RelayedRequest(CallRequest):
                 self.output,
                 is_streamed=self.client_streams,
                 before_first=before_first,
-                make_parser=ADAPTERS[wire].parser,
+                make_parser=self.output.surface.parser or ADAPTERS[wire].parser,
             )
         include_usage = self._translation is not None and self._translation.include_usage
         encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)

@@ -18,12 +18,21 @@ from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.models import ModelNames
+from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.call_log import CallLog, LoggedReceiver, LoggedSink
 from holdfast.server.relay.calls import DetachedCalls, RelayedCall, names_to_join, names_to_keep
 from holdfast.server.relay.encodings import read_decoded
 from holdfast.server.relay.headers import headers_up
 from holdfast.server.relay.output import RelayOutput
+from holdfast.server.relay.plain_routes import (
+    COMPACTING,
+    INPUT_TOKENS,
+    PLAIN_PATHS,
+    not_at_target,
+    not_for_agents,
+    plain_surface,
+)
 from holdfast.server.relay.raw_request import CHARS_PER_TOKEN, RawRequest, model_in, raw_request
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
@@ -32,7 +41,7 @@ from holdfast.server.relay.sink import AskedBy, RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.conversations import not_translatable
-from holdfast.server.relay.translation.requests import translated
+from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
 
@@ -53,28 +62,35 @@ class KeptCalls:
 AgentEndpoint: TypeAlias = Callable[[Request, bytes], Awaitable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class AgentEndpoints:
+    """What the routes do if the model's name is an agent's."""
+
+    chat: AgentEndpoint
+    responses: AgentEndpoint
+    input_tokens: AgentEndpoint
+    compact: AgentEndpoint
+
+
 class RelayRoutes:
     """What POST /v1/chat/completions, /v1/responses and /v1/messages do."""
 
-    def __init__(
-        self, deps: RouteDeps, kept: KeptCalls, *, chat: AgentEndpoint, responses: AgentEndpoint
-    ) -> None:
+    def __init__(self, deps: RouteDeps, kept: KeptCalls, agents: AgentEndpoints) -> None:
         self._deps = deps
         self._records = kept.records
         self._detached = kept.detached
         self._options = deps.options.relay
         self._names = ModelNames(deps.options)
-        self._chat = chat
-        self._responses = responses
+        self._agents = agents
         self._via = f"holdfast {self._options.server_id}"
 
     async def chat(self, request: Request) -> Any:
         """POST /v1/chat/completions."""
-        return await self._serve(request, "chat", self._chat)
+        return await self._serve(request, "chat", self._agents.chat)
 
     async def responses(self, request: Request) -> Any:
         """POST /v1/responses."""
-        return await self._serve(request, "responses", self._responses)
+        return await self._serve(request, "responses", self._agents.responses)
 
     async def messages(self, request: Request) -> Any:
         """POST /v1/messages, which always relays."""
@@ -93,10 +109,44 @@ class RelayRoutes:
         raw = raw_request(body, "anthropic")
         if not targets:
             raise self._names.not_found(raw.model)
-        asked = await asyncio.to_thread(translated, raw.body, raw.wire, {})
+        asked = await translated_with_images(raw, self._deps.options, {})
         return json_response(
             {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
         )
+
+    async def input_tokens(self, request: Request) -> Any:
+        """POST /v1/responses/input_tokens: the provider's count, or our estimate."""
+        return await self._document(request, INPUT_TOKENS, self._agents.input_tokens)
+
+    async def compact(self, request: Request) -> Any:
+        """POST /v1/responses/compact."""
+        return await self._document(request, COMPACTING, self._agents.compact)
+
+    async def _document(self, request: Request, surface: Surface, agent: AgentEndpoint) -> Any:
+        body = await self._body(request)
+        targets = self._names.relayed_for(model_in(body), request)
+        if not targets:
+            return await self._by_agent(request, body, agent)
+        check_scope(request.scope, "relay")
+        if targets[0].wire == surface.wire:
+            return await self._relay(request, surface, body, targets[:1])
+        if surface is COMPACTING:
+            raise not_at_target(surface.path, targets[0])
+        asked = await translated_with_images(raw_request(body, surface.wire), self._deps.options, {})
+        counted = {"object": "response.input_tokens", "input_tokens": estimated_tokens(asked)}
+        return json_response(counted, headers={"X-Holdfast-Estimate": "true"})
+
+    async def plain(self, request: Request) -> Any:
+        """POST /v1/completions and /v1/embeddings, which only relayed models have."""
+        check_scope(request.scope, "relay")
+        body = await self._body(request)
+        name = model_in(body) or ""
+        targets = self._names.relayed(name)
+        if not targets and name in self._names.agents():
+            raise not_for_agents(name, request.scope["path"])
+        surface = plain_surface(PLAIN_PATHS[request.scope["path"]], targets)
+        usable = tuple(target for target in targets if target.wire == surface.wire)
+        return await self._relay(request, surface, body, usable)
 
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
@@ -105,6 +155,9 @@ class RelayRoutes:
         if targets:
             check_scope(request.scope, "relay")
             return await self._relay(request, SURFACES[wire], body, targets)
+        return await self._by_agent(request, body, agent)
+
+    async def _by_agent(self, request: Request, body: bytes, agent: AgentEndpoint) -> Any:
         check_scope(request.scope, "chat")
         limits = self._deps.limits
         if len(body) > limits.body_bytes_max:
@@ -136,12 +189,13 @@ class RelayRoutes:
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
         key: str = request.scope[KEY_NAME]
-        if surface.is_answer:
-            if self._options.keep == "all" and (under_way := self._to_join(request, body)) is not None:
-                return self._response(under_way)
+        may_join = surface.is_answer and self._options.keep == "all"
+        if may_join and (under_way := self._to_join(request, body)) is not None:
+            return self._response(under_way)
+        if surface not in {COUNTING, INPUT_TOKENS}:
             await self._deps.budgets.check(key)
-        usable, translation = await _translated(raw, targets)
         deps, options = self._deps, self._options
+        usable, translation = await _translated(raw, targets, deps.options)
         output = RelayOutput(surface, deps.agent.secrets)
         along = SentAlong(
             headers_up(request.headers.items(), options.headers),
@@ -229,7 +283,7 @@ def _closed(
 
 
 async def _translated(
-    raw: RawRequest, targets: tuple[Target, ...]
+    raw: RawRequest, targets: tuple[Target, ...], options: ServerOptions
 ) -> tuple[tuple[Target, ...], Translation | None]:
     """The targets that can answer, and the translation for those on other wires.
 
@@ -244,7 +298,7 @@ async def _translated(
         return targets, None
     attached = dict[str, bytes]()
     try:
-        request = await asyncio.to_thread(translated, raw.body, raw.wire, attached)
+        request = await translated_with_images(raw, options, attached)
     except Problem:
         if targets[0].wire != raw.wire:
             raise

@@ -1,13 +1,16 @@
 """The three protocols that clients of the relay speak: keep-alives, errors and error events of each."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from holdfast.models.wire import StreamParser
 from holdfast.server.problems import Problem
+from holdfast.server.relay.lifecycle import DocumentParser
 from holdfast.targets import Wire
 
 COMMENT = b": keep-alive\n\n"
@@ -37,7 +40,12 @@ class Surface:
     wire: Wire
     path: str
     keep_alive: bytes
-    is_answer: bool = True  # the model answers, and isn't only asked for a number
+    parser: Callable[[], StreamParser] | None = None  # of what isn't an answer of a chat model
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it brings an answer of a chat model."""
+        return self.parser is None
 
     def error_body(self, problem: Problem) -> bytes:
         """An error as the body of a response."""
@@ -56,7 +64,7 @@ SURFACES: dict[Wire, Surface] = {
     "responses": Surface("responses", "/responses", COMMENT),
     "anthropic": Surface("anthropic", "/messages", PING),
 }
-COUNTING = Surface("anthropic", "/messages/count_tokens", PING, is_answer=False)
+COUNTING = Surface("anthropic", "/messages/count_tokens", PING, DocumentParser)
 
 
 def error_body(problem: Problem, *, wire: Wire) -> bytes:

@@ -15,7 +15,7 @@ from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.run_state import status_of
-from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.runs.runs import RunRoutes, put_images_inline
 from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
 from holdfast.server.streams.stream import EventStream, Feed
@@ -79,6 +79,7 @@ class ChatRoutes:
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, SessionChatRequest)
         wanted.instructions = wanted.system_message or wanted.instructions
+        await put_images_inline(deps, wanted)
         message = message_of(wanted, deps.limits)
         session_id = checked_session_id(request.path_params["session_id"])
         key = once_for(request, body, deps, session_id=session_id, message=message)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.requests import Request
@@ -33,7 +34,7 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
-from holdfast.server.runs.run_state import open_ask, run_state
+from holdfast.server.runs.run_state import open_ask, run_state, waits_for_someone
 from holdfast.server.runs.runs import row_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
@@ -88,12 +89,14 @@ class RunInputRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         said = await parsed(body, deps.limits, SayRequest)
+        await deps.put_images_inline(said.message, param="message")
         message = _message_of(said, deps.limits)
         row = await row_of(deps, request)
         key = once_for(request, body, deps, session_id=row.session_id, message=message)
         if (earlier := await earlier_response(key, deps, status=200)) is not None:
             return earlier
-        once = key.for_sent(accepted) if key else None
+        shown = partial(accepted, waiting_for=waits_for_someone(await self._run(row)))
+        once = key.for_sent(shown) if key else None
         # Only what is queued may have to wait for a slot.
         with reserved_place(deps) if said.mode == "queue" else nullcontext():
             message = await without_secrets(message, deps.redactor)
@@ -106,7 +109,7 @@ class RunInputRoutes:
                 )
         match sent:
             case Sent():
-                return json_response(accepted(sent))
+                return json_response(shown(sent))
             case NotSent():
                 raise not_sent(sent)
             case Replayed() | KeyConflict():
@@ -245,12 +248,15 @@ class RunInputRoutes:
         )
 
     async def question(self, request: Request) -> Response:
-        """POST /v1/runs/{run_id}/question/{question_id}."""
+        """POST /v1/runs/{run_id}/question/{question_id}, and hermes-webui's names for it."""
         deps = self._deps
         wanted = await decoded(request, deps.limits, AnswerRequest)
+        answer = wanted.answer if wanted.answer is not None else wanted.response
+        if answer is None:
+            raise bad_request("Missing 'answer'", param="answer")
         row = await row_of(deps, request)
         run = await self._run(row)
-        question_id: str = request.path_params["question_id"]
+        question_id: str = request.path_params.get("question_id") or wanted.clarify_id or _only_question(run)
         ask = run.asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
             raise Problem(
@@ -260,7 +266,7 @@ class RunInputRoutes:
             at_ms=deps.clock.now_ms(),
             run_id=row.run_id,
             question_id=question_id,
-            answer=wanted.answer,
+            answer=answer,
             by=_who(request),
         )
         if not await deps.inbox.answer_question(row.session_id, answered):
@@ -329,6 +335,15 @@ def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -
             param="approval_id",
         )
     return pending
+
+
+def _only_question(run: Run) -> str:
+    """The one open question; empty if there is none. Raises a Problem instead of guessing."""
+    ids = [ask.asked.question_id for ask in run.open_asks if isinstance(ask.asked, e.QuestionAsked)]
+    if len(ids) > 1:
+        text = f"{len(ids)} questions are open. Choose one with 'clarify_id'"
+        raise Problem(409, text, code="question_ambiguous", param="clarify_id")
+    return ids[0] if ids else ""
 
 
 def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:

@@ -1,7 +1,11 @@
 """Responses to messages: started, accepted, or refused."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from holdfast.api.runs import Accepted, Started
 from holdfast.runner.inbox import NotSent, Sent
@@ -19,9 +23,19 @@ def started(sent: Sent) -> Started:
     )
 
 
-def accepted(sent: Sent) -> Accepted:
-    """The response to a message for an active run."""
-    return Accepted(
+WaitedFor: TypeAlias = Literal["approval", "answer", "client"]
+_WAITS: Mapping[WaitedFor, str] = MappingProxyType(
+    {
+        "approval": "an approval",
+        "answer": "an answer to its question",
+        "client": "the results of its client's tools",
+    }
+)
+
+
+def accepted(sent: Sent, *, waiting_for: WaitedFor | None = None) -> Accepted:
+    """The response to a message for an active run, which may itself wait for someone."""
+    answer = Accepted(
         run_id=sent.run_id,
         session_id=sent.session_id,
         message_id=sent.message_id,
@@ -29,6 +43,14 @@ def accepted(sent: Sent) -> Accepted:
         accepted=True,
         mode=sent.mode,
     )
+    if waiting_for is None:
+        return answer
+    what = _WAITS[waiting_for]
+    if sent.mode == "queue":
+        note = f"The run before it waits for {what}. This message starts its own run after that one has ended"
+    else:
+        note = f"The run waits for {what}. The model gets your message after that, or when the wait expires"
+    return replace(answer, waiting_for=waiting_for, note=note)
 
 
 @contextmanager

@@ -38,6 +38,8 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
         outcome=run.outcome,
         waiting_for=waiting_for(run),
+        pending_approval_id=asks["approval"].approval_id if "approval" in asks else "",
+        pending_clarify_id=asks["question"].question_id if "question" in asks else "",
         **asks,
         **_ending(run),
     )
@@ -48,6 +50,11 @@ def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
     if run.status != "waiting_for_approval":
         return None
     return "approval" if any(ask_kind(ask.asked) == "approval" for ask in run.open_asks) else "answer"
+
+
+def waits_for_someone(run: Run) -> Literal["approval", "answer", "client"] | None:
+    """The same, and the client whose tools the run waits for."""
+    return "client" if run.status == "waiting_for_client" else waiting_for(run)
 
 
 def run_shown(state: RunState, **more: Any) -> RunShown:

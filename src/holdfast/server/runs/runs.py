@@ -1,6 +1,6 @@
 """Runs over HTTP: start, show, list and follow them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,19 @@ from holdfast.server.transport.bodies import (
     read_body,
     whole_number,
 )
-from holdfast.server.transport.once import OnceKey, earlier_response, once_for, replayed
+from holdfast.server.transport.once import OnceKey, earlier_response, once_for, once_key, replayed
 from holdfast.server.upkeep.disconnects import Disconnects
 from holdfast.values import Part
 
 PAGE_MAX = 200
+
+
+async def put_images_inline(deps: RouteDeps, wanted: RunRequest) -> None:
+    """Fetch the images that a request names by their addresses; raises a Problem."""
+    earlier = [item.content for item in wanted.conversation_history or ()]
+    given = {"input": wanted.input, "message": wanted.message, "conversation_history": earlier}
+    for name, value in given.items():
+        await deps.put_images_inline(value, param=name)
 
 
 async def row_of(deps: RouteDeps, request: Request) -> RunRow:
@@ -67,6 +75,9 @@ class RunRoutes:
         deps = self._deps
         body = await read_body(request, deps.limits)
         wanted = await parsed(body, deps.limits, RunRequest)
+        if (earlier := await earlier_response(once_key(request, body, deps), deps, status=202)) is not None:
+            return earlier
+        await put_images_inline(deps, wanted)
         message = message_of(wanted, deps.limits)
         key = once_for(request, body, deps, session_id=wanted.session_id or "", message=message)
         if (earlier := await earlier_response(key, deps, status=202)) is not None:
@@ -205,7 +216,10 @@ class RunRoutes:
         view = _view(request)
         given = request.headers.get("last-event-id") or request.query_params.get("after") or ""
         if "cursor" in request.query_params or _wants_json(request):
-            return await self._polled(row, view, given=request.query_params.get("cursor") or given)
+            is_web_ui = request.headers.get("user-agent", "").lower().startswith(hermes.WEB_UI_AGENT)
+            names: Mapping[str, str] = hermes.WEB_UI_NAMES if is_web_ui else {}
+            given = request.query_params.get("cursor") or given
+            return await self._polled(row, view, given=given, names=names)
         after = await self._after(row, given)
         if after and row.status == "ended" and after >= (await deps.folds.run(row)).terminal_seq:
             return Response(status_code=204)
@@ -239,12 +253,13 @@ class RunRoutes:
 
         return Live(lines, limits=self._deps.limits, view=view)
 
-    async def _polled(self, row: RunRow, view: View, *, given: str) -> Response:
+    async def _polled(self, row: RunRow, view: View, *, given: str, names: Mapping[str, str]) -> Response:
         after = await self._after(row, given)
         if view == "native":
             poll = NativePoll(row, after=after)
         else:
-            poll = HermesPoll(row, await self._deps.folds.polled_frames(row), after=after)
+            frames = await self._deps.folds.polled_frames(row)
+            poll = HermesPoll(row, frames, after=after, names=names)
         return raw_response(await polled_response(self._deps.store, row, poll, after=after))
 
     async def _after(self, row: RunRow, given: str) -> int:

@@ -20,6 +20,11 @@ from holdfast.interfaces.ids import client_call_id
 
 OUTPUT_BYTES_MAX = 100_000
 PREVIEW_CHARS_MAX = 200
+# What the page of hermes-webui listens for; its server hands on the names that it polls.
+WEB_UI_AGENT = "hermes-webui-"
+WEB_UI_NAMES: Mapping[str, str] = MappingProxyType(
+    {"approval.request": "approval", "question.request": "clarify"}
+)
 ALIASES: Mapping[str, str] = MappingProxyType({"approve": "once", "allow": "once"})
 
 Frame: TypeAlias = dict[str, Any]
@@ -131,6 +136,14 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
         choices=asked.choices,
         expires_at=expires_at,
     )
+
+
+def _question(asked: e.QuestionAsked) -> Frame:
+    """A question, also in the words of hermes-webui's clarifications."""
+    shown: Frame = msgspec.to_builtins(ask_of(asked))
+    left_s = (asked.expires_at_ms - asked.at_ms) // 1000 if asked.expires_at_ms else 0
+    web_ui = {"kind": "clarify", "clarify_id": asked.question_id, "choices_offered": list(asked.choices)}
+    return shown | web_ui | {"requested_at": asked.at_ms / 1000, "timeout_seconds": left_s}
 
 
 def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
@@ -282,7 +295,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
         e.ApprovalAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
-        e.QuestionAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
+        e.QuestionAsked: lambda _, event: _question(event),
         e.ClientToolsAsked: lambda run, event: msgspec.to_builtins(client_calls_of(run, event)),
         **dict.fromkeys(SETTLED_STATES, _settled_ask),
         e.RunEnded: _terminal,

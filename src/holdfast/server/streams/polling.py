@@ -1,7 +1,8 @@
 """A run's events for clients that poll instead of following."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -37,8 +38,16 @@ class NativePoll:
 class HermesPoll:
     """The same as hermes clients know them."""
 
-    def __init__(self, row: RunRow, frames: SharedFrames | None, *, after: int) -> None:
+    def __init__(
+        self,
+        row: RunRow,
+        frames: SharedFrames | None,
+        *,
+        after: int,
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._row = row
+        self._names = names  # other names that the client has for some events
         self._reader = FrameReader(row, frames, after=after)
 
     @property
@@ -56,9 +65,11 @@ class HermesPoll:
         found: list[tuple[int, bytes]] = []
         for record, made in read:
             if made is not None:
-                head = {"run_id": self._row.run_id, "event": made.frame["event"]}
+                name = made.frame["event"]
+                head = {"run_id": self._row.run_id, "event": name}
                 head |= {"timestamp": made.at_ms / 1000, "seq": record.seq}
-                found.append((record.seq, _encode(head | made.frame)))
+                named = {"event": self._names[name]} if name in self._names else {}
+                found.append((record.seq, _encode(head | made.frame | named)))
         return found
 
 

@@ -22,6 +22,10 @@ class UrlRefused(Exception):
     """A URL that is not fetched; the text tells the model why."""
 
 
+class AddressRefused(UrlRefused):
+    """A URL whose host has no address that may be reached; the text says which it has."""
+
+
 class AddressPolicy(Protocol):
     """Says which hosts, ports and addresses may be reached."""
 
@@ -102,7 +106,7 @@ class CheckedResolver(AbstractResolver):
         allowed = [one for one in found if self._allows(one["host"])]
         if not allowed:
             addresses = ", ".join(_few(one["host"] for one in found)) or "no address"
-            raise UrlRefused(f"{host} is {addresses}, which is not public.")
+            raise AddressRefused(f"{host} is {addresses}, which is not public.")
         return allowed
 
     @override

@@ -17,8 +17,8 @@ CONNECT_S = 10.0
 _CHUNK_BYTES = 64 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ENCODINGS = {"": None, "identity": None, "gzip": 31, "x-gzip": 31, "deflate": 15}
+TEXT_FIRST = "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.1"
 _HEADERS = {
-    "Accept": "text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.1",
     "Accept-Encoding": "gzip, deflate",
     "User-Agent": "holdfast",
 }
@@ -51,13 +51,24 @@ class Page:
 
 
 class Fetcher:
-    """Fetches URLs that a policy allows; every fetch has its own connection and no cookies."""
+    """Fetches URLs that a policy allows; every fetch has its own connection and no cookies.
+
+    A redirect to another host is refused, because a person may have approved one host only, unless it
+    `follows_to_any_host` that the policy allows.
+    """
 
     def __init__(
-        self, policy: AddressPolicy, *, resolver: Callable[[], AbstractResolver] | None = None
+        self,
+        policy: AddressPolicy,
+        *,
+        resolver: Callable[[], AbstractResolver] | None = None,
+        accept: str = TEXT_FIRST,
+        follows_to_any_host: bool = False,
     ) -> None:
         self._policy = policy
         self._resolver = resolver or aiohttp.AsyncResolver
+        self._headers = {"Accept": accept, **_HEADERS}
+        self._follows_to_any_host = follows_to_any_host
 
     async def fetch(self, text: str, *, wanted: Callable[[str], bool]) -> Page:
         """The page at the end of the redirects; raises UrlRefused or aiohttp.ClientError.
@@ -73,7 +84,7 @@ class Fetcher:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            headers=_HEADERS,
+            headers=self._headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
         )
         try:
@@ -85,7 +96,8 @@ class Fetcher:
                         return answer
                     url, before = answer, url
                     self._policy.insist_on_url(url)
-                    _insist_on_the_host(url, before)
+                    if not self._follows_to_any_host:
+                        _insist_on_the_host(url, before)
         finally:
             await resolver.close()
         raise UrlRefused(f"It redirects more than {REDIRECTS_MAX} times.")

@@ -8,6 +8,7 @@ from holdfast.server.relay.translation.conversations import Fields, not_translat
 from holdfast.targets import SAMPLING, Target, Wire
 
 NO_TOOLS = "none"
+ONE_CALL = "parallel_tool_calls"
 _NUMBERS = frozenset({"top_p", "seed", "presence_penalty", "frequency_penalty"})
 
 
@@ -40,10 +41,10 @@ def _of_table(choice: Fields, wire: Wire) -> str:
 
 def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
     """The sampling options, under OpenAI's names; raises a Problem for one of the wrong type."""
-    found: dict[str, object] = {}
+    found: dict[str, object] = {ONE_CALL: False} if _wants_one_call(fields, wire) else {}
     for name, own in SAMPLING[wire].items():
         value = fields.get(own)
-        if value is None or value == []:
+        if name == ONE_CALL or value is None or value == []:
             continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if name in _NUMBERS and not is_number:
@@ -52,6 +53,13 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
             raise bad_request(f"'{own}' must be a text or a list of texts", param=own)
         found[name] = value
     return found
+
+
+def _wants_one_call(fields: Fields, wire: Wire) -> bool:
+    """Whether the model may call only one tool at a time."""
+    if wire == "anthropic":
+        return table_in(fields, "tool_choice").get("disable_parallel_tool_use") is True
+    return fields.get(ONE_CALL) is False
 
 
 def untranslatable(request: ModelRequest, target: Target, *, wire: Wire) -> str:

@@ -1,5 +1,6 @@
 """A client's request in our form, for a target on another wire; what can't be said there is refused."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -7,7 +8,9 @@ import msgspec
 
 from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
 from holdfast.server.contents import Attached
+from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.relay.raw_request import RawRequest
 from holdfast.server.relay.translation.choices import NO_TOOLS, sampling_in, tool_choice_in
 from holdfast.server.relay.translation.conversations import (
     ClientConversation,
@@ -28,7 +31,6 @@ DROPPED: Mapping[Wire, frozenset[str]] = {
     "chat": frozenset(
         {
             "metadata",
-            "parallel_tool_calls",
             "prompt_cache_retention",
             "safety_identifier",
             "service_tier",
@@ -42,7 +44,6 @@ DROPPED: Mapping[Wire, frozenset[str]] = {
             "client_metadata",
             "include",
             "metadata",
-            "parallel_tool_calls",
             "prompt_cache_retention",
             "safety_identifier",
             "service_tier",
@@ -62,6 +63,7 @@ TRANSLATED: Mapping[Wire, frozenset[str]] = {
             "messages",
             "model",
             "n",
+            "parallel_tool_calls",
             "prompt_cache_key",
             "reasoning_effort",
             "response_format",
@@ -77,6 +79,7 @@ TRANSLATED: Mapping[Wire, frozenset[str]] = {
             "instructions",
             "max_output_tokens",
             "model",
+            "parallel_tool_calls",
             "prompt_cache_key",
             "reasoning",
             "stream",
@@ -132,6 +135,16 @@ def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
         output=_output(fields, wire),
         cache_key=str(fields.get("prompt_cache_key") or ""),
     )
+
+
+async def translated_with_images(raw: RawRequest, options: ServerOptions, attached: Attached) -> ModelRequest:
+    """The same with the images that the request names by their addresses."""
+    body = raw.body
+    if options.images is not None:
+        param = "input" if raw.wire == "responses" else "messages"
+        most = options.relay.body_bytes_max
+        body = await options.images.put_inline_in_body(body, param=param, bytes_max=most)
+    return await asyncio.to_thread(translated, body, raw.wire, attached)
 
 
 def _says_something(value: object) -> bool:

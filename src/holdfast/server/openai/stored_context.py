@@ -1,0 +1,124 @@
+"""Requests about a conversation that start no answer: how long its input is, and a summary of it."""
+
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+
+from holdfast.api.openai import CompactedResponse, CompactResponseRequest, InputTokens, InputTokensRequest
+from holdfast.api.runs import RawInput
+from holdfast.folds.entries import Notice
+from holdfast.folds.rows import RunRow
+from holdfast.messages import ModelRequest, ToolSpec, UserMessage, estimated_tokens
+from holdfast.runner.inbox import IncomingMessage
+from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.client_tools import declared_tools
+from holdfast.server.openai.input_items import history_item
+from holdfast.server.openai.items import item_id
+from holdfast.server.openai.messages import GivenContext, parse_context, summary_token
+from holdfast.server.openai.models import ModelNames
+from holdfast.server.openai.output_format import responses_output
+from holdfast.server.openai.references import resolve_references
+from holdfast.server.openai.response_view import usage_shown
+from holdfast.server.openai.shapes import failed_response, headers_of, response_failed
+from holdfast.server.problems import bad_request
+from holdfast.server.runs.history import await_continuation, await_session_history, response_id
+from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.streams.waiting import ResponseSpan, wait_for
+from holdfast.server.transport.bodies import json_response, parsed
+from holdfast.server.transport.once import earlier_response, once_key
+from holdfast.server.upkeep.disconnects import Disconnects
+from holdfast.values import COMPACT, OPENAI, HistoryMessage, RunSettings
+
+ESTIMATE = {"X-Holdfast-Estimate": "true"}
+
+
+class OpenAIContextRoutes:
+    """What POST /v1/responses/input_tokens and /compact do for an agent."""
+
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
+        self._deps = deps
+        self._runs = runs
+        self._disconnects = disconnects
+
+    async def input_tokens(self, request: Request, body: bytes) -> Any:
+        """POST /v1/responses/input_tokens for an agent."""
+        deps = self._deps
+        wanted = await parsed(body, deps.limits, InputTokensRequest)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        session_id = wanted.conversation_name
+        given = await self._given(wanted.input, wanted.previous_response_id or "", session_id=session_id)
+        own = deps.agent.tools_now().specs()
+        brought = [
+            ToolSpec(tool.name, tool.description, tool.schema) for tool in declared_tools(wanted, deps).tools
+        ]
+        asked = ModelRequest(
+            messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),
+            instructions="\n".join((deps.agent.instructions, wanted.instructions or "", given.instructions)),
+            tools=(*own, *brought),
+            output=await responses_output(wanted.text),
+        )
+        counted = InputTokens(object="response.input_tokens", input_tokens=estimated_tokens(asked))
+        return json_response(counted, headers=ESTIMATE)
+
+    async def compact(self, request: Request, body: bytes) -> Any:
+        """POST /v1/responses/compact for an agent: a run of its own, in a session of its own."""
+        deps = self._deps
+        wanted = await parsed(body, deps.limits, CompactResponseRequest)
+        ModelNames(deps.options).insist_on_agent(wanted.model, request)
+        key = once_key(request, body, deps)
+        sent = await earlier_response(key, deps, status=202)
+        if sent is None:
+            given = await self._given(wanted.input, wanted.previous_response_id or "")
+            if not given.messages:
+                raise bad_request("There is nothing to summarize: send 'input'", param="input")
+            message = IncomingMessage(
+                text=f"{COMPACT} {wanted.instructions or ''}".strip(),
+                settings=RunSettings(purpose="compaction"),
+                history=given.messages,
+                source=OPENAI,
+                attached=given.attached,
+            )
+            sent = await self._runs.send("", message, key=key)
+        row = await self._runs.row_of_sent(sent)
+        ended = await wait_for(deps, row, request, on_left=self._disconnects.read_by(row))
+        if response_failed(ended):
+            return failed_response(ended.run.state, headers_of(row, sent))
+        return json_response(_compacted(row, ended), headers=headers_of(row, sent))
+
+    async def _given(self, items: RawInput | None, previous: str, *, session_id: str = "") -> GivenContext:
+        """The conversation so far, and the items of the request behind it; raises a Problem."""
+        earlier: tuple[HistoryMessage, ...] = ()
+        if previous and session_id:
+            text = "You can't use 'previous_response_id' and 'conversation' together"
+            raise bad_request(text, param="conversation")
+        if previous:
+            session_id, history = await await_continuation(self._deps, previous)
+            earlier = history if history is not None else await await_session_history(self._deps, session_id)
+        elif session_id:
+            earlier = await await_session_history(self._deps, session_id)
+        if not items:
+            return GivenContext(earlier)
+        await self._deps.put_images_inline(items, param="input")
+        resolved = await resolve_references(self._deps, items)
+        given = parse_context(resolved, self._deps.limits, param="input")
+        return replace(given, messages=(*earlier, *given.messages))
+
+
+def _compacted(row: RunRow, ended: ResponseSpan) -> CompactedResponse:
+    """The user's messages, and after them the summary of everything."""
+    view = ended.run.view
+    said = [message for message in view.history or () if message.role == "user"]
+    notices = [entry for entry in view.entries if isinstance(entry, Notice) and entry.notice == "compacted"]
+    summary = {
+        "id": item_id("cmp", row.run_id, 0),
+        "type": "compaction",
+        "encrypted_content": summary_token(notices[-1].summary),
+    }
+    return CompactedResponse(
+        id=response_id(row.run_id),
+        object="response.compaction",
+        created_at=row.created_ms // 1000,
+        output=(*(history_item(row.run_id, f"in{at}", one) for at, one in enumerate(said)), summary),
+        usage=usage_shown(ended.used),
+    )
