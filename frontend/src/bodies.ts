@@ -486,6 +486,33 @@ export interface SessionExport {
   readonly events: readonly Readonly<Record<string, unknown>>[];
 }
 
+/** A page of a folder: folders first, then by name. */
+export interface FolderListing {
+  readonly path: string;
+  readonly entries: readonly FolderEntry[];
+  readonly entries_total: number;
+  readonly incomplete?: boolean;
+  readonly next_cursor?: string;
+}
+
+/** A file or folder; in its name, a byte that isn't UTF-8 is shown as its number. */
+export interface FolderEntry {
+  readonly name: string;
+  readonly kind: "folder" | "file" | "other";
+  readonly bytes?: number;
+  readonly changed_ms?: number;
+  readonly link?: boolean;
+  readonly ignored?: boolean;
+  readonly refused?: string;
+}
+
+/** The file is on disk. */
+export interface FileStored {
+  readonly path: string;
+  readonly bytes: number;
+  readonly replaced?: boolean;
+}
+
 /** The answer to a message of a session. */
 export interface SessionChatCompletion {
   readonly object: "hermes.session.chat.completion";

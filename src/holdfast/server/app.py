@@ -23,6 +23,7 @@ from holdfast.server.access.tickets import Tickets
 from holdfast.server.blobs import BlobRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.docs_page import DocsRoutes
+from holdfast.server.files.routes import FileRoutes
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
@@ -88,6 +89,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes) -> Mapping[str, Endpoint]:
 
 def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
+    files = FileRoutes(deps)
     chat = ChatRoutes(deps, runs)
     return {
         "sessions.list": sessions.list,
@@ -103,6 +105,9 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "log.fork": log.fork,
         "log.rewind": log.rewind,
         "log.export": log.export,
+        "files.list": files.list,
+        "files.read": files.read,
+        "files.write": files.write,
         "chat.chat": chat.chat,
         "chat.stream": chat.stream,
         "queue.show": queue.show,
