@@ -1,5 +1,5 @@
 /** What opens over or beside the chat: one chunk, which is no part of the first load. */
-export { ChangesPanel } from "./changes_panel.tsx";
+export { FilesPlace } from "./files_place.tsx";
 export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";

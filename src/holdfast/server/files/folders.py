@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from holdfast.api.files import FolderEntry, FolderListing
 from holdfast.server.files.places import (
-    MAY_BE_SECRET,
     NAME_NOT_TEXT,
     NO_FILE,
+    NOT_SHOWN,
     SecretRefused,
     is_hidden_place,
     joined,
@@ -131,7 +131,7 @@ def _entry(workspace: Workspace, path: str, folder: Folder, *, key: _Key, ignore
         target, why = _behind(workspace, joined(path, name))
         found, refused = target or found, refused or why
     elif is_hidden_place(folder.real, name):
-        refused = MAY_BE_SECRET
+        refused = NOT_SHOWN
     elif name in folder.kept_out:
         refused = "This belongs to Holdfast."
     kind = "folder" if stat.S_ISDIR(found.st_mode) else "file" if stat.S_ISREG(found.st_mode) else "other"
@@ -153,7 +153,7 @@ def _behind(workspace: Workspace, path: str) -> tuple[os.stat_result | None, str
             found = spot.look()
             return found, "" if found is not None else "This link leads nowhere."
     except SecretRefused:
-        return None, MAY_BE_SECRET
+        return None, NOT_SHOWN
     except PathRefused:
         return None, "This link leads out of the workspace, or nowhere."
 

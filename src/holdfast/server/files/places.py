@@ -10,7 +10,7 @@ from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace
 from holdfast.undo.snapshots import shown_path
 
-MAY_BE_SECRET = "This may hold secrets, so it isn't shown here."
+NOT_SHOWN = "This may hold secrets, so it isn't shown here."
 NO_FILE = "This isn't a regular file."
 NAME_NOT_TEXT = "The name isn't valid UTF-8, so it can't be opened here."
 
