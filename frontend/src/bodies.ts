@@ -242,6 +242,7 @@ export interface RunChanges {
   readonly not_covered?: readonly FileNotCovered[];
   readonly not_covered_total?: number;
   readonly why_not?: readonly string[];
+  readonly git?: GitMoved | null;
 }
 
 /** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
@@ -263,6 +264,15 @@ export interface FileNotCovered {
   readonly changed?: boolean;
 }
 
+/** Git's history moved during the run. Undo doesn't take that back, but says how you can. */
+export interface GitMoved {
+  readonly commit_before: string;
+  readonly commit_after: string;
+  readonly branch_before: string;
+  readonly branch_after: string;
+  readonly way_back: string;
+}
+
 /** The undo is on disk, and the files are as they were before the run. */
 export interface RunUndone {
   readonly run_id: string;
@@ -272,6 +282,7 @@ export interface RunUndone {
   readonly runs?: readonly string[];
   readonly left?: readonly FileLeft[];
   readonly log_kept?: boolean;
+  readonly git?: GitMoved | null;
 }
 
 /** A file that was not put back. */

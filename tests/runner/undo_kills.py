@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from agent.world import process
 from holdfast.chaos import ChaosServer
@@ -55,7 +56,7 @@ class Case:
     def notes(self) -> Path:
         return self.folder / "notes.json"
 
-    def read(self) -> dict[str, object]:
+    def read(self) -> dict[str, Any]:
         return json.loads(self.notes.read_text())
 
     def write(self, **fields: object) -> None:
@@ -157,7 +158,7 @@ async def again(case: Case, nth: int) -> None:
         expected = dict(_decoded(notes["before" if undone else "after"]))
         found = state(case.workspace)
         if person:
-            # A change of permissions alone is undone or not, as the kill had it; the contents are what counts.
+            # Permissions alone are undone or not, as the kill had it; the contents are what counts.
             expected[person] = (found.get(person, (0, b""))[0], PERSON)
         if found != expected:
             odd = sorted({one for one in found.keys() | expected if found.get(one) != expected.get(one)})
@@ -219,11 +220,9 @@ def run(case: Case) -> int:
     notes = case.read()
     before, after = _decoded(notes["before"]), _decoded(notes["after"])
     common = sorted(one for one in before.keys() & after if before[one][0] and after[one][0] & 0o200)
-    kills = 0
-    for nth in range(1 + case.seed % case.every, STEPS_MAX, case.every):
+    for kills, nth in enumerate(range(1 + case.seed % case.every, STEPS_MAX, case.every)):
         if forked(case, lambda nth=nth: asyncio.run(again(case, nth))):
             return kills
-        kills += 1
         path = rng.choice(common) if common and rng.random() < 0.5 else ""
         if path and (case.workspace / path).is_file() and not (case.workspace / path).is_symlink():
             (case.workspace / path).write_bytes(PERSON)
@@ -235,9 +234,8 @@ def _encoded(found: dict[str, tuple[int, bytes]]) -> dict[str, list[object]]:
     return {path: [mode, data.hex()] for path, (mode, data) in found.items()}
 
 
-def _decoded(stored: object) -> dict[str, tuple[int, bytes]]:
-    assert isinstance(stored, dict)
-    return {str(path): (int(one[0]), bytes.fromhex(one[1])) for path, one in stored.items()}  # pyright: ignore
+def _decoded(stored: Any) -> dict[str, tuple[int, bytes]]:
+    return {path: (mode, bytes.fromhex(data)) for path, (mode, data) in stored.items()}
 
 
 def main() -> int:

@@ -119,6 +119,12 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
           Part of this run has no snapshot, so it can't be undone: {harmless(why)}.
         </p>
       ))}
+      {changes.git === undefined ? null : (
+        <p class="changes-git">
+          The run also changed git's history, and an undo leaves that alone. To go back, run{" "}
+          <code>{exact(changes.git.way_back)}</code> in the workspace.
+        </p>
+      )}
       <NotCovered changes={changes} />
     </div>
   );
@@ -199,7 +205,7 @@ function NotCovered({ changes }: { readonly changes: RunChanges }): JSX.Element 
   if (total === 0) return null;
   return (
     <details class="changes-uncovered">
-      <summary>{total} files or folders aren't covered</summary>
+      <summary>Not covered: {plural(total, "file or folder", "files and folders")}</summary>
       <ul>
         {listed.map((one) => (
           <li key={one.path}>
