@@ -151,8 +151,16 @@ async def _read(chat: Chat, panel: Locator) -> None:
     await expect(panel.get_by_role("img", name="picture.png")).to_have_js_property("naturalWidth", 64)
     await opened(panel, "paper.pdf")
     await expect(panel.locator("iframe")).to_have_attribute("title", "paper.pdf")
+    await _viewer_started(chat.page)
     await panel.get_by_role("button", name="Back to files").click()
     await expect(row(panel, "there.txt")).to_be_visible()
+
+
+async def _viewer_started(page: Page) -> None:
+    """The browser's own PDF viewer has the file: within its page, the file is once more in a frame."""
+    async with asyncio.timeout(30):
+        while sum("paper.pdf" in frame.url for frame in page.frames) < 2:  # noqa: ASYNC110  # nothing says so
+            await asyncio.sleep(0.01)
 
 
 async def _drop(panel: Locator, root: Path) -> None:

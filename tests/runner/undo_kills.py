@@ -3,9 +3,9 @@
     python -m runner.undo_kills --seed 1 --cases 20 --files 40 --user 65534
 
 Each case has a workspace and a run that changed it, both made from the seed. For each step of the undo, a
-process of its own is killed there. Sometimes a person changes a file then. The next process starts as a server
-does, and each file must be as before the run or as after it, all alike, as the log says; but what the
-person changed must be theirs. The processes are forked, so that they need no new interpreter.
+process of its own is killed there. Sometimes a person changes a file then. The next process starts as a
+server does, and each file must be as before the run or as after it, all alike, as the log says; but what
+the person changed must be theirs. The processes are forked, so that they need no new interpreter.
 """
 
 import argparse
@@ -79,33 +79,37 @@ def fill(case: Case) -> None:
         path.chmod({2: 0o755, 3: 0o444}.get(kind, 0o644))
 
 
+def change_one(path: Path, rng: Random) -> None:
+    """Do something to a file or link, or nothing."""
+    match rng.randrange(9):
+        case 0:
+            path.unlink()
+            path.write_bytes(rng.randbytes(20))
+        case 1:
+            path.unlink()
+        case 2 if not path.is_symlink():
+            path.chmod(0o700)
+        case 3:
+            path.rename(path.with_name(f"renamed-{path.name}"))
+        case 4:
+            path.unlink()
+            path.symlink_to("/etc/passwd")
+        case 5:
+            path.unlink()
+            path.mkdir()
+            (path / "inner").write_text("inside")
+        case _:
+            pass
+
+
 def changes(case: Case) -> Callable[[Path], None]:
     """What the run does: it edits, deletes, renames, relinks and replaces."""
 
     def change(root: Path) -> None:
         rng = Random(case.seed + 1)
         for path in sorted(root.rglob("f*")):
-            if not os.path.lexists(path):
-                continue
-            match rng.randrange(9):
-                case 0:
-                    path.unlink()
-                    path.write_bytes(rng.randbytes(20))
-                case 1:
-                    path.unlink()
-                case 2 if not path.is_symlink():
-                    path.chmod(0o700)
-                case 3:
-                    path.rename(path.with_name(f"renamed-{path.name}"))
-                case 4:
-                    path.unlink()
-                    path.symlink_to("/etc/passwd")
-                case 5:
-                    path.unlink()
-                    path.mkdir()
-                    (path / "inner").write_text("inside")
-                case _:
-                    pass
+            if os.path.lexists(path):
+                change_one(path, rng)
         (root / "new" / "deep").mkdir(parents=True)
         for nth in range(5):
             (root / "new" / "deep" / f"{nth}").write_text(f"new {nth}")

@@ -119,7 +119,7 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
           Part of this run has no snapshot, so it can't be undone: {harmless(why)}.
         </p>
       ))}
-      {changes.git === undefined ? null : (
+      {changes.git == null ? null : (
         <p class="changes-git">
           The run also changed git's history, and an undo leaves that alone. To go back, run{" "}
           <code>{exact(changes.git.way_back)}</code> in the workspace.
