@@ -223,11 +223,13 @@ def run(case: Case) -> int:
     forked(case, lambda: asyncio.run(first(case)))
     notes = case.read()
     before, after = _decoded(notes["before"]), _decoded(notes["after"])
-    common = sorted(one for one in before.keys() & after if before[one][0] and after[one][0] & 0o200)
+    common = [
+        one for one in sorted(before) if before[one] != after.get(one) and after.get(one, (0,))[0] & 0o200
+    ]
     for kills, nth in enumerate(range(1 + case.seed % case.every, STEPS_MAX, case.every)):
         if forked(case, lambda nth=nth: asyncio.run(again(case, nth))):
             return kills
-        path = rng.choice(common) if common and rng.random() < 0.5 else ""
+        path = rng.choice(common) if common and rng.random() < 0.7 else ""
         if path and (case.workspace / path).is_file() and not (case.workspace / path).is_symlink():
             (case.workspace / path).write_bytes(PERSON)
             case.write(person=path)
