@@ -38,7 +38,7 @@ _SIGNATURES: Final = (
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 # Nothing in a file may load or run anything, wherever a browser shows it.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
-# The browser's PDF viewer doesn't start in a sandbox. Only the page may embed it.
+# A browser's PDF viewer needs scripts of its own, which a sandbox may deny. Only the page may embed it.
 _PDF_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 
 
