@@ -248,6 +248,7 @@ export interface RunChanges {
   readonly not_covered?: readonly FileNotCovered[];
   readonly not_covered_total?: number;
   readonly why_not?: readonly string[];
+  readonly git?: GitMoved | null;
 }
 
 /** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
@@ -269,6 +270,15 @@ export interface FileNotCovered {
   readonly changed?: boolean;
 }
 
+/** Git's history moved during the run. Undo doesn't take that back, but says how you can. */
+export interface GitMoved {
+  readonly commit_before: string;
+  readonly commit_after: string;
+  readonly branch_before: string;
+  readonly branch_after: string;
+  readonly way_back: string;
+}
+
 /** The undo is on disk, and the files are as they were before the run. */
 export interface RunUndone {
   readonly run_id: string;
@@ -278,6 +288,7 @@ export interface RunUndone {
   readonly runs?: readonly string[];
   readonly left?: readonly FileLeft[];
   readonly log_kept?: boolean;
+  readonly git?: GitMoved | null;
 }
 
 /** A file that was not put back. */
@@ -490,6 +501,33 @@ export interface SessionExport {
   readonly object: "holdfast.session.export";
   readonly session: SessionShown;
   readonly events: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** A page of a folder: folders first, then by name. */
+export interface FolderListing {
+  readonly path: string;
+  readonly entries: readonly FolderEntry[];
+  readonly entries_total: number;
+  readonly incomplete?: boolean;
+  readonly next_cursor?: string;
+}
+
+/** A file or folder; in its name, a byte that isn't UTF-8 is shown as its number. */
+export interface FolderEntry {
+  readonly name: string;
+  readonly kind: "folder" | "file" | "other";
+  readonly bytes?: number;
+  readonly changed_ms?: number;
+  readonly link?: boolean;
+  readonly ignored?: boolean;
+  readonly refused?: string;
+}
+
+/** The file is on disk. */
+export interface FileStored {
+  readonly path: string;
+  readonly bytes: number;
+  readonly replaced?: boolean;
 }
 
 /** The answer to a message of a session. */

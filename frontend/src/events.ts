@@ -529,6 +529,8 @@ export interface SnapshotTaken {
   readonly changed?: number;
   readonly overlaps?: readonly string[];
   readonly why_not?: string;
+  readonly branch?: string;
+  readonly commit?: string;
 }
 
 /** A person must decide on one exact action. */

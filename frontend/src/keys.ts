@@ -10,6 +10,7 @@ export type Command =
   | "inbox"
   | "previous"
   | "next"
+  | "files"
   | "timeline"
   | "sidebar"
   | "settings"
@@ -33,6 +34,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { command: "inbox", words: "Show the inbox", keys: ["alt+i", "i"] },
   { command: "previous", words: "Previous chat", keys: ["alt+arrowup"] },
   { command: "next", words: "Next chat", keys: ["alt+arrowdown"] },
+  { command: "files", words: "Show or hide files", keys: ["alt+f", "f"] },
   { command: "timeline", words: "Show or hide the timeline", keys: ["alt+t", "t"] },
   { command: "sidebar", words: "Show or hide chats", keys: ["mod+b"] },
   { command: "settings", words: "Settings", keys: ["mod+,"] },

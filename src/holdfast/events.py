@@ -317,6 +317,8 @@ class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
     changed: int = 0  # how many files the run has changed so far; only after a turn
     overlaps: tuple[str, ...] = ()  # runs that could change the same files at the same time
     why_not: str = ""
+    branch: str = ""  # of the workspace's git repository, which snapshots leave out; empty if it is detached
+    commit: str = ""  # the one that is checked out
 
 
 class _OfApproval:

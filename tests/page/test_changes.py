@@ -31,7 +31,7 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         chat = await visit(f"{server.url}/s/s")
         page = chat.page
         await page.get_by_role("button", name="2 files changed").click()
-        panel = page.get_by_role("complementary", name="Changes of this run")
+        panel = page.get_by_role("complementary", name="Files")
         await panel.get_by_role("button", name="kept.txt", exact=True).click()
         await expect(panel.get_by_text("+after")).to_be_visible()
         await expect(panel.get_by_text(HOSTILE)).to_be_visible()

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,9 +13,10 @@ from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import Repository
 from holdfast.policy.verdicts import Allow
+from holdfast.server.files.downloads import TEXT, OpenedFile, open_file
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
-from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.files.workspace import PathRefused, Workspace
 from holdfast.tools.git.repositories import repository_at
 from holdfast.tools.shell.environment import child_environment
 from holdfast.values import Action
@@ -40,6 +42,37 @@ async def check_a_guide_shows_no_file_outside(told: Callable[..., Awaitable[str]
         await asyncio.to_thread(Path(folder, "key").write_text, "secret")
         await asyncio.to_thread((root / GUIDE).symlink_to, "../key")
         assert "secret" not in await told(Workspace(root), "")
+
+
+def opened_by_name(workspace: Workspace, path: str) -> OpenedFile:
+    """Opens whatever the name leads to, and takes the name's word for what it is."""
+    file = (workspace.root / path).open("rb")
+    kind = "text/html" if path.endswith(".html") else "text/plain"
+    return OpenedFile(file, path, 1, kind, '"1"')
+
+
+async def check_the_page_is_shown_no_secret_and_nothing_outside(
+    opening: Callable[[Workspace, str], OpenedFile],
+) -> None:
+    """P11: neither a secret file nor what a link leads to is opened, and no file is a page."""
+
+    def look() -> None:
+        with TemporaryDirectory() as folder:
+            root = Path(folder, "work")
+            root.mkdir()
+            Path(folder, "key").write_text("secret")
+            (root / "link").symlink_to("../key")
+            (root / ".env").write_text("secret")
+            (root / "page.html").write_text("<script>")
+            for path in ("link", ".env"):
+                with suppress(PathRefused):
+                    opening(Workspace(root), path).file.close()
+                    raise AssertionError(path)
+            opened = opening(Workspace(root), "page.html")
+            opened.file.close()
+            assert opened.media_type == TEXT
+
+    await asyncio.to_thread(look)
 
 
 # P11: nobody gets in
@@ -123,6 +156,7 @@ async def check_a_swapped_link_leads_nowhere(workspaces: Callable[[Path], Worksp
 
 
 SABOTAGES = (
+    Sabotage("P11", check_the_page_is_shown_no_secret_and_nothing_outside, open_file, opened_by_name),
     Sabotage("P11", check_a_guide_shows_no_file_outside, instructions_for, opened_plainly),
     Sabotage("P11", check_a_repository_gives_git_no_program, child_environment, without_settings_for_git),
     Sabotage(

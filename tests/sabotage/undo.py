@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.runner.restores import UndoDone
+from holdfast.chaos import Crashed, CrashPoint
+from holdfast.runner.restores import Restores, UndoDone
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.undo.planning import CannotUndo
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
@@ -58,7 +59,30 @@ async def check_a_persons_change_survives(kind: type[Undos]) -> None:
             assert left == {"file": (0o644, b"mine")}
 
 
+class NeverFinishes(Restores):
+    """Leaves an undo that a crash cut short as it is."""
+
+    async def finish_open(self) -> None:
+        return
+
+
+async def check_an_undo_that_a_crash_cut_short_is_whole(kind: type[Restores]) -> None:
+    """P6, P13: once the log says that it happened, the next process puts the remaining files back."""
+    with TemporaryDirectory() as folder:
+        async with scene(Path(folder)) as one:
+            await asyncio.to_thread(write("a", "before", "b", "before"), one.workspace)
+            before = await asyncio.to_thread(state, one.workspace)
+            run_id = await one.run(write("a", "after", "b", "after"))
+            crash = CrashPoint(5)  # two files are staged, the event is decided and written, one file is next
+            with suppress(Crashed):
+                await Undos(one.restores(crash.reach), one.world.supervisor).undo("s", run_id, UndoWanted())
+            await kind(one.world.store, one.snapshots, one.world.clock).finish_open()
+            assert (await one.world.supervisor.view("s")).session.is_undone(run_id)
+            assert await asyncio.to_thread(state, one.workspace) == before
+
+
 SABOTAGES = (
+    Sabotage("P6", check_an_undo_that_a_crash_cut_short_is_whole, Restores, NeverFinishes),
     Sabotage("P13", check_the_files_are_as_before, Snapshots, AfterTheWrite),
     Sabotage("P13", check_a_persons_change_survives, Undos, Overwrites),
 )

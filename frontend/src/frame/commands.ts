@@ -24,7 +24,8 @@ import {
   focusComposer,
   isMac,
   isNarrow,
-  timelineOpen,
+  toggleFiles,
+  toggleTimeline,
 } from "./ui.ts";
 
 /** Opens a chat and, where the list covers it, puts the list away. */
@@ -103,8 +104,11 @@ const ACTS: Readonly<Record<Command, () => void>> = {
   },
   previous: () => step(-1),
   next: () => step(1),
+  files: () => {
+    if (session.value) toggleFiles();
+  },
   timeline: () => {
-    if (session.value) timelineOpen.value = !timelineOpen.value;
+    if (session.value) toggleTimeline();
   },
   sidebar: () => (listShown() ? hideList() : showList()),
   settings: () => {

@@ -1,7 +1,7 @@
 /** The head of a chat: its title, the connection state, and the timeline switch. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Icon } from "../icons.tsx";
+import { Icon, type IconName } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import { needsYouElsewhere, session } from "../state.ts";
 import { begin, listShown, showList } from "./commands.ts";
@@ -9,7 +9,16 @@ import { ConnectionState } from "./connection_state.tsx";
 import { Menu, useMenu } from "./menu.tsx";
 import { Rename } from "./rename.tsx";
 import { itemsFor } from "./session_menu.ts";
-import { isMac, isRenaming, TIMELINE_SWITCH, timelineOpen } from "./ui.ts";
+import {
+  FILES_SWITCH,
+  filesShown,
+  isMac,
+  isRenaming,
+  TIMELINE_SWITCH,
+  timelineOpen,
+  toggleFiles,
+  toggleTimeline,
+} from "./ui.ts";
 
 export function Header(): JSX.Element {
   return (
@@ -18,7 +27,12 @@ export function Header(): JSX.Element {
       <Title />
       <span class="spread" />
       <ConnectionState />
-      {isShown() ? <TimelineButton /> : null}
+      {isShown() ? (
+        <>
+          <PanelButton command="files" words="Files" icon="folder" id={FILES_SWITCH} />
+          <PanelButton command="timeline" words="Timeline" icon="timeline" id={TIMELINE_SWITCH} />
+        </>
+      ) : null}
       {listShown() ? null : (
         <button
           type="button"
@@ -60,21 +74,26 @@ function ListButton(): JSX.Element {
   );
 }
 
-function TimelineButton(): JSX.Element {
-  const open = timelineOpen.value;
+interface PanelButtonProps {
+  readonly command: "files" | "timeline";
+  readonly words: string;
+  readonly icon: IconName;
+  readonly id: string;
+}
+
+function PanelButton({ command, words, icon, id }: PanelButtonProps): JSX.Element {
+  const isFiles = command === "files";
   return (
     <button
       type="button"
       class="icon-button"
-      id={TIMELINE_SWITCH}
-      aria-label="Timeline"
-      aria-pressed={open}
-      title={`Timeline (${hint("timeline", isMac)})`}
-      onClick={() => {
-        timelineOpen.value = !open;
-      }}
+      id={id}
+      aria-label={words}
+      aria-pressed={isFiles ? filesShown() : timelineOpen.value && !filesShown()}
+      title={`${words} (${hint(command, isMac)})`}
+      onClick={isFiles ? toggleFiles : toggleTimeline}
     >
-      <Icon name="timeline" />
+      <Icon name={icon} />
     </button>
   );
 }

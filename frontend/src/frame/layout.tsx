@@ -9,7 +9,16 @@ import { Header } from "./header.tsx";
 import { Panel } from "./panel.tsx";
 import { Sidebar } from "./sidebar.tsx";
 import { Toasts } from "./toasts.tsx";
-import { changesOf, closeDialog, dialog, drawerOpen, focusComposer, isNarrow, timelineOpen } from "./ui.ts";
+import {
+  closeDialog,
+  closeFiles,
+  dialog,
+  drawerOpen,
+  filesShown,
+  focusComposer,
+  isNarrow,
+  timelineOpen,
+} from "./ui.ts";
 
 const DIALOGS = {
   settings: "SettingsDialog",
@@ -20,7 +29,8 @@ const DIALOGS = {
 } as const;
 
 export function Layout(): JSX.Element {
-  const withTimeline = changesOf.value === "" && timelineOpen.value && session.value !== null;
+  const withFiles = filesShown() && session.value !== null;
+  const withTimeline = !withFiles && timelineOpen.value && session.value !== null;
   const opened = dialog.value;
   return (
     <div class="layout">
@@ -33,7 +43,7 @@ export function Layout(): JSX.Element {
         <FindHint />
         <Talk />
       </main>
-      {changesOf.value === "" ? null : <Panel name="ChangesPanel" onClose={closeChanges} />}
+      {withFiles ? <Panel name="FilesPlace" onClose={closeFiles} /> : null}
       {withTimeline ? <Panel name="TimelinePanel" onClose={closeTimeline} /> : null}
       {drawerOpen.value ? null : <Toasts />}
       {opened === null ? null : (
@@ -41,10 +51,6 @@ export function Layout(): JSX.Element {
       )}
     </div>
   );
-}
-
-function closeChanges(): void {
-  changesOf.value = "";
 }
 
 function closeTimeline(): void {

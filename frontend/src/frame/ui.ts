@@ -7,7 +7,9 @@ export type DialogName = "settings" | "help" | "inbox" | "targets" | "usage";
 /** The drawer of the chat list on narrow screens; on wide ones the list's place is a setting. */
 export const drawerOpen = signal(false);
 export const timelineOpen = signal(false);
-/** The run whose changes are shown; "" is none. */
+/** Whether the workspace's files are shown. */
+export const filesOpen = signal(false);
+/** The run whose changes are shown with them; "" is none. */
 export const changesOf = signal("");
 
 /** The chat in which someone used the browser's search although not all of it is in the page. */
@@ -15,6 +17,29 @@ export const findHint = signal("");
 
 /** The id of the button that shows and hides the timeline. */
 export const TIMELINE_SWITCH = "timeline-switch";
+/** The id of the button that shows and hides the files. */
+export const FILES_SWITCH = "files-switch";
+
+export function filesShown(): boolean {
+  return filesOpen.value || changesOf.value !== "";
+}
+
+export function closeFiles(): void {
+  filesOpen.value = false;
+  changesOf.value = "";
+}
+
+/** Beside the chat there is room for one panel: to show one puts the other away. */
+export function toggleFiles(): void {
+  const open = !filesShown();
+  closeFiles();
+  filesOpen.value = open;
+}
+
+export function toggleTimeline(): void {
+  timelineOpen.value = filesShown() || !timelineOpen.value;
+  closeFiles();
+}
 export const dialog = signal<DialogName | null>(null);
 
 /** Puts the dialog away; the browser tells of its closing a moment later, when another may be open. */

@@ -5,6 +5,7 @@ log says why, and the run continues.
 """
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,11 +14,14 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.run import Run
+from holdfast.tools.offload import offload
 from holdfast.undo.changes import composed, turns_of
+from holdfast.undo.git_heads import GitHead, read_head
 from holdfast.undo.object_store import MissingObject
 from holdfast.undo.packs import DamagedPack
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
 
+_HEAD_S = 2.0
 AT_THE_END_S = 5.0  # a run that is stopped or has failed waits no longer than this for its last snapshot
 
 
@@ -46,8 +50,9 @@ class TurnSnapshots:
         if run.open_snapshot is not None:
             await self.after_turn()  # an earlier process could not
         overlaps = snapshots.turns.begin(run.run_id, await snapshots.real_path(self._workspace))
+        head = await self._head()
         taken = await self._take(snapshots, "before")
-        self._emit("before", taken, overlaps=overlaps)
+        self._emit("before", taken, head, overlaps=overlaps)
         await self._view.settled(self._log)
 
     async def after_turn(self, *, seconds: float | None = None) -> None:
@@ -62,8 +67,17 @@ class TurnSnapshots:
         changed = 0
         if isinstance(taken, Snapshot):
             changed = await asyncio.to_thread(_changed, snapshots, run, taken)
-        self._emit("after", taken, overlaps=snapshots.turns.end(run.run_id), changed=changed)
+        head = await self._head()
+        self._emit("after", taken, head, overlaps=snapshots.turns.end(run.run_id), changed=changed)
         await self._view.settled(self._log)
+
+    async def _head(self) -> GitHead:
+        """Where git stands; a disk that doesn't answer is no reason to wait."""
+        try:
+            async with asyncio.timeout(_HEAD_S):
+                return await offload(partial(read_head, str(self._workspace)), linger_s=0.0)
+        except TimeoutError:
+            return GitHead()
 
     async def _take(
         self, snapshots: Snapshots, when: Literal["before", "after"], *, seconds: float | None = None
@@ -77,6 +91,7 @@ class TurnSnapshots:
         self,
         when: Literal["before", "after"],
         taken: Snapshot | NoSnapshot,
+        head: GitHead,
         *,
         overlaps: tuple[str, ...],
         changed: int = 0,
@@ -96,6 +111,8 @@ class TurnSnapshots:
                 changed=changed,
                 overlaps=overlaps,
                 why_not="" if stored else taken.why,
+                branch=head.branch,
+                commit=head.commit,
             )
         )
 

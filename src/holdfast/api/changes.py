@@ -48,6 +48,16 @@ class FileNotCovered(ResponseBody, frozen=True):
     changed: Annotated[bool, _says("Whether the file changed during the run; this can't be undone.")] = False
 
 
+class GitMoved(ResponseBody, frozen=True):
+    """Git's history moved during the run. Undo doesn't take that back, but says how you can."""
+
+    commit_before: str
+    commit_after: str
+    branch_before: Annotated[str, _says("Empty if no branch was checked out.")]
+    branch_after: str
+    way_back: Annotated[str, _says("The commands that take git back and leave the files alone.")]
+
+
 class RunChanges(ResponseBody, frozen=True):
     """What a run changed in its workspace."""
 
@@ -59,6 +69,7 @@ class RunChanges(ResponseBody, frozen=True):
     not_covered: tuple[FileNotCovered, ...] = ()
     not_covered_total: int = 0
     why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
+    git: Annotated[GitMoved | None, _says("Where the run took the workspace's git repository.")] = None
 
 
 class FileLeft(ResponseBody, frozen=True):
@@ -78,3 +89,4 @@ class RunUndone(ResponseBody, frozen=True):
     runs: Annotated[tuple[str, ...], _says("The runs that were taken back.")] = ()
     left: Annotated[tuple[FileLeft, ...], _says("Files that changed meanwhile and were left alone.")] = ()
     log_kept: bool = False
+    git: Annotated[GitMoved | None, _says("What git did meanwhile, which is not taken back.")] = None

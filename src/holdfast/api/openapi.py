@@ -34,6 +34,8 @@ _QUERIES: Mapping[str, Any] = {
     "archived": _YES_OR_NO,
     "all": _YES_OR_NO,
     "now": _YES_OR_NO,
+    "download": _YES_OR_NO,
+    "overwrite": _YES_OR_NO,
     "total": _YES_OR_NO,
     "stream": _YES_OR_NO,
     "starting_after": {"type": "integer", "minimum": 0},

@@ -1,5 +1,8 @@
 """The table of all operations: routes, authentication, the docs page and OpenAPI are made from it."""
 
+import re
+from collections.abc import Callable
+
 from holdfast.api.operation import Operation
 from holdfast.api.run_operations import RUN_OPERATIONS
 from holdfast.api.server_operations import SERVER_OPERATIONS
@@ -12,6 +15,13 @@ OPERATIONS: tuple[Operation, ...] = (*RUN_OPERATIONS, *SESSION_OPERATIONS, *SERV
 def paths_of(endpoint: str) -> frozenset[str]:
     """Every path under which clients reach an endpoint."""
     return frozenset(path for one in OPERATIONS if one.endpoint == endpoint for path in one.paths)
+
+
+def is_path_of(endpoint: str) -> Callable[[str], bool]:
+    """A test for the paths of an endpoint, whatever their parameters are."""
+    patterns = "|".join(re.sub(r"{\w+}", "[^/]+", path) for path in sorted(paths_of(endpoint)))
+    fits = re.compile(patterns)
+    return lambda path: fits.fullmatch(path) is not None
 
 
 def _root(path: str) -> str:

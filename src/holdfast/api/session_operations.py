@@ -1,6 +1,6 @@
 """The operations on sessions."""
 
-from holdfast.api import sessions
+from holdfast.api import files, sessions
 from holdfast.api.operation import (
     EVENTS,
     ONCE,
@@ -14,6 +14,16 @@ from holdfast.api.operation import (
 from holdfast.api.runs import SessionChatCompletion, SessionChatRequest, Started
 
 _ONE = "/api/sessions/{session_id}"
+_SLOW = "disk_slow, store_unavailable, store_overloaded, shutting_down"
+_FILE = {
+    "text/plain": None,
+    "image/png": None,
+    "image/jpeg": None,
+    "image/gif": None,
+    "image/webp": None,
+    "application/pdf": None,
+    "application/octet-stream": None,
+}
 
 SESSION_OPERATIONS: tuple[Operation, ...] = (
     Operation(
@@ -191,6 +201,77 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: {"application/json": sessions.SessionExport, "text/markdown": None}},
         errors={400: "invalid_request", **SESSION_ERRORS},
         query={"format": "json (the default) or md."},
+    ),
+    Operation(
+        "GET",
+        _ONE + "/files",
+        "files.list",
+        tag="Sessions",
+        summary="A folder of the session's workspace, a page at a time.",
+        responses={200: files.FolderListing},
+        errors={
+            400: "invalid_request, path_refused",
+            403: "file_secret",
+            404: "session_not_found, file_not_found",
+            409: "file_unusable",
+            503: _SLOW,
+        },
+        query={
+            "path": "The folder, relative to the workspace; without it, the workspace itself.",
+            "limit": "How many, at most 2000.",
+            "cursor": "`next_cursor` of the previous page.",
+        },
+    ),
+    Operation(
+        "GET",
+        _ONE + "/files/content",
+        "files.read",
+        tag="Sessions",
+        summary=(
+            "The bytes of a file. Its first bytes decide its type: images, PDFs and UTF-8 text are shown, "
+            "anything else is a download. Secrets that the server knows are replaced by asterisks. "
+            "`X-Holdfast-Bytes` is the size of the whole file."
+        ),
+        by_ticket=True,
+        responses={200: _FILE, 206: _FILE},
+        errors={
+            400: "invalid_request, path_refused",
+            403: "file_secret",
+            404: "session_not_found, file_not_found",
+            409: "file_unusable",
+            416: "no_such_range",
+            503: _SLOW,
+        },
+        query={
+            "path": "The file, relative to the workspace.",
+            "download": "true saves it in a browser instead of showing it.",
+        },
+        headers={"Range": "Part of the file, such as `bytes=0-65535`."},
+    ),
+    Operation(
+        "PUT",
+        _ONE + "/files/content",
+        "files.write",
+        tag="Sessions",
+        summary=(
+            "Upload a file into a folder of the workspace: whole or not at all. Files that hold secrets, or "
+            "that other programs read or run by themselves, are refused."
+        ),
+        scopes=("approve",),
+        raw_request="application/octet-stream",
+        responses={200: files.FileStored, 201: files.FileStored},
+        errors={
+            400: "invalid_request, path_refused, body_cut_off",
+            403: "file_secret, file_protected",
+            404: "session_not_found, file_not_found",
+            409: "file_exists, file_unusable",
+            503: _SLOW,
+        },
+        query={
+            "path": "The file, relative to the workspace. Its folder must exist.",
+            "overwrite": "true replaces a file that is there.",
+        },
+        needs_request=True,
     ),
     Operation(
         "POST",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.api.changes import FileChanged, RunChanges, RunUndone, UndoRequest
+from holdfast.api.changes import FileChanged, GitMoved, RunChanges, RunUndone, UndoRequest
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.ids import resolve_run
 from holdfast.cli.terminal.columns import print_json
@@ -63,6 +63,8 @@ def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
         yield "The conversation is unchanged."
     elif len(done.runs) > 1:
         yield f"The conversation is rewound by {len(done.runs)} runs."
+    if done.git is not None:
+        yield from _git_lines(done.git)
 
 
 def _lines(found: RunChanges) -> Iterator[str]:
@@ -79,7 +81,15 @@ def _lines(found: RunChanges) -> Iterator[str]:
             yield safe(one.diff).rstrip("\n")
     for why in found.why_not:
         yield f"No snapshot of a turn: {safe_line(why)}. Its changes aren't listed and can't be undone."
+    if found.git is not None:
+        yield ""
+        yield from _git_lines(found.git)
     yield from _not_covered(found)
+
+
+def _git_lines(moved: GitMoved) -> Iterator[str]:
+    yield "The run changed git's history, and an undo leaves that alone. To go back:"
+    yield f"  {safe_line(moved.way_back)}"
 
 
 def _not_covered(found: RunChanges) -> Iterator[str]:

@@ -26,6 +26,7 @@ from holdfast.server.ag_ui.routes import AgUiRoutes
 from holdfast.server.blobs import BlobRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.docs_page import DocsRoutes
+from holdfast.server.files.routes import FileRoutes
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
@@ -102,6 +103,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
 def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
     chat, conversations = ChatRoutes(deps, runs), ConversationRoutes(deps, sessions)
+    files = FileRoutes(deps)
     return {
         "conversations.create": conversations.create,
         "conversations.show": conversations.show,
@@ -122,6 +124,9 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "log.fork": log.fork,
         "log.rewind": log.rewind,
         "log.export": log.export,
+        "files.list": files.list,
+        "files.read": files.read,
+        "files.write": files.write,
         "chat.chat": chat.chat,
         "chat.stream": chat.stream,
         "queue.show": queue.show,

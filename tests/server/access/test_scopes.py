@@ -74,6 +74,7 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "POST /v1/runs/{run_id}/approval",
                 "POST /v1/runs/{run_id}/undo",
                 "POST /v1/runs/{run_id}/redo",
+                "PUT /api/sessions/{session_id}/files/content",
                 "GET /v1/runs/{run_id}/approval/{approval_id}/rule",
                 "GET /api/approvals/rules",
                 "DELETE /api/approvals/rules/{grant_id}",

@@ -78,3 +78,32 @@ async def test_without_snapshots_nothing_is_listed_and_undo_says_that_it_is_off(
         assert (status, changes["files"]) == (200, [])
         off = await server.call("POST", f"{run}/undo")
         assert (off.status, off.code) == (409, "undo_off")
+
+
+async def test_what_a_run_does_to_git_is_said_with_the_way_back(tmp_path: Path) -> None:
+    """P13: it is not covered, so it is listed."""
+    workspace = tmp_path / "ws"
+    commits = ["1" * 40, "2" * 40]
+
+    def stand(root: Path, nth: int) -> None:
+        (root / ".git").mkdir(exist_ok=True)
+        (root / ".git" / "HEAD").write_text(commits[nth])
+
+    def change(root: Path) -> None:
+        stand(root, 1)
+        (root / "file").write_text("text")
+
+    await asyncio.to_thread(workspace.mkdir)
+    await asyncio.to_thread(stand, workspace, 0)
+    setting = Setting(tools=(Changes([change]),), snapshots=Snapshots(tmp_path / "snapshots"))
+    async with ChaosServer(choose=model) as chaos, served(target_of(chaos), setting=setting) as server:
+        run_id = await server.start(session_id="s", workspace=str(workspace))
+        await server.ended(run_id)
+        way_back = f"git update-ref --no-deref HEAD {commits[0]} && git reset"
+        _, changes = await server.get(f"/v1/runs/{run_id}/changes")
+        assert (changes["git"]["commit_before"], changes["git"]["way_back"]) == (commits[0], way_back)
+        _, done = await server.post(f"/v1/runs/{run_id}/undo", {})
+        assert (done["files"], done["git"]["way_back"]) == (["file"], way_back)
+        assert await asyncio.to_thread((workspace / ".git" / "HEAD").read_text) == commits[1]
+        _, again = await server.post(f"/v1/runs/{run_id}/redo", {})
+        assert "git" not in again

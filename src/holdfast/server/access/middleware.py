@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, paths_of
+from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
@@ -29,6 +29,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
+_is_file_path = is_path_of("files.write")
 _RELAYED = (
     *("openai.complete", "relay.count_tokens", "relay.messages", "relay.plain"),
     *("responses.compact", "responses.create", "responses.input_tokens"),
@@ -227,7 +228,8 @@ class AccessMiddleware:
         name = self._name_of(asked, scope) if path.startswith(API_ROOTS) else ""
         if name is None:
             raise _refusal(asked, scope)
-        most = self._limits.blob_bytes_max if path in _UPLOAD_PATHS else self._limits.body_bytes_max
+        is_upload = path in _UPLOAD_PATHS or _is_file_path(path)
+        most = self._limits.blob_bytes_max if is_upload else self._limits.body_bytes_max
         if path in _RELAY_PATHS:
             most = self._relay_bytes_max  # an agent's limit applies once the model is known
         if asked.body_bytes > most:

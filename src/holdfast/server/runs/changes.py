@@ -4,10 +4,19 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.changes import FileChanged, FileLeft, FileNotCovered, RunChanges, RunUndone, UndoRequest
+from holdfast.api.changes import (
+    FileChanged,
+    FileLeft,
+    FileNotCovered,
+    GitMoved,
+    RunChanges,
+    RunUndone,
+    UndoRequest,
+)
 from holdfast.folds.run import Run
 from holdfast.runner.restores import Restores, UndoDone
 from holdfast.runner.undo import Undos, UndoWanted
@@ -18,6 +27,7 @@ from holdfast.server.runs.runs import row_of
 from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.tools.offload import offload
 from holdfast.undo.changes import shown
+from holdfast.undo.git_heads import GitMove, git_move
 from holdfast.undo.object_store import MissingObject
 from holdfast.undo.planning import CannotUndo, FoundChanges
 from holdfast.undo.scan import NotCovered
@@ -85,7 +95,10 @@ class ChangeRoutes:
             done = await work(row.session_id, row.run_id, wanted)
         except CannotUndo as refused:
             raise _problem(refused) from refused
-        return json_response(_undone(row.run_id, done))
+        view = await self._deps.supervisor.view(row.session_id)
+        runs = [view.run(one) for one in done.undo.runs or (row.run_id,)]
+        moved = None if wanted.files or done.undo.redoes else git_move(runs)
+        return json_response(replace(_undone(row.run_id, done), git=_git(moved)))
 
 
 def _undone(run_id: str, done: UndoDone) -> RunUndone:
@@ -114,6 +127,19 @@ def _shown(found: FoundChanges, run: Run, snapshots: Snapshots, *, is_undone: bo
         not_covered=tuple(uncovered[:NOT_COVERED_MAX]),
         not_covered_total=max((taken.not_covered for taken in run.snapshots), default=0),
         why_not=found.turns.why_not,
+        git=_git(git_move([run])),
+    )
+
+
+def _git(moved: GitMove | None) -> GitMoved | None:
+    if moved is None:
+        return None
+    return GitMoved(
+        commit_before=moved.before.commit,
+        commit_after=moved.after.commit,
+        branch_before=moved.before.branch,
+        branch_after=moved.after.branch,
+        way_back=moved.way_back,
     )
 
 

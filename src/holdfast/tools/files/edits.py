@@ -17,7 +17,7 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import EDIT_FILE, WRITE_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
 from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, replace_whole
-from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
+from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
 
@@ -219,18 +219,15 @@ def _previewed(workspace: Workspace, path: str, *, change: Callable[[bytes], byt
         with workspace.spot(path) as spot:
             before = b"" if spot.look() is None else read_whole(spot)[0]
             after = change(before)
-    except PathRefused as refused:
+    except PathMissing:
         # A new folder is made by the writing, not by asking for it.
-        before, after = b"", b""
-        problem = (
-            "" if "does not exist" in str(refused) else f" (as it is now, it would be refused: {refused})"
-        )
-        if problem:
-            return _Preview(problem=problem)
+        before = b""
         try:
             after = change(b"")
         except PathRefused as refused_anyway:
             return _Preview(problem=f" (as it is now, it would be refused: {refused_anyway})")
+    except PathRefused as refused:
+        return _Preview(problem=f" (as it is now, it would be refused: {refused})")
     decoded = [data.decode("utf-8", "replace") for data in (before, after)]
     diff = unified_diff(path, decoded[0], after=decoded[1])
     return _Preview(diff, before=before)

@@ -43,6 +43,10 @@ class PathRefused(Exception):
     """A path that the tools do not or cannot use; the text tells the model why."""
 
 
+class PathMissing(PathRefused):
+    """A path where nothing is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spot:
     """A name in an opened folder; it is not a link, and may not exist."""
@@ -62,7 +66,7 @@ class Spot:
         """Open a regular file for reading; raises PathRefused for anything else."""
         found = self.look()
         if found is None:
-            raise PathRefused(f"{self.inside} does not exist.")
+            raise PathMissing(f"{self.inside} does not exist.")
         self.insist_on_a_file(found)
         # Not blocking, should a FIFO have taken its place since the look.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -157,7 +161,7 @@ class Workspace:
         """Open a folder, for the caller to close."""
         with self.spot(path) as spot:
             if spot.look() is None:
-                raise PathRefused(f"{spot.inside} does not exist.")
+                raise PathMissing(f"{spot.inside} does not exist.")
             descriptor = os.open(spot.name, _FOLDER_FLAGS, dir_fd=spot.folder_fd)
             real = self._real(spot.inside)
             below = tuple(os.path.relpath(own, real) for own in self._kept_out if is_within(own, real))
@@ -268,7 +272,7 @@ def _link(name: str, folder_fd: int) -> str | None:
 
 
 def _no_folder(_folder_fd: int, inside: str) -> None:
-    raise PathRefused(f"The folder {inside} does not exist.")
+    raise PathMissing(f"The folder {inside} does not exist.")
 
 
 @contextmanager

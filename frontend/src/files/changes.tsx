@@ -1,20 +1,19 @@
 /** The changes of a run: every file that it touched with its diff, and the ways to take them back. */
 import type { JSX } from "preact";
-import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, type Result, runPath, type Trouble } from "../api.ts";
 import type { FileChanged, RunChanges } from "../bodies.ts";
 import { bytes, plural } from "../format.ts";
+import { changesOf } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact, harmless } from "../markdown/safe.ts";
 import { session } from "../state.ts";
 import { ShadedText } from "../talk/code_block.tsx";
-import { changesOf } from "./ui.ts";
 
 type Way = "undo" | "redo";
 type Choices = { files?: readonly string[]; force?: boolean; keep_both?: boolean };
 
-const PANEL = "changes";
 const KINDS: Readonly<Record<string, string>> = {
   created: "new",
   changed: "changed",
@@ -22,31 +21,36 @@ const KINDS: Readonly<Record<string, string>> = {
   mode: "permissions",
 };
 
-function close(): void {
-  changesOf.value = "";
+interface ChangesTabProps {
+  /** "" if nothing has run yet. */
+  readonly runId: string;
 }
 
-function onKeyDown(event: KeyboardEvent): void {
-  if (event.key !== "Escape") return;
-  event.preventDefault();
-  close();
-}
-
-export function ChangesPanel(): JSX.Element {
-  const runId = changesOf.value;
-  const away = useRef<HTMLButtonElement>(null);
-  useEffect(() => away.current?.focus(), []);
+export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
+  const runs = [...(session.value?.runs.value.values() ?? [])];
+  const choices = runs.filter((run) => (run.files_changed ?? 0) > 0 || run.run_id === runId);
+  if (runId === "")
+    return <p class="panel-note">Nothing has run yet. Files that a run changes appear here.</p>;
   return (
-    <aside id={PANEL} class="panel" tabIndex={-1} aria-label="Changes of this run" onKeyDown={onKeyDown}>
-      <header class="panel-head">
-        <h2>Changes of this run</h2>
-        <span class="spread" />
-        <button ref={away} type="button" class="icon-button" aria-label="Close changes" onClick={close}>
-          <Icon name="close" />
-        </button>
-      </header>
+    <>
+      <div class="files-tools">
+        <select
+          class="field run-choice"
+          aria-label="Whose changes are shown"
+          value={runId}
+          onChange={({ currentTarget: { value } }) => {
+            changesOf.value = value;
+          }}
+        >
+          {choices.toReversed().map((run) => (
+            <option key={run.run_id} value={run.run_id}>
+              Run {runs.indexOf(run) + 1} · {plural(run.files_changed ?? 0, "file")}
+            </option>
+          ))}
+        </select>
+      </div>
       <Found key={runId} runId={runId} />
-    </aside>
+    </>
   );
 }
 
@@ -60,7 +64,7 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
   }, [load]);
   const act = async (way: Way, choices: Choices = {}): Promise<void> => {
     // the button is about to go or to be disabled, and would take the focus with it
-    document.getElementById(PANEL)?.focus();
+    document.getElementById("files")?.focus();
     setBusy(true);
     setRefused(null);
     const result = await call("POST", runPath(runId, `/${way}`), { body: choices });
@@ -115,6 +119,12 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
           Part of this run has no snapshot, so it can't be undone: {harmless(why)}.
         </p>
       ))}
+      {changes.git == null ? null : (
+        <p class="changes-git">
+          The run also changed git's history, and an undo leaves that alone. To go back, run{" "}
+          <code>{exact(changes.git.way_back)}</code> in the workspace.
+        </p>
+      )}
       <NotCovered changes={changes} />
     </div>
   );
@@ -195,7 +205,7 @@ function NotCovered({ changes }: { readonly changes: RunChanges }): JSX.Element 
   if (total === 0) return null;
   return (
     <details class="changes-uncovered">
-      <summary>{total} files or folders aren't covered</summary>
+      <summary>Not covered: {plural(total, "file or folder", "files and folders")}</summary>
       <ul>
         {listed.map((one) => (
           <li key={one.path}>

@@ -1,0 +1,66 @@
+"""What the page may open in a workspace: nothing outside, nothing secret, and no file of Holdfast's own."""
+
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+
+from holdfast.policy.secret_names import is_secret
+from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace
+from holdfast.undo.snapshots import shown_path
+
+NOT_SHOWN = "This may hold secrets, so it isn't shown here."
+NO_FILE = "This isn't a regular file."
+NAME_NOT_TEXT = "The name isn't valid UTF-8, so it can't be opened here."
+
+
+class SecretRefused(PathRefused):
+    """The path may hold secrets."""
+
+
+def normal_path(path: str) -> str:
+    """A path in the workspace without empty parts and single dots; the workspace itself is empty."""
+    return "/".join(part for part in path.split("/") if part not in {"", "."})
+
+
+def parent_of(path: str) -> str:
+    """The folder of a path."""
+    return path.rpartition("/")[0]
+
+
+def joined(folder: str, name: str) -> str:
+    """A name in a folder of the workspace."""
+    return f"{folder}/{name}" if folder else name
+
+
+def is_hidden_place(real_root: str, inside: str) -> bool:
+    """Whether a path in the workspace, links resolved, looks like a secret."""
+    return is_secret(str(PurePosixPath(real_root, inside)))
+
+
+@contextmanager
+def public_spot(workspace: Workspace, path: str) -> Generator[Spot]:
+    """Where a path leads; raises PathRefused if that is outside or may hold secrets. Blocks."""
+    real_root = os.path.realpath(workspace.root)
+    with workspace.spot(path) as spot:
+        if is_hidden_place(real_root, path) or is_hidden_place(real_root, spot.inside):
+            raise SecretRefused(f"{shown(path)} may hold secrets, so it isn't shown here.")
+        yield spot
+
+
+def insist_on_file(spot: Spot, path: str) -> os.stat_result:
+    """The state of a regular file; raises PathRefused for anything else. Blocks."""
+    found = spot.look()
+    if found is None:
+        raise PathMissing(f"{shown(path)} doesn't exist.")
+    if stat.S_ISDIR(found.st_mode):
+        raise PathRefused(f"{shown(path)} is a folder.")
+    if not stat.S_ISREG(found.st_mode):
+        raise PathRefused(f"{shown(path)} isn't a regular file.")
+    return found
+
+
+def shown(path: str) -> str:
+    """A path as an error names it."""
+    return shown_path(os.fsencode(path))[:300]

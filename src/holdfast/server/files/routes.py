@@ -1,0 +1,150 @@
+"""The routes about the files of a session's workspace."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import Final, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.server.deps import RouteDeps
+from holdfast.server.files.downloads import (
+    PIECE_BYTES,
+    FileResponse,
+    OpenedFile,
+    headers_of,
+    open_file,
+    range_in,
+)
+from holdfast.server.files.folders import PAGE_MAX, BadCursor, PageWanted, folder_page
+from holdfast.server.files.places import SecretRefused, normal_path
+from holdfast.server.files.uploads import AlreadyThere, ProtectedRefused, store_file
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.sessions.sessions import session_of
+from holdfast.server.transport.bodies import flag, has_already, json_response, read_body, whole_number
+from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace
+from holdfast.tools.offload import offload
+from holdfast.undo.snapshots import shown_path
+
+T = TypeVar("T")
+
+_DISK_S: Final = 20.0
+
+
+class FileRoutes:
+    """What the routes under /api/sessions/{session_id}/files do."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/files."""
+        workspace, query = await self._workspace(request), request.query_params
+        wanted = PageWanted(
+            query.get("path", ""),
+            query.get("cursor", ""),
+            whole_number(request, "limit", default=500, most=PAGE_MAX),
+        )
+        give_up = Event()
+        try:
+            page = await _within(partial(folder_page, workspace, wanted, give_up=give_up), give_up=give_up)
+        except BadCursor as error:
+            raise bad_request("'cursor' is no cursor of a page of this folder", param="cursor") from error
+        return json_response(page)
+
+    async def read(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/files/content."""
+        workspace, path = await self._workspace(request), _path(request)
+        opened = await _within(partial(open_file, workspace, path), undo=OpenedFile.close)
+        try:
+            response = await self._response(request, opened)
+        except BaseException:
+            opened.close()
+            raise
+        if not isinstance(response, FileResponse):
+            opened.close()
+        return response
+
+    async def _response(self, request: Request, opened: OpenedFile) -> Response:
+        headers = headers_of(opened, as_download=flag(request, "download"))
+        if has_already(request, opened.etag):
+            return Response(None, 304, {"ETag": opened.etag})
+        part, status = (0, opened.size), 200
+        asked = range_in(request.headers.get("range", ""), opened.size)
+        if asked is not None and request.headers.get("if-range", opened.etag) == opened.etag:
+            begin, end = asked
+            if begin == end:
+                raise Problem(
+                    416,
+                    f"The file has {opened.size} bytes, so it has no such part",
+                    code="no_such_range",
+                    param="Range",
+                    headers={"Content-Range": f"bytes */{opened.size}"},
+                )
+            part, status = asked, 206
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{opened.size}"
+        begin, end = part
+        redactor = self._deps.redactor
+        if request.method == "HEAD":
+            return Response(None, status, {**headers, "Content-Length": str(end - begin)})
+        if end - begin <= PIECE_BYTES:
+            # A short one is read before it is promised, so a file that is just being written is no error.
+            data = await _within(partial(opened.read, begin, end, redactor=redactor))
+            return Response(data, status, headers)
+        return FileResponse(opened, part, status=status, headers=headers, redactor=redactor)
+
+    async def write(self, request: Request) -> Response:
+        """PUT /api/sessions/{session_id}/files/content."""
+        workspace, path = await self._workspace(request), _path(request)
+        overwrite = flag(request, "overwrite")
+        limits = self._deps.limits
+        data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
+        stored = await _within(partial(store_file, workspace, path, data, overwrite=overwrite))
+        return json_response(stored, 200 if stored.replaced else 201)
+
+    async def _workspace(self, request: Request) -> Workspace:
+        agent = self._deps.agent
+        row = (await session_of(self._deps, request)).row
+        return agent.workspaces(Path(row.workspace or agent.workspace))
+
+
+async def _within(
+    work: Callable[[], T], *, give_up: Event | None = None, undo: Callable[[T], None] | None = None
+) -> T:
+    """The result of work with files; raises a Problem if it is refused or the disk doesn't answer."""
+    try:
+        async with asyncio.timeout(_DISK_S):
+            return await offload(work, linger_s=0.0, give_up=give_up, undo=undo)
+    except TimeoutError:
+        text = f"The disk didn't answer within {_DISK_S:g} s. Try again"
+        raise Problem(503, text, code="disk_slow", headers={"Retry-After": "5"}) from None
+    except PathRefused as refused:
+        raise _problem(refused) from refused
+    except OSError as error:
+        raise Problem(409, f"The file can't be used: {error.strerror}", code="file_unusable") from error
+
+
+def _path(request: Request) -> str:
+    path = normal_path(request.query_params.get("path", ""))
+    if not path:
+        raise bad_request("'path' is required: the path of a file in the workspace", param="path")
+    return path
+
+
+def _problem(refused: PathRefused) -> Problem:
+    text = shown_path(os.fsencode(str(refused)))  # a link may lead to a name that isn't text
+    match refused:
+        case PathMissing():
+            return Problem(404, text, code="file_not_found", param="path")
+        case SecretRefused():
+            return Problem(403, text, code="file_secret", param="path")
+        case ProtectedRefused():
+            return Problem(403, text, code="file_protected", param="path")
+        case AlreadyThere():
+            return Problem(409, text, code="file_exists", param="path")
+        case _:
+            return Problem(400, text, code="path_refused", param="path")
