@@ -126,6 +126,42 @@ async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by
         assert tool.done == [{"path": "a"}, {"path": "c"}]
 
 
+async def test_at_each_step_of_an_approval_the_card_names_the_keys_that_work_there_and_no_others_do(
+    visit: Visit,
+) -> None:
+    """P8: what allows an action once stores no rule a step further, and Escape takes the step back."""
+    tool = Counted()
+    judge = AsksAbout(frozenset({"touch"}))
+    async with visit.chatting(
+        [CallTool("touch", {"path": "a"})], [Say("done")], setting=Setting(tools=(tool,), judge=judge)
+    ) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await chat.page.keyboard.press("Alt+a")
+        await expect(card).to_contain_text("Y allow once · N deny · 1–4 choose")
+        await card.get_by_role("button", name="Always…").press("Enter")
+        await expect(card).to_be_focused()
+        await expect(card).to_contain_text("1 choose · Esc back")
+        await chat.page.keyboard.press("y")
+        await chat.page.keyboard.press("n")
+        await expect(card.get_by_role("button", name="Always allow")).to_be_enabled()
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
+        await chat.page.keyboard.press("4")
+        await expect(card.get_by_role("textbox")).to_be_focused()
+        await expect(card).to_contain_text("Enter deny · Esc back")
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
+        await expect(chat.page.get_by_text("Press Esc again to stop")).to_have_count(0)
+        assert not await faults_of(chat.page)
+        assert (tool.done, dict(judge.always)) == ([], {})
+        await chat.page.keyboard.press("y")
+        await chat.answered("done")
+        assert (tool.done, dict(judge.always)) == ([{"path": "a"}], {})
+
+
 async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: Visit) -> None:
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
@@ -154,14 +190,21 @@ async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: V
         await chat.page.keyboard.press("2")
         await expect(items).to_have_count(1)
         await expect(items).not_to_contain_text('"path": "a"')
-        await items.get_by_role("button", name="Review").click()
+        await expect(items.get_by_role("button", name="Review")).to_be_focused()
+        await chat.page.keyboard.press("Enter")
         card = items.get_by_role("group", name="Approval needed")
         await expect(card).to_be_focused()
         await expect(card.get_by_role("group", name="Exact action")).to_contain_text('"path": "a"')
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await expect(card).to_contain_text("Y allow once")
         assert not await faults_of(chat.page)
+        await chat.page.keyboard.press("n")
+        await expect(card.get_by_role("textbox")).to_be_focused()
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
         await chat.page.keyboard.press("y")
         await chat.sees("Nothing is waiting for you.")
+        await expect(chat.button("Close")).to_be_focused()
         assert tool.done == [{"path": "a"}]
         await chat.page.keyboard.press("Escape")
         await chat.rows.filter(has_text="do it").get_by_role("link").click()
