@@ -55,6 +55,7 @@ export interface RunShown {
   readonly question?: QuestionShown;
   readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
+  readonly refused_actions?: number;
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
@@ -148,6 +149,7 @@ export interface RunListed {
   readonly queue_position?: number;
   readonly queue_reason?: string;
   readonly waiting_for?: "answer" | "approval";
+  readonly refused_actions?: number;
 }
 
 /** The stop is on disk; the run ends once nothing of it is running. */
@@ -190,6 +192,7 @@ export interface RunState {
   readonly question?: QuestionShown;
   readonly client_tools?: ClientToolsShown;
   readonly waiting_for?: "answer" | "approval";
+  readonly refused_actions?: number;
 }
 
 /** How many approvals the answer settled. */

@@ -38,6 +38,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         gated_until=run.gate_until_ms / 1000 if run.outcome is None and run.gate_until_ms else None,
         outcome=run.outcome,
         waiting_for=waiting_for(run),
+        refused_actions=run.refused_actions,
         **asks,
         **_ending(run),
     )
