@@ -99,7 +99,7 @@ async def test_a_hostile_diagram_runs_nothing_fetches_nothing_and_links_nowhere(
 
 
 async def test_no_diagram_changes_how_diagrams_are_drawn(visit: Visit) -> None:
-    """P11: not by a directive and not in its front matter, so that text is always readable in the page's theme."""
+    """P11: not by a directive and not in its front matter, so that its text is always readable."""
     settings = '{"theme": "dark", "themeVariables": {"primaryTextColor": "#fff"}, "look": "handDrawn", '
     settings += '"fontSize": 90, "securityLevel": "loose", "flowchart": {"nodeSpacing": 900}}'
     front = f"---\nconfig: {settings}\n---\n{GOOD}"

@@ -36,6 +36,9 @@ export function ChangesPanel(): JSX.Element {
   const runId = changesOf.value;
   const away = useRef<HTMLButtonElement>(null);
   useEffect(() => away.current?.focus(), []);
+  // the run belongs to the chat that was open
+  const chatId = session.value?.id;
+  useEffect(() => close, [chatId]);
   return (
     <aside id={PANEL} class="panel" tabIndex={-1} aria-label="Changes of this run" onKeyDown={onKeyDown}>
       <header class="panel-head">
@@ -127,12 +130,19 @@ function Refused({
   readonly trouble: Trouble;
   readonly onChoose: (more: Choices) => void;
 }): JSX.Element {
+  const isConflict = trouble.code === "undo_conflict";
   return (
     <div class="changes-refused" role="alert">
-      <p>{harmless(trouble.message)}</p>
-      {trouble.code === "undo_conflict" ? (
+      {/* what follows the first sentence is for those who call the API */}
+      <p>{harmless(isConflict ? trouble.message.replace(/\. Use force .*$/s, ".") : trouble.message)}</p>
+      {isConflict ? (
         <p class="changes-ways">
-          <button type="button" class="button small" onClick={() => onChoose({ keep_both: true })}>
+          <button
+            type="button"
+            class="button small"
+            title="Undo the run's changes, and save a copy of each of these files beside it"
+            onClick={() => onChoose({ keep_both: true })}
+          >
             Keep both
           </button>
           <button type="button" class="button small danger" onClick={() => onChoose({ force: true })}>
@@ -160,7 +170,9 @@ function File({ file, idle, onUndo }: FileProps): JSX.Element {
           <Icon name="chevron" />
           <span>{exact(file.path)}</span>
         </button>
-        <span class={`changes-kind ${file.kind}`}>{note || KINDS[file.kind] || file.kind}</span>
+        <span class={`changes-kind ${note === "" ? file.kind : ""}`}>
+          {note || KINDS[file.kind] || file.kind}
+        </span>
         {file.state === "undone" ? null : (
           <button
             type="button"

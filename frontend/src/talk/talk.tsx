@@ -5,7 +5,7 @@ import { Welcome } from "../frame/welcome.tsx";
 import { Icon } from "../icons.tsx";
 import { create, type OpenSession, open, session } from "../state.ts";
 import { Asks } from "./asks.tsx";
-import { attach } from "./attachments.ts";
+import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
 import { QueueCards } from "./queue_cards.tsx";
 import { Transcript } from "./transcript.tsx";
@@ -126,7 +126,7 @@ function useDrop(): Drop {
       event.preventDefault();
       depth.current = 0;
       setDragging(false);
-      attach([...(event.dataTransfer?.files ?? [])]);
+      if (event.dataTransfer) attachDropped(event.dataTransfer.items);
     },
   };
 }
