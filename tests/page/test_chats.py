@@ -200,7 +200,7 @@ async def test_what_cannot_be_shown_or_attached_says_so_and_an_edit_keeps_the_fi
         tool = await chat.page.context.new_cdp_session(chat.page)
         for kind in ("dragEnter", "dragOver", "drop"):
             data = {"items": [], "files": [str(tmp_path)], "dragOperationsMask": 1}
-            await tool.send("Input.dispatchDragEvent", {"type": kind, "x": 600, "y": 300, "data": data})
+            await tool.send("Input.dispatchDragEvent", {"type": kind, "x": 600, "y": 300, "data": data})  # pyright: ignore[reportUnknownMemberType]
         await chat.sees("Folders can't be attached. Attach the files inside instead.")
         assert not await faults_of(chat.page)
         await chat.box.press("Enter")
