@@ -57,6 +57,7 @@ export interface RunShown {
   readonly waiting_for?: "answer" | "approval";
   readonly pending_approval_id?: string;
   readonly pending_clarify_id?: string;
+  readonly refused_actions?: number;
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
@@ -150,6 +151,7 @@ export interface RunListed {
   readonly queue_position?: number;
   readonly queue_reason?: string;
   readonly waiting_for?: "answer" | "approval";
+  readonly refused_actions?: number;
 }
 
 /** The stop is on disk; the run ends once nothing of it is running. */
@@ -194,6 +196,7 @@ export interface RunState {
   readonly waiting_for?: "answer" | "approval";
   readonly pending_approval_id?: string;
   readonly pending_clarify_id?: string;
+  readonly refused_actions?: number;
 }
 
 /** How many approvals the answer settled. */

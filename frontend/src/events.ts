@@ -804,7 +804,7 @@ export interface RunResumed {
   readonly after: string;
 }
 
-/** The run's one true ending. */
+/** The run's one true ending; `refused_actions` counts the tool calls that nobody allowed. */
 export interface RunEnded {
   readonly type: "run.ended";
   readonly at_ms: number;
@@ -813,6 +813,7 @@ export interface RunEnded {
   readonly cause?: string;
   readonly failure?: Failure | null;
   readonly trace?: readonly string[];
+  readonly refused_actions?: number;
 }
 
 /** Output of a run that became readable after its ending: the stored bodies, in order. */

@@ -537,12 +537,13 @@ class RunResumed(RunEvent, frozen=True, kw_only=True, tag="run.resumed"):
 
 
 class RunEnded(RunEvent, frozen=True, kw_only=True, tag="run.ended"):
-    """The run's one true ending."""
+    """The run's one true ending; `refused_actions` counts the tool calls that nobody allowed."""
 
     outcome: OutcomeKind
     cause: str = ""
     failure: Failure | None = None
     trace: tuple[str, ...] = ()
+    refused_actions: int = 0
 
 
 class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):

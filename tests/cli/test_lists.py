@@ -92,7 +92,10 @@ def test_the_status_of_a_run_does_not_mislead() -> None:
     assert status_words(replace(asks, waiting_for="approval")) == "waiting_for_approval"
     refused = RunListed(**head, status="completed", outcome="refused")
     assert status_words(refused) == "completed (refused)"
-    assert status_words(replace(refused, outcome="completed")) == "completed"
+    done = replace(refused, outcome="completed")
+    assert status_words(done) == "completed"
+    assert status_words(replace(done, refused_actions=1)) == "completed, 1 action refused"
+    assert status_words(replace(done, refused_actions=2)) == "completed, 2 actions refused"
 
 
 def test_what_only_reads_the_store_loads_neither_an_http_client_nor_the_agent() -> None:

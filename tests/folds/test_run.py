@@ -242,6 +242,7 @@ def test_superseding_takes_back_tools_that_were_not_started() -> None:
         SUPERSEDED,
     )
     assert list(run_of(*events).tools) == ["t0", "t3", "t2"]
+    assert run_of(*events).refused_actions == 1
 
 
 def test_a_tool_goes_from_asked_to_started_to_ended() -> None:

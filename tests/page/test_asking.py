@@ -126,6 +126,42 @@ async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by
         assert tool.done == [{"path": "a"}, {"path": "c"}]
 
 
+async def test_at_each_step_of_an_approval_the_card_names_the_keys_that_work_there_and_no_others_do(
+    visit: Visit,
+) -> None:
+    """P8: what allows an action once stores no rule a step further, and Escape takes the step back."""
+    tool = Counted()
+    judge = AsksAbout(frozenset({"touch"}))
+    async with visit.chatting(
+        [CallTool("touch", {"path": "a"})], [Say("done")], setting=Setting(tools=(tool,), judge=judge)
+    ) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await chat.page.keyboard.press("Alt+a")
+        await expect(card).to_contain_text(re.compile("Y allow once · N deny · 1.4 choose"))
+        await card.get_by_role("button", name="Always…").press("Enter")
+        await expect(card).to_be_focused()
+        await expect(card).to_contain_text("1 choose · Esc back")
+        await chat.page.keyboard.press("y")
+        await chat.page.keyboard.press("n")
+        await expect(card.get_by_role("button", name="Always allow")).to_be_enabled()
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
+        await chat.page.keyboard.press("4")
+        await expect(card.get_by_role("textbox")).to_be_focused()
+        await expect(card).to_contain_text("Enter deny · Esc back")
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
+        await expect(chat.page.get_by_text("Press Esc again to stop")).to_have_count(0)
+        assert not await faults_of(chat.page)
+        assert (tool.done, dict(judge.always)) == ([], {})
+        await chat.page.keyboard.press("y")
+        await chat.answered("done")
+        assert (tool.done, dict(judge.always)) == ([{"path": "a"}], {})
+
+
 async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: Visit) -> None:
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
@@ -154,14 +190,21 @@ async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: V
         await chat.page.keyboard.press("2")
         await expect(items).to_have_count(1)
         await expect(items).not_to_contain_text('"path": "a"')
-        await items.get_by_role("button", name="Review").click()
+        await expect(items.get_by_role("button", name="Review")).to_be_focused()
+        await chat.page.keyboard.press("Enter")
         card = items.get_by_role("group", name="Approval needed")
         await expect(card).to_be_focused()
         await expect(card.get_by_role("group", name="Exact action")).to_contain_text('"path": "a"')
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await expect(card).to_contain_text("Y allow once")
         assert not await faults_of(chat.page)
+        await chat.page.keyboard.press("n")
+        await expect(card.get_by_role("textbox")).to_be_focused()
+        await chat.page.keyboard.press("Escape")
+        await expect(card).to_be_focused()
         await chat.page.keyboard.press("y")
         await chat.sees("Nothing is waiting for you.")
+        await expect(chat.button("Close")).to_be_focused()
         assert tool.done == [{"path": "a"}]
         await chat.page.keyboard.press("Escape")
         await chat.rows.filter(has_text="do it").get_by_role("link").click()
@@ -183,6 +226,31 @@ async def test_a_question_is_answered_with_one_of_its_choices(visit: Visit) -> N
         await card.get_by_role("button", name="coffee").click()
         await chat.answered("noted")
         assert "coffee" in said_to(server.chaos, nth=2)[-1]
+
+
+async def test_a_run_that_was_refused_something_says_so_and_names_its_model(visit: Visit) -> None:
+    """P4: it is complete, and yet it did not do what it wanted."""
+    question = CallTool("ask_user", {"text": "**Tea** or coffee?", "choices": ["tea", "coffee"]})
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    turns = ([question], [CallTool("touch", {"path": "a"})], [Say("nothing done")])
+    async with visit.chatting(*turns, setting=setting, models=("large", "small")) as server:
+        chat = await visit(server.url)
+        await chat.say("ask me")
+        await chat.page.get_by_role("region", name="Question").get_by_role("button", name="coffee").click()
+        asked = chat.page.get_by_role("article", name="Question")
+        await expect(asked.locator("strong")).to_have_text("Tea")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card.get_by_role("button", name="Deny…")).to_be_enabled()
+        await chat.say("and be quick")
+        queue = chat.page.get_by_role("region", name="Queued messages")
+        await expect(queue).to_contain_text("The agent reads it after you have answered its request")
+        await card.get_by_role("button", name="Deny…").click()
+        await chat.page.keyboard.press("Enter")
+        await chat.answered("nothing done")
+        await expect(chat.talk).to_contain_text("1 refused")
+        await expect(chat.talk).to_contain_text("1 action refused")
+        await expect(chat.talk.locator(".talk-facts").last).to_contain_text("large")
+        assert not await faults_of(chat.page)
 
 
 async def test_a_queued_message_is_edited_after_a_reload(visit: Visit) -> None:

@@ -41,6 +41,9 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         assert await asyncio.to_thread((workspace / "kept.txt").read_text) == "before\n"
         await asyncio.to_thread(write(HOSTILE, "mine"), workspace)
         await panel.get_by_role("button", name="Undo turn").click()
+        refusal = panel.get_by_role("alert")
+        await expect(refusal).to_contain_text("Nothing was changed")
+        await expect(refusal).not_to_contain_text("keep_both")
         await panel.get_by_role("button", name="Keep both").click()
         await expect(page.get_by_text("All changed.")).to_have_count(0)
         assert await asyncio.to_thread((workspace / f"{HOSTILE}.before-undo").read_text) == "mine"
@@ -48,4 +51,8 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await expect(page.get_by_text("All changed.")).to_be_visible()
         assert await asyncio.to_thread((workspace / HOSTILE).read_text) == "mine"
         await page.keyboard.press("Escape")
+        await expect(panel).to_have_count(0)
+        await page.get_by_role("button", name="2 files changed").click()
+        await expect(panel).to_have_count(1)
+        await chat.button("New chat").click()
         await expect(panel).to_have_count(0)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,16 @@ from holdfast.chaos import Gate, Say, Wait
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
-from page.browsing import Visit
+from page.browsing import Visit, faults_of
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# 10 by 10 pixels
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAIAAAACUFjqAAAAEklEQVR4nGM4EaCBBzGMSmNDAPMbfQHnqyFdAAAAAElFTkSuQmCC"
+)
 
 
 async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Path) -> None:
@@ -167,6 +174,48 @@ async def test_the_composer_names_the_models_and_sends_the_chosen_one_with_its_e
             ("gpt-6", None),
             ("claude-opus", "high"),
         ]
+
+
+async def test_what_cannot_be_shown_or_attached_says_so_and_an_edit_keeps_the_files(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """A picture that breaks off, a file that never fits, a folder; and `/compact` is no message."""
+    whole = b64decode(PICTURE)
+    files = [
+        {"name": "whole.png", "mimeType": "image/png", "buffer": whole},
+        {"name": "cut.png", "mimeType": "image/png", "buffer": whole[:50] + b"x" * 20},
+        {"name": "no.png", "mimeType": "image/png", "buffer": b"no picture"},
+        {"name": "empty.txt", "mimeType": "text/plain", "buffer": b""},
+    ]
+    async with visit.chatting([Say("seen")], [Say("a summary")]) as server:
+        chat = await visit(server.url)
+        await chat.page.get_by_label("Files to attach").set_input_files(files)  # pyright: ignore[reportArgumentType]
+        attachments = chat.page.get_by_role("list", name="Attachments")
+        await expect(attachments.locator(".broken-picture")).to_have_count(2)
+        await expect(attachments.locator("img")).to_have_count(1)
+        await expect(attachments.get_by_role("button", name=re.compile("^Upload"))).to_have_count(0)
+        await chat.say("look")
+        await chat.sees("empty.txt isn't uploaded. Remove it.")
+        await chat.button("Remove empty.txt").click()
+        tool = await chat.page.context.new_cdp_session(chat.page)
+        for kind in ("dragEnter", "dragOver", "drop"):
+            data = {"items": [], "files": [str(tmp_path)], "dragOperationsMask": 1}
+            await tool.send("Input.dispatchDragEvent", {"type": kind, "x": 600, "y": 300, "data": data})  # pyright: ignore[reportUnknownMemberType]
+        await chat.sees("Folders can't be attached. Attach the files inside instead.")
+        assert not await faults_of(chat.page)
+        await chat.box.press("Enter")
+        await chat.answered("seen")
+        await expect(chat.people.last).to_contain_text("cut.png (can't be shown)")
+        await expect(chat.people.last).to_contain_text("no.png (can't be shown)")
+        assert not await faults_of(chat.page)
+        await chat.button("Edit and resend").click()
+        editing = chat.page.get_by_role("article", name="Edit your message")
+        await expect(editing).to_contain_text("cut.png")
+        await chat.page.keyboard.press("Escape")
+        await chat.say("/compact")
+        await chat.sees("Earlier messages were summarized for the model")
+        await expect(chat.people.last.get_by_role("button", name="Edit and resend")).to_have_count(0)
+        assert "/compact" not in said_to(server.chaos, nth=2)
 
 
 async def test_files_that_find_no_room_are_said_to_be_left_out(visit: Visit) -> None:

@@ -98,6 +98,20 @@ async def test_a_hostile_diagram_runs_nothing_fetches_nothing_and_links_nowhere(
         visit.errors.clear()
 
 
+async def test_no_diagram_changes_how_diagrams_are_drawn(visit: Visit) -> None:
+    """P11: not by a directive and not in its front matter, so that its text is always readable."""
+    settings = '{"theme": "dark", "themeVariables": {"primaryTextColor": "#fff"}, "look": "handDrawn", '
+    settings += '"fontSize": 90, "securityLevel": "loose", "flowchart": {"nodeSpacing": 900}}'
+    front = f"---\nconfig: {settings}\n---\n{GOOD}"
+    same = (GOOD, f"%%{{init: {settings}}}%%\n{GOOD}", f"%%{{initialize: {settings}}}%%\n{GOOD}", front)
+    async with visit.chatting([Say(fenced(*same))]) as server:
+        chat = await visit(server.url)
+        await chat.say("draw")
+        await expect(pictures(chat)).to_have_count(len(same))
+        drawn = await pictures(chat).evaluate_all("all => all.map(one => one.src)")
+        assert len({re.sub(r"diagram-\d+", "", one) for one in drawn}) == 1
+
+
 async def test_a_diagram_that_is_too_large_or_takes_too_long_stays_its_source(visit: Visit) -> None:
     """P3: the frame that hangs is thrown away, and the next diagram is drawn in a new one."""
     edges = "\n".join(f"  n{n} --> n{n + 1}" for n in range(400))

@@ -1,9 +1,71 @@
 /** Draws diagrams inside a sandboxed frame that has no origin and no network; the page gets them as images. */
-import mermaid from "mermaid";
+import mermaid, { type MermaidConfig } from "mermaid";
 import { DIAGRAM_CHARS_MAX, type Drawing, type Wanted } from "./messages.ts";
 
 const EDGES_MAX = 300;
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+
+/** What a diagram can't change by a directive or in its front matter: everything. A new setting fails the type check. */
+const OURS: Readonly<Record<keyof MermaidConfig, true>> = {
+  theme: true,
+  themeVariables: true,
+  themeCSS: true,
+  look: true,
+  handDrawnSeed: true,
+  layout: true,
+  maxTextSize: true,
+  maxEdges: true,
+  elk: true,
+  darkMode: true,
+  htmlLabels: true,
+  fontFamily: true,
+  altFontFamily: true,
+  logLevel: true,
+  securityLevel: true,
+  startOnLoad: true,
+  arrowMarkerAbsolute: true,
+  secure: true,
+  legacyMathML: true,
+  forceLegacyMathML: true,
+  deterministicIds: true,
+  deterministicIDSeed: true,
+  flowchart: true,
+  swimlane: true,
+  agentflow: true,
+  sequence: true,
+  gantt: true,
+  journey: true,
+  timeline: true,
+  class: true,
+  state: true,
+  er: true,
+  pie: true,
+  quadrantChart: true,
+  xyChart: true,
+  requirement: true,
+  architecture: true,
+  mindmap: true,
+  ishikawa: true,
+  kanban: true,
+  gitGraph: true,
+  c4: true,
+  sankey: true,
+  packet: true,
+  block: true,
+  eventmodeling: true,
+  treeView: true,
+  radar: true,
+  usecase: true,
+  venn: true,
+  cynefin: true,
+  railroad: true,
+  dompurifyConfig: true,
+  wrap: true,
+  fontSize: true,
+  markdownAutoWrap: true,
+  suppressErrorRendering: true,
+  "wardley-beta": true,
+};
 
 let count = 0;
 
@@ -28,19 +90,7 @@ async function drawing({ text, dark }: Wanted): Promise<Drawing> {
     // an image shows text alone
     htmlLabels: false,
     flowchart: { htmlLabels: false },
-    // what a diagram can't change by a directive
-    secure: [
-      "secure",
-      "securityLevel",
-      "startOnLoad",
-      "suppressErrorRendering",
-      "maxTextSize",
-      "maxEdges",
-      "htmlLabels",
-      "dompurifyConfig",
-      "fontFamily",
-      "themeCSS",
-    ],
+    secure: Object.keys(OURS),
   });
   count += 1;
   const { svg } = await mermaid.render(`diagram-${count}`, text);

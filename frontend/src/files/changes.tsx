@@ -137,12 +137,19 @@ function Refused({
   readonly trouble: Trouble;
   readonly onChoose: (more: Choices) => void;
 }): JSX.Element {
+  const isConflict = trouble.code === "undo_conflict";
   return (
     <div class="changes-refused" role="alert">
-      <p>{harmless(trouble.message)}</p>
-      {trouble.code === "undo_conflict" ? (
+      {/* what follows the first sentence is for those who call the API */}
+      <p>{harmless(isConflict ? trouble.message.replace(/\. Use force .*$/s, ".") : trouble.message)}</p>
+      {isConflict ? (
         <p class="changes-ways">
-          <button type="button" class="button small" onClick={() => onChoose({ keep_both: true })}>
+          <button
+            type="button"
+            class="button small"
+            title="Undo the run's changes, and save a copy of each of these files beside it"
+            onClick={() => onChoose({ keep_both: true })}
+          >
             Keep both
           </button>
           <button type="button" class="button small danger" onClick={() => onChoose({ force: true })}>
@@ -170,7 +177,9 @@ function File({ file, idle, onUndo }: FileProps): JSX.Element {
           <Icon name="chevron" />
           <span>{exact(file.path)}</span>
         </button>
-        <span class={`changes-kind ${file.kind}`}>{note || KINDS[file.kind] || file.kind}</span>
+        <span class={`changes-kind ${note === "" ? file.kind : ""}`}>
+          {note || KINDS[file.kind] || file.kind}
+        </span>
         {file.state === "undone" ? null : (
           <button
             type="button"

@@ -20,9 +20,10 @@ import {
   sessions,
 } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
-import { ApprovalCard } from "../talk/approval_card.tsx";
+import { ApprovalCard, approvalKeys, type Step } from "../talk/approval_card.tsx";
 import { ASKS } from "../talk/ask_words.ts";
 import { onCardKey, useArmed } from "../talk/asks.tsx";
+import { useFocusBack } from "../talk/focus.ts";
 import { Problem } from "../talk/problem.tsx";
 import { QuestionCard } from "../talk/question_card.tsx";
 import { oneLine } from "../talk/tool_words.ts";
@@ -53,8 +54,10 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
   const row = sessions.value.find(({ id }) => id === ask.session_id);
   const { icon, title } = ASKS[ask.kind];
   const asked = ago(ask.asked_at * 1000, nowMs.value);
+  const item = useRef<HTMLLIElement>(null);
+  useFocusBack(item);
   return (
-    <li class="inbox-item" onKeyDown={onCardKey}>
+    <li ref={item} class="inbox-item" onKeyDown={onCardKey}>
       <p class="inbox-head">
         <Icon name={icon} title={title} />
         <strong>{row === undefined ? "A chat" : titleOf(row)}</strong>
@@ -135,16 +138,20 @@ function Approval({ ask }: { readonly ask: OpenApproval }): JSX.Element {
 function OpenedApproval({ exactly: { card, args } }: { readonly exactly: ExactAsk }): JSX.Element {
   const acting = useActing();
   const armed = useArmed();
+  const [step, setStep] = useState<Step>("choose");
   const body = useRef<HTMLDivElement>(null);
   // the button that opened it is gone
   useEffect(() => body.current?.focus(), []);
   return (
     <div ref={body} class="inbox-approval" role="group" aria-label="Approval needed" tabIndex={-1}>
+      <p class="card-keys for-keyboards">{approvalKeys(card, step)}</p>
       <ApprovalCard
         ask={card}
         args={args}
         disabled={!armed || acting.busy}
         onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(card, answer, reason, width))}
+        step={step}
+        onStep={setStep}
       />
       <Problem words={acting.trouble} />
     </div>

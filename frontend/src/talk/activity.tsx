@@ -15,7 +15,7 @@ import {
 import { AskRow } from "./ask_row.tsx";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
-import { standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
+import { isRefused, standingOf, targetLine, toolIcon, wholeSeconds } from "./tool_words.ts";
 
 export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Element {
   const [open, setOpen] = useState(false);
@@ -27,7 +27,10 @@ export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Elem
   const thoughts = work.filter((one) => one.kind === "thinking");
   const asks = new Map(work.filter((one) => one.kind === "ask").map((one) => [one.tool_call_id, one]));
   const waits = [...asks.values()].some((ask) => ask.state === "open");
-  const failed = tools.filter((tool) => ["danger", "warn"].includes(standingOf(tool, undefined).tone)).length;
+  const refused = tools.filter(isRefused).length;
+  const failed = tools.filter(
+    (tool) => !isRefused(tool) && ["danger", "warn"].includes(standingOf(tool, undefined).tone),
+  ).length;
   return (
     <div class={`activity${open ? " open" : ""}`} role="group" aria-label="Activity">
       <button
@@ -43,6 +46,7 @@ export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Elem
           <Icon name={waits ? "hand" : tools.length > 0 ? "tool" : "brain"} />
         )}
         <Head work={work} tools={tools} thoughts={thoughts} />
+        {refused > 0 ? <span class="tone-warn">{refused} refused</span> : null}
         {failed > 0 ? <span class="tone-warn">{failed} not completed</span> : null}
         <Icon name="chevron" />
       </button>

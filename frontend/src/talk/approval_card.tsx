@@ -11,14 +11,37 @@ import { ShadedText } from "./code_block.tsx";
 import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";
 
-type Step =
-  | { readonly kind: "choose" }
-  | { readonly kind: "deny" }
-  | { readonly kind: "rule"; readonly choice: "session" | "always" };
+/** How far a person has come: to the four choices, to a reason, or to the rules that they could store. */
+export type Step = "choose" | "deny" | "session" | "always";
 
-export function ApprovalCard({ ask, args, disabled, onAnswer }: AskBodyProps): JSX.Element {
-  const [step, setStep] = useState<Step>({ kind: "choose" });
-  const back = (): void => setStep({ kind: "choose" });
+interface ApprovalProps extends AskBodyProps {
+  readonly step: Step;
+  readonly onStep: (step: Step) => void;
+}
+
+/** The keys that work at this step, in words. */
+export function approvalKeys(ask: AskEntry, step: Step): string {
+  if (step === "deny") return "Enter deny · Esc back";
+  if (step !== "choose") return `${upTo(ask.offers.length)} choose · Esc back`;
+  return `Y allow once · N deny · ${upTo(waysToAllow(ask).length + 1)} choose`;
+}
+
+export function upTo(last: number): string {
+  return last === 1 ? "1" : `1–${Math.min(last, 9)}`;
+}
+
+/** Denying is always possible. */
+function waysToAllow(ask: AskEntry): readonly string[] {
+  return ask.choices.filter((choice) => choice === "once" || (choice !== "deny" && ask.offers.length > 0));
+}
+
+export function ApprovalCard({ ask, args, disabled, onAnswer, step, onStep }: ApprovalProps): JSX.Element {
+  const go = (next: Step) => (event: Event) => {
+    // the button goes with its step, and would take the focus with it
+    if (event.currentTarget instanceof HTMLElement)
+      event.currentTarget.closest<HTMLElement>('[tabindex="-1"]')?.focus();
+    onStep(next);
+  };
   const findings = (
     <ul class="findings" aria-label="Findings">
       {ask.findings.map((finding) => (
@@ -45,25 +68,19 @@ export function ApprovalCard({ ask, args, disabled, onAnswer }: AskBodyProps): J
       {may("approve") ? null : (
         <p>Your key can't approve actions. Ask someone whose key has the “approve” scope.</p>
       )}
-      {step.kind === "choose" && may("approve") ? (
-        <Choices
-          ask={ask}
-          disabled={disabled}
-          onDecide={onAnswer}
-          onRule={(choice) => setStep({ kind: "rule", choice })}
-          onDeny={() => setStep({ kind: "deny" })}
-        />
+      {step === "choose" && may("approve") ? (
+        <Choices ask={ask} disabled={disabled} onDecide={onAnswer} go={go} />
       ) : null}
-      {step.kind === "deny" ? (
-        <Deny disabled={disabled} onDeny={(reason) => onAnswer("deny", reason)} onBack={back} />
+      {step === "deny" ? (
+        <Deny disabled={disabled} onDeny={(reason) => onAnswer("deny", reason)} onBack={go("choose")} />
       ) : null}
-      {step.kind === "rule" ? (
+      {step === "session" || step === "always" ? (
         <Offers
-          choice={step.choice}
+          choice={step}
           offers={ask.offers}
           disabled={disabled}
-          onDecide={(width) => onAnswer(step.choice, "", width)}
-          onBack={back}
+          onDecide={(width) => onAnswer(step, "", width)}
+          onBack={go("choose")}
         />
       ) : null}
     </>
@@ -118,32 +135,42 @@ interface ChoicesProps {
   readonly ask: AskEntry;
   readonly disabled: boolean;
   readonly onDecide: (choice: Choice) => void;
-  readonly onRule: (choice: "session" | "always") => void;
-  readonly onDeny: () => void;
+  readonly go: (step: Step) => (event: Event) => void;
 }
 
-function Choices({ ask, disabled, onDecide, onRule, onDeny }: ChoicesProps): JSX.Element {
-  const offered = (choice: Choice): boolean =>
-    ask.choices.includes(choice) && (choice === "once" || ask.offers.length > 0);
+function Choices({ ask, disabled, onDecide, go }: ChoicesProps): JSX.Element {
+  const offered = waysToAllow(ask);
   return (
     <div class="buttons">
-      {offered("once") ? (
-        <button type="button" class="button primary" disabled={disabled} onClick={() => onDecide("once")}>
+      {offered.includes("once") ? (
+        <button
+          type="button"
+          class="button primary numbered"
+          data-key="y"
+          disabled={disabled}
+          onClick={() => onDecide("once")}
+        >
           Allow once
         </button>
       ) : null}
-      {offered("session") ? (
-        <button type="button" class="button" disabled={disabled} onClick={() => onRule("session")}>
+      {offered.includes("session") ? (
+        <button type="button" class="button numbered" disabled={disabled} onClick={go("session")}>
           In this chat…
         </button>
       ) : null}
-      {offered("always") ? (
-        <button type="button" class="button" disabled={disabled} onClick={() => onRule("always")}>
+      {offered.includes("always") ? (
+        <button type="button" class="button numbered" disabled={disabled} onClick={go("always")}>
           Always…
         </button>
       ) : null}
       <span class="spread" />
-      <button type="button" class="button danger" disabled={disabled} onClick={onDeny}>
+      <button
+        type="button"
+        class="button danger numbered"
+        data-key="n"
+        disabled={disabled}
+        onClick={go("deny")}
+      >
         Deny…
       </button>
     </div>
@@ -153,7 +180,7 @@ function Choices({ ask, disabled, onDecide, onRule, onDeny }: ChoicesProps): JSX
 interface DenyProps {
   readonly disabled: boolean;
   readonly onDeny: (reason: string) => void;
-  readonly onBack: () => void;
+  readonly onBack: (event: Event) => void;
 }
 
 function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
@@ -180,7 +207,7 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
         />
       </label>
       <div class="buttons">
-        <button type="button" class="button quiet" onClick={onBack}>
+        <button type="button" class="button quiet" data-key="escape" onClick={onBack}>
           Back
         </button>
         <span class="spread" />
@@ -197,7 +224,7 @@ interface OffersProps {
   readonly offers: readonly GrantOffer[];
   readonly disabled: boolean;
   readonly onDecide: (width: Width) => void;
-  readonly onBack: () => void;
+  readonly onBack: (event: Event) => void;
 }
 
 /** The rules before one is stored: what would not be asked about any more. */
@@ -217,7 +244,7 @@ function Offers({ choice, offers, disabled, onDecide, onBack }: OffersProps): JS
             <div class="buttons">
               <button
                 type="button"
-                class={`button${what ? "" : " primary"}`}
+                class={`button numbered${what ? "" : " primary"}`}
                 disabled={disabled}
                 onClick={() => onDecide(width)}
               >
@@ -228,7 +255,7 @@ function Offers({ choice, offers, disabled, onDecide, onBack }: OffersProps): JS
         );
       })}
       <div class="buttons">
-        <button type="button" class="button quiet" onClick={onBack}>
+        <button type="button" class="button quiet" data-key="escape" onClick={onBack}>
           Back
         </button>
       </div>

@@ -4,6 +4,7 @@ import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import type { AskEntry } from "../state.ts";
 import { ASKS, askLine } from "./ask_words.ts";
+import { Prose } from "./prose.tsx";
 
 export function AskRow({ entry }: { readonly entry: AskEntry }): JSX.Element | null {
   entry.version.value;
@@ -12,10 +13,10 @@ export function AskRow({ entry }: { readonly entry: AskEntry }): JSX.Element | n
   if (entry.state === "open") return null;
   return (
     <article class="asked" aria-label="Question">
-      <p class="asked-words" dir="auto">
+      <div class="asked-words" dir="auto">
         <Icon name={ASKS.question.icon} />
-        <span>{harmless(entry.text)}</span>
-      </p>
+        <Prose text={entry.text} />
+      </div>
       {entry.state === "answered" ? (
         <p class="asked-answer" dir="auto">
           <span class="unseen">You answered: </span>

@@ -4,10 +4,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { hint, isMac } from "../keys.ts";
+import { hint, isComposing, isMac } from "../keys.ts";
 import { type AskEntry, answerAsk, nowMs, type OpenSession, type ToolEntry, wantedAsk } from "../state.ts";
 import { useActing } from "./acting.ts";
-import { ApprovalCard } from "./approval_card.tsx";
+import { ApprovalCard, approvalKeys, type Step, upTo } from "./approval_card.tsx";
 import { ASKS } from "./ask_words.ts";
 import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
@@ -75,7 +75,13 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
   const armed = useArmed();
   const acting = useActing();
   const { title, icon } = ASKS[ask.ask];
-  const Body = ask.ask === "approval" ? ApprovalCard : QuestionCard;
+  const [step, setStep] = useState<Step>("choose");
+  const body: AskBodyProps = {
+    ask,
+    args: here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id)?.args,
+    disabled: !armed || acting.busy,
+    onAnswer: (answer, reason, width) => void acting.act(() => answerAsk(ask, answer, reason, width)),
+  };
   const card = useRef<HTMLElement>(null);
   useFocusBack(card);
   useWantedFocus(card, ask.ask_id);
@@ -93,17 +99,16 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
         <h2>{title}</h2>
         <span class="ask-keys for-keyboards">
           <kbd>{hint("answer", isMac)}</kbd>
-          <span>{ask.ask === "approval" ? "Y allow once · N deny · 1–4 choose" : "1–9 choose"}</span>
+          <span>{ask.ask === "approval" ? approvalKeys(ask, step) : questionKeys(ask)}</span>
         </span>
         <Countdown untilMs={ask.expires_at_ms} />
         {place}
       </header>
-      <Body
-        ask={ask}
-        args={here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id)?.args}
-        disabled={!armed || acting.busy}
-        onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(ask, answer, reason, width))}
-      />
+      {ask.ask === "approval" ? (
+        <ApprovalCard {...body} step={step} onStep={setStep} />
+      ) : (
+        <QuestionCard {...body} />
+      )}
       <Problem words={acting.trouble} />
     </section>
   );
@@ -119,22 +124,29 @@ function useWantedFocus(card: { readonly current: HTMLElement | null }, askId: s
   }, [isWanted]);
 }
 
+function questionKeys({ choices }: AskEntry): string {
+  return choices.length === 0 ? "" : `${upTo(choices.length)} choose`;
+}
+
 /** Keys while the card has the focus: each is a click on one of its buttons, and Enter is none of them. */
 export function onCardKey(event: TargetedKeyboardEvent<HTMLElement>): void {
   const { key, target, currentTarget: card } = event;
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-  if (target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isComposing(event)) return;
+  const isTyping = target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName);
+  if (isTyping && key !== "Escape") return;
   const button = buttonFor(card, key.toLowerCase());
-  if (!button) return;
+  // elsewhere on the page N begins a new chat, which nobody means who is asked something
+  if (!button && !/^[yn]$/i.test(key)) return;
   event.preventDefault();
-  button.click();
+  button?.click();
 }
 
 function buttonFor(card: HTMLElement, key: string): HTMLButtonElement | null | undefined {
   if (/^[1-9]$/.test(key))
-    return card.querySelectorAll<HTMLButtonElement>(".choice, .buttons .button")[Number(key) - 1];
-  const kind = { y: "primary", n: "danger" }[key];
-  return kind === undefined ? null : card.querySelector<HTMLButtonElement>(`.buttons .button.${kind}`);
+    return card.querySelectorAll<HTMLButtonElement>("button.numbered")[Number(key) - 1];
+  return [...card.querySelectorAll<HTMLButtonElement>("[data-key]")].find(
+    (button) => button.dataset.key === key,
+  );
 }
 
 function Countdown({ untilMs }: { readonly untilMs: number }): JSX.Element | null {

@@ -46,7 +46,7 @@ function One({ one }: { readonly one: Attachment }): JSX.Element {
           <progress value={one.share} max={1} aria-label={`Uploading ${name}`} />
         ) : null}
       </span>
-      {one.state === "failed" ? (
+      {one.state === "failed" && one.file !== null ? (
         <button
           type="button"
           class="icon-button small"

@@ -45,7 +45,7 @@ export const leftOut = signal("");
 export function whyNotReady(): string {
   const failed = attached().find((one) => one.state === "failed");
   if (failed !== undefined)
-    return `${harmless(failed.name) || "A file"} isn't uploaded. Upload it again or remove it.`;
+    return `${harmless(failed.name) || "A file"} isn't uploaded. ${failed.file === null ? "Remove it" : "Upload it again or remove it"}.`;
   return attached().some((one) => one.state === "uploading") ? "Wait until all files are uploaded." : "";
 }
 
@@ -56,6 +56,17 @@ export function attach(files: readonly File[]): void {
   for (const file of files.slice(0, room)) begin(place, file);
   leftOut.value =
     files.length > room ? `You can attach up to ${FILES_MAX} files. The rest were left out.` : "";
+}
+
+/** Attaches what was dropped; a folder is no file, though a browser says it is one. */
+export function attachDropped(items: DataTransferItemList): void {
+  const entries = [...items].filter((item) => item.kind === "file");
+  const folders = entries.filter((item) => item.webkitGetAsEntry()?.isDirectory).length;
+  const files = entries.flatMap((item) =>
+    item.webkitGetAsEntry()?.isDirectory ? [] : (item.getAsFile() ?? []),
+  );
+  attach(files);
+  if (folders > 0) leftOut.value = "Folders can't be attached. Attach the files inside instead.";
 }
 
 export function detach(id: number): void {
@@ -117,7 +128,8 @@ async function carry(place: string, one: Attachment): Promise<void> {
   if (one.file === null) return;
   const trouble = whyUnfit(one.bytes);
   if (trouble !== "") {
-    change(place, one.id, { state: "failed", trouble });
+    // to upload it again would not help
+    change(place, one.id, { state: "failed", trouble, file: null });
     return;
   }
   change(place, one.id, { state: "uploading", share: 0, trouble: "" });

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 import {
+  compact,
   homeDraft,
   type RunView,
   type SendMode,
@@ -61,6 +62,11 @@ export function Composer(): JSX.Element {
     }
     leftOut.value = "";
     acting.forget();
+    if (here !== null && run === null && words.trim() === "/compact") {
+      saveDraft("");
+      void acting.act(() => compact(here.id));
+      return;
+    }
     const parts = takeParts();
     saveDraft("");
     // a message that fails stays in the transcript with its text, so there is nothing to say here

@@ -59,7 +59,10 @@ export function DiagramBlock({ code: { text } }: { readonly code: Code }): JSX.E
             width={picture.width}
             height={picture.height}
             alt={`Diagram (${text.trim().split(/\s/, 1)[0]}). Show its source to read it.`}
-            onError={() => setPicture(null)}
+            onError={() => {
+              setPicture(null);
+              setHasFailed(true);
+            }}
           />
         </div>
       )}

@@ -5,11 +5,13 @@ import { count, duration, moment, money, plural, timeOfDay } from "../format.ts"
 import { changesOf } from "../frame/ui.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
-import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session } from "../state.ts";
+import { type EndingEntry, fork, newVersion, type PersonEntry, retry, session, targets } from "../state.ts";
 import { type Acting, useActing } from "./acting.ts";
 import { CopyButton } from "./copy_button.tsx";
 import { Problem } from "./problem.tsx";
 import { answerOf } from "./rows.ts";
+import { isCompaction } from "./send_key.ts";
+import { isRefused } from "./tool_words.ts";
 
 type Tone = "quiet" | "warn" | "danger";
 
@@ -34,6 +36,7 @@ export function Ending({
   return (
     <div class="ending">
       {entry.outcome === "completed" ? null : <Verdict entry={entry} last={last} acting={acting} />}
+      <RefusedActions runId={entry.run_id} />
       <FilesChanged runId={entry.run_id} />
       <Tools entry={entry} last={last} acting={acting} />
       <Problem words={acting.trouble} />
@@ -158,7 +161,7 @@ function Tools({ entry, last, acting }: Props): JSX.Element {
   return (
     <div class={`talk-tools${last ? " stay" : ""}`}>
       <CopyButton text={answer} what="answer" />
-      {person !== undefined && done ? (
+      {person !== undefined && done && !isCompaction(person.message.text) ? (
         <button
           type="button"
           class="icon-button small"
@@ -187,6 +190,19 @@ function Tools({ entry, last, acting }: Props): JSX.Element {
   );
 }
 
+/** A run that was not allowed to do what it wanted is complete all the same, and must not look like a success. */
+function RefusedActions({ runId }: { readonly runId: string }): JSX.Element | null {
+  const tools = session.value?.runs.value.get(runId)?.tools.values() ?? [];
+  const refused = [...tools].filter(isRefused).length;
+  if (refused === 0) return null;
+  return (
+    <p class="notice-line tone-warn">
+      <Icon name="hand" />
+      {plural(refused, "action")} refused
+    </p>
+  );
+}
+
 /** Says how many files the run changed, and opens them. */
 function FilesChanged({ runId }: { readonly runId: string }): JSX.Element | null {
   const files = session.value?.runs.value.get(runId)?.files_changed ?? 0;
@@ -208,6 +224,8 @@ function factsOf(entry: EndingEntry): string[] {
   const run = session.value?.runs.value.get(entry.run_id);
   const facts = [timeOfDay(entry.at_ms)];
   if (run === undefined) return facts;
+  // with several models to choose from, the answer says which one gave it
+  if (targets.value.length > 1 && run.activity.model) facts.push(harmless(run.activity.model));
   if (run.created_ms > 0) facts.push(duration(entry.at_ms - run.created_ms));
   const tokens = run.usage.input_tokens + run.usage.output_tokens;
   if (tokens > 0) facts.push(`${count(tokens)} tokens`);

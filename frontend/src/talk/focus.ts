@@ -6,11 +6,14 @@ export function focusComposer(): void {
   if (!matchMedia("(pointer: coarse)").matches) document.getElementById("composer")?.focus();
 }
 
+// in the inbox, the first button of the oldest item
+const NEXT = ["dialog[open] .inbox-item button", "dialog[open] button", ".ask"];
+
 /** To the next thing that waits for a person, if there is one, so that a keyboard can answer one after the other. */
 function focusNext(): void {
-  const card = document.querySelector<HTMLElement>(".ask");
-  if (card === null) focusComposer();
-  else card.focus();
+  const next = NEXT.map((one) => document.querySelector<HTMLElement>(one)).find((one) => one !== null);
+  if (next) next.focus();
+  else focusComposer();
 }
 
 /** When the element goes and the focus was last inside it, what comes next has it. */

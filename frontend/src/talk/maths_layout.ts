@@ -3,7 +3,7 @@ import katex from "katex";
 
 // a formula of a model may be a trap: macros that grow, boxes as large as a house
 const EXPANSIONS_MAX = 500;
-const SIZE_EM_MAX = 40;
+const SIZE_EM_MAX = 10;
 
 /** The formula as an element. It throws if there is something in it that KaTeX doesn't know.
  *

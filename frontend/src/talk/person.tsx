@@ -24,7 +24,7 @@ import { CopyButton } from "./copy_button.tsx";
 import { focusComposer, useFocusBack } from "./focus.ts";
 import { Parts } from "./parts.tsx";
 import { Problem } from "./problem.tsx";
-import { onEditingKey } from "./send_key.ts";
+import { isCompaction, onEditingKey } from "./send_key.ts";
 
 const LONG_CHARS = 1500;
 const LONG_LINES = 18;
@@ -122,7 +122,8 @@ function Tools({ said, last, onEdit }: ToolsProps): JSX.Element {
   const acting = useActing();
   const { entry } = said;
   // what was said to a run under way has no place of its own to begin again from
-  const isOwn = entry !== null && entry.message.mode !== "steer" && entry.message.mode !== "redirect";
+  const began = entry === null ? "" : session.value?.runs.value.get(entry.run_id)?.message_id;
+  const isOwn = entry !== null && began === entry.message.message_id && !isCompaction(entry.message.text);
   return (
     <>
       <div class={`talk-tools${last ? " stay" : ""}`}>
@@ -216,6 +217,7 @@ function Editing({
   return (
     <article ref={whole} class="person editing" aria-label="Edit your message">
       <div class="bubble">
+        <Parts parts={entry.message.parts} />
         <textarea
           ref={field}
           class="grow"

@@ -1,6 +1,7 @@
 /** A picture of the server's, which is asked for with a ticket. */
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Icon } from "../icons.tsx";
 import { ticketed } from "../state.ts";
 
 interface PictureProps {
@@ -11,8 +12,42 @@ interface PictureProps {
 
 export function Picture({ path, alt, class: look }: PictureProps): JSX.Element {
   const [src, setSrc] = useState<string>();
-  // one that comes into sight late finds its ticket too old, and gets another
-  const [late, setLate] = useState(false);
-  useEffect(() => void ticketed(path).then(setSrc), [path, late]);
-  return <img class={look} alt={alt} src={src} loading="lazy" onError={() => setLate(true)} />;
+  const [isBroken, setBroken] = useState(false);
+  useEffect(() => void ticketed(path).then(setSrc), [path]);
+  // one that comes into sight late finds its ticket too old, and gets another, once
+  const isAgain = useRef(false);
+  const again = async (): Promise<void> => {
+    const next = await ticketed(path);
+    if (isAgain.current || next === src) setBroken(true);
+    isAgain.current = true;
+    setSrc(next);
+  };
+  if (isBroken)
+    return (
+      <span class="broken-picture">
+        <Icon name="file" />
+        {alt === "" ? null : `${alt} (can't be shown)`}
+      </span>
+    );
+  return (
+    <img
+      class={look}
+      alt={alt}
+      src={src}
+      loading="lazy"
+      onError={() => void again()}
+      onLoad={async ({ currentTarget }) => setBroken(!(await isWhole(currentTarget)))}
+    />
+  );
+}
+
+/** Whether there is something to see: a browser loads a picture that breaks off, and shows nothing of it. */
+function isWhole(image: HTMLImageElement): Promise<boolean> {
+  return createImageBitmap(image, { resizeWidth: 1, resizeHeight: 1 }).then(
+    (map) => {
+      map.close();
+      return true;
+    },
+    () => false,
+  );
 }

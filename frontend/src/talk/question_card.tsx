@@ -20,7 +20,12 @@ export function QuestionCard({ ask, disabled, onAnswer }: Props): JSX.Element {
         <ol class="choices">
           {ask.choices.map((choice, at) => (
             <li key={choice}>
-              <button type="button" class="choice" disabled={disabled} onClick={() => answer(choice)}>
+              <button
+                type="button"
+                class="choice numbered"
+                disabled={disabled}
+                onClick={() => answer(choice)}
+              >
                 <span class="choice-number">{at + 1}</span>
                 <span dir="auto">{harmless(choice)}</span>
               </button>

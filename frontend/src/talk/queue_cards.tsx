@@ -5,6 +5,7 @@ import { plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import { type Message, type OpenSession, queue } from "../state.ts";
+import { type ActivityName, newActivity, stateOf } from "../view/activity.ts";
 import { useActing } from "./acting.ts";
 import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
@@ -61,6 +62,14 @@ export function QueueCards({ here }: { readonly here: OpenSession }): JSX.Elemen
   );
 }
 
+const NEXT_STEP = "The agent reads it at its next step";
+/** When the agent reads what is said to it while it waits for someone. */
+const READ: Readonly<Partial<Record<ActivityName, string>>> = {
+  client: "The agent reads it after the client has run its tools",
+  approval: "The agent reads it after you have answered its request",
+  question: "The agent reads it after you have answered its question",
+};
+
 interface CardProps {
   readonly message: Message;
   readonly here: OpenSession;
@@ -82,7 +91,7 @@ function Card({ message, here, first }: CardProps): JSX.Element {
         </p>
         <p class="muted small-words">
           {steering
-            ? "The agent reads it at its next step"
+            ? READ[stateOf(here.currentRun.value?.activity ?? newActivity("between"))[0]] || NEXT_STEP
             : first
               ? runs
                 ? "Next, when this run ends"

@@ -9,6 +9,11 @@ export function sends(event: KeyboardEvent): boolean {
   return settings.value.sendKey === "enter" && !event.altKey && !matchMedia("(pointer: coarse)").matches;
 }
 
+/** Whether the message asks for a summary of the conversation: the server writes it so, and people type it. */
+export function isCompaction(text: string): boolean {
+  return /^\/compact(?:\s|$)/.test(text);
+}
+
 /** The same for a message that is edited: the key keeps it, Escape does not. */
 export function onEditingKey(event: KeyboardEvent, save: () => Promise<void>, close: () => void): void {
   if (event.key === "Escape" && !isComposing(event)) {

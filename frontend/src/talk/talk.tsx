@@ -4,8 +4,8 @@ import { useRef, useState } from "preact/hooks";
 import { Welcome } from "../frame/welcome.tsx";
 import { Icon } from "../icons.tsx";
 import { create, type OpenSession, open, session } from "../state.ts";
-import { Asks } from "./asks.tsx";
-import { attach } from "./attachments.ts";
+import { AskPlace } from "./ask_place.tsx";
+import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
 import { QueueCards } from "./queue_cards.tsx";
 import { Transcript } from "./transcript.tsx";
@@ -17,7 +17,7 @@ export function Talk(): JSX.Element {
     <div class="talk" {...drop}>
       {here === null ? <Start /> : <Middle here={here} />}
       <div class="dock">
-        {here === null ? null : <Asks here={here} />}
+        {here === null ? null : <AskPlace here={here} />}
         {here === null ? null : <QueueCards here={here} />}
         {here?.stage.value === "gone" ? null : <Composer />}
       </div>
@@ -126,7 +126,7 @@ function useDrop(): Drop {
       event.preventDefault();
       depth.current = 0;
       setDragging(false);
-      attach([...(event.dataTransfer?.files ?? [])]);
+      if (event.dataTransfer) attachDropped(event.dataTransfer.items);
     },
   };
 }

@@ -101,6 +101,13 @@ const ENDINGS: Readonly<Record<string, ToolStanding>> = {
 };
 
 /** The state of a tool call. */
+const NOT_ALLOWED: ReadonlySet<string> = new Set(["denied", "expired", "no_approver"]);
+
+/** Whether the call did nothing because nobody allowed it. */
+export function isRefused(tool: ToolEntry): boolean {
+  return tool.state === "ended" && NOT_ALLOWED.has(tool.ending ?? "");
+}
+
 export function standingOf(tool: ToolEntry, asked: AskEntry | undefined): ToolStanding {
   if (tool.state === "ended") {
     const ending = ENDINGS[tool.ending ?? "finished"];

@@ -290,6 +290,9 @@ class ClientToolsShown(ResponseBody, frozen=True):
     expires_at: float | None = None
 
 
+REFUSED_ACTIONS = "How many actions were not done because nobody allowed them."
+
+
 class _RunHead(ResponseBody, frozen=True):
     run_id: str
     session_id: str
@@ -324,6 +327,7 @@ class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     queue_position: int = 0
     queue_reason: str = ""
     waiting_for: Literal["approval", "answer"] | None = None
+    refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
 
 
 class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
@@ -347,6 +351,7 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     waiting_for: Literal["approval", "answer"] | None = None
     pending_approval_id: str = ""
     pending_clarify_id: str = ""
+    refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):

@@ -138,6 +138,9 @@ def status_words(run: RunListed | RunShown) -> str:
         return "waiting_for_answer"
     if run.outcome in {"refused", "truncated", "budget"}:
         return f"{run.status} ({run.outcome})"
+    if run.refused_actions:
+        actions = "action" if run.refused_actions == 1 else "actions"
+        return f"{run.status}, {run.refused_actions} {actions} refused"
     return run.status
 
 

@@ -79,6 +79,9 @@ class AskStatus:
         self.state, self.answer, self.by, self.reason = how.state, how.answer, how.by, how.reason
 
 
+_NOT_ALLOWED = frozenset({"denied", "expired", "no_approver"})
+
+
 @dataclass(slots=True)
 class Run:
     """One run, from queueing to its ending."""
@@ -124,6 +127,12 @@ class Run:
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
+
+    @property
+    def refused_actions(self) -> int:
+        """How many tool calls did nothing because nobody allowed them."""
+        endings = [call.ended.ending for call in self.tools.values() if call.ended is not None]
+        return sum(ending in _NOT_ALLOWED for ending in endings)
 
     @property
     def open_snapshot(self) -> e.SnapshotTaken | None:

@@ -380,6 +380,7 @@ class SessionOwner:
             cause=outcome.cause,
             failure=outcome.failure,
             trace=outcome.trace,
+            refused_actions=run.refused_actions,
         )
         await log.append([ended], when=[IfRunOpen(run.run_id)])
 

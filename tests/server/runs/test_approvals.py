@@ -77,6 +77,12 @@ async def test_a_denial_reaches_the_model_with_its_reason() -> None:
         await server.post(f"/v1/runs/{run_id}/approval", {"choice": "deny", "reason": "not today"})
         await server.ended(run_id)
         assert "not today" in said_to(chaos, nth=2)[-1]
+        ((listed,), (shown,)) = (
+            (await server.get("/v1/runs"))[1]["data"],
+            [(await server.get(f"/v1/runs/{run_id}"))[1]],
+        )
+        for told in (listed, shown):
+            assert (told["status"], told["refused_actions"]) == ("completed", 1)
     assert tool.done == []
 
 

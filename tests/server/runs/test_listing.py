@@ -15,7 +15,7 @@ from holdfast.interfaces.journal import IfSessionNew, Record, RunQuery, StoreDam
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
-from holdfast.server.runs.listing import preview_of, previews_of
+from holdfast.server.runs.listing import preview_of, previews_of, refusals_of
 from serving import served, target_of
 
 
@@ -86,7 +86,9 @@ class Purged:
 
 @pytest.mark.parametrize("log", [Broken(), Purged()])
 async def test_a_session_that_cannot_be_read_does_not_break_the_list(log: Broken | Purged) -> None:
-    assert await preview_of(log, RunRow(run_id="r", session_id="s", first_seq=3)) == ""
+    row = RunRow(run_id="r", session_id="s", first_seq=3, last_seq=9, status="ended", outcome="completed")
+    assert await preview_of(log, row) == ""
+    assert await refusals_of(log, [row]) == {"r": 0}
 
 
 async def test_a_page_of_runs_costs_one_look_at_the_store_however_many_they_are(tmp_path: Path) -> None:

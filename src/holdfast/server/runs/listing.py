@@ -41,6 +41,18 @@ async def previews_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, str]:
     return {row.run_id: await _preview(log, row, near) for row, near in zip(rows, found, strict=True)}
 
 
+async def refusals_of(log: Log, rows: Sequence[RunRow]) -> Mapping[str, int]:
+    """How many actions of each ended run were refused, by its id; the run's last event says so."""
+    ended = [row for row in rows if row.status == "ended"]
+    found = await log.read_each([(row.session_id, row.last_seq - 1) for row in ended], limit=1)
+    return {row.run_id: _refused(near) for row, near in zip(ended, found, strict=True)}
+
+
+def _refused(near: Sequence[Record] | StoreDamaged) -> int:
+    last = None if isinstance(near, StoreDamaged) or not near else near[0].event
+    return last.refused_actions if isinstance(last, e.RunEnded) else 0
+
+
 async def _preview(log: Log, row: RunRow, near: Sequence[Record] | StoreDamaged) -> str:
     try:
         return "" if isinstance(near, StoreDamaged) else await _found(log, row, near)

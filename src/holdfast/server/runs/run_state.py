@@ -40,6 +40,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         waiting_for=waiting_for(run),
         pending_approval_id=asks["approval"].approval_id if "approval" in asks else "",
         pending_clarify_id=asks["question"].question_id if "question" in asks else "",
+        refused_actions=run.refused_actions,
         **asks,
         **_ending(run),
     )

@@ -19,7 +19,7 @@ from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
-from holdfast.server.runs.listing import STATUS_FILTERS, preview_of, previews_of, runs_with
+from holdfast.server.runs.listing import STATUS_FILTERS, preview_of, previews_of, refusals_of, runs_with
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_state import run_shown, run_state, waiting_for
@@ -183,12 +183,15 @@ class RunRoutes:
         )
         page = rows[:limit]
         previews = await previews_of(self._deps.store, page)
-        data = [await self._listed(row, previews[row.run_id]) for row in page]
+        refusals = await refusals_of(self._deps.store, page)
+        data = [
+            await self._listed(row, previews[row.run_id], refused=refusals.get(row.run_id, 0)) for row in page
+        ]
         last = page[-1] if len(rows) > limit else None
         next_cursor = f"{last.created_ms}:{last.run_id}" if last else None
         return json_response(RunPage(data=tuple(data), has_more=last is not None, next_cursor=next_cursor))
 
-    async def _listed(self, row: RunRow, preview: str) -> RunListed:
+    async def _listed(self, row: RunRow, preview: str, *, refused: int) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
         status: str = hermes.STATUSES[row.outcome] if row.outcome else row.status
         awaited = None
@@ -206,6 +209,7 @@ class RunRoutes:
             preview=preview,
             outcome=row.outcome,
             waiting_for=awaited,
+            refused_actions=refused,
             **turn,
         )
 
