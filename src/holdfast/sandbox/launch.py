@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 BackendName: TypeAlias = Literal["bubblewrap", "landlock", "none"]
-# Whether a command may outlive the server, as a background process does.
-Lifetime: TypeAlias = Literal["with_server", "outlives_server"]
+# Whether a command may outlive the server, as a background process does. "connected" is a program whose
+# output is a protocol, so nothing may be added to it.
+Lifetime: TypeAlias = Literal["with_server", "connected", "outlives_server"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

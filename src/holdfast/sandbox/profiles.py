@@ -9,7 +9,7 @@ from holdfast.policy.autorun_files import GIT_PROTECTED
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
-from holdfast.sandbox.system_files import caches, is_below, toolchains
+from holdfast.sandbox.system_files import caches, is_below, outermost, toolchains
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
@@ -67,8 +67,8 @@ class Profiles:
             write=write,
             read=(*self._toolchains, *named, *(read_inside() if network == "hosts" else ())),
             caches=self._caches,
-            protected=tuple(sorted(_outermost(protected - {*unprotected}))),
-            masked=tuple(sorted(_outermost(masked))),
+            protected=tuple(sorted(outermost(protected - {*unprotected}))),
+            masked=tuple(sorted(outermost(masked))),
             approved=tuple(map(os.path.realpath, (*options.write, *lift.write))),
             network=network,
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
@@ -89,10 +89,6 @@ def _real(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:
     return any(is_below(path, folder) for folder in folders)
-
-
-def _outermost(paths: set[str]) -> set[str]:
-    return {path for path in paths if not any(is_below(path, other) for other in paths - {path})}
 
 
 def _linked_git(workspace: str) -> tuple[str, ...]:

@@ -49,6 +49,10 @@ class Command:
         """Whether the process that is started only waits for the command, and takes all of it down."""
         return self.confinement is not None and self.confinement.sandbox.owns_processes
 
+    def code(self, code: int) -> int:
+        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
+        return _SIGNALS - code if self.is_owned and code > _SIGNALS else code
+
     def marked(self, marker: Marker) -> "Command":
         """The same command, which can be found by the marker, as can everything it starts."""
         # Nothing gets out of a process namespace, so there a tag would tell nothing more.
@@ -225,18 +229,19 @@ class _Child:
         # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
         if survivors:
             self._survivor = process
-        code = None if survivors else self._code(process.wait())
+        code = None if survivors else self._command.code(process.wait())
         # In a sandbox that takes all of it down, what is still seen is just dying.
         leftovers = () if self._command.is_owned else tuple(left)
         return ProcessEnd(why=why, code=code, leftovers=leftovers, survivors=survivors)
 
-    def _code(self, code: int) -> int:
-        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
-        return _SIGNALS - code if self._command.is_owned and code > _SIGNALS else code
-
 
 def started(
-    command: Command, *, stdout: int, lifetime: Lifetime = "with_server"
+    command: Command,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.STDOUT,
+    lifetime: Lifetime = "with_server",
 ) -> "subprocess.Popen[bytes]":
     """Start a command as the leader of its own session; blocks, so call it off the loop.
 
@@ -248,21 +253,21 @@ def started(
             launch = stack.enter_context(
                 command.confinement.launch(command.argv, command.environment, lifetime=lifetime)
             )
-        stdin: int | IO[bytes] = subprocess.DEVNULL
+        fed: int | IO[bytes] = stdin
         if command.stdin:
             # A file, not a pipe: nobody has to feed it, and its end is certain.
-            stdin = stack.enter_context(tempfile.TemporaryFile())
-            stdin.write(command.stdin)
-            stdin.seek(0)
+            fed = stack.enter_context(tempfile.TemporaryFile())
+            fed.write(command.stdin)
+            fed.seek(0)
         return launch.start(
             partial(
                 subprocess.Popen,
                 launch.argv,
-                cwd=launch.cwd or command.cwd,
+                cwd=launch.cwd or command.cwd or None,
                 env=launch.environment,
-                stdin=stdin,
+                stdin=fed,
                 stdout=stdout,
-                stderr=subprocess.STDOUT,
+                stderr=stderr,
                 bufsize=0,
                 start_new_session=True,
                 pass_fds=(*command.pass_fds, *launch.pass_fds),
