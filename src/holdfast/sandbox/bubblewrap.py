@@ -52,7 +52,8 @@ class Bubblewrap:
             if profile.network != "on" and network is None:
                 words.append("--unshare-net")
             filter_fd = stack.enter_context(_memory_file("filter", seccomp_filter(sockets)))
-            words += ["--seccomp", str(filter_fd)]
+            report_fd = stack.enter_context(_memory_file("report", b""))
+            words += ["--seccomp", str(filter_fd), "--json-status-fd", str(report_fd)]
             words_fd = stack.enter_context(
                 _memory_file(
                     "words", b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
@@ -66,7 +67,8 @@ class Bubblewrap:
                 # Its first process inside shows this to the others.
                 environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
                 cwd="/",
-                pass_fds=(filter_fd, words_fd, *shared),
+                pass_fds=(filter_fd, words_fd, report_fd, *shared),
+                report_fd=report_fd,
             )
 
     def _options(self, profile: Profile, lifetime: Lifetime) -> Iterator[str]:

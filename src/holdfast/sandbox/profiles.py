@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.policy.autorun_files import GIT_PROTECTED
+from holdfast.policy.host_rules import host_rules
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
@@ -13,6 +14,7 @@ from holdfast.sandbox.system_files import caches, is_below, outermost, toolchain
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
+_HTTPS = 443
 _LINK_BYTES_MAX = 4_096
 
 
@@ -74,6 +76,16 @@ class Profiles:
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             limits=options.limits,
             known=all(one.known for one in found),
+        )
+
+    def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port."""
+        if self._options.network == "on":
+            return ()
+        rules = host_rules(self._options.hosts)
+        named = {host: host.partition(":") for host in hosts}
+        return tuple(
+            host for host, (name, _, port) in named.items() if not rules.allows(name, int(port or _HTTPS))
         )
 
     def _network(self, lift: Lift) -> NetworkAccess:

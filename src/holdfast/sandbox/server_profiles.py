@@ -107,7 +107,7 @@ class ServerProfiles:
                 yield from _existing([f"{self._home}/{name}"])
 
     def _is_seen(self, path: str, read: list[str], write: set[str]) -> bool:
-        """Whether it is there to be hidden: where another folder is mounted, only what is mounted in it is."""
+        """Whether it is there to be hidden; of a replaced folder, only what is mounted in it is."""
         is_replaced = _is_in(path, (self._home, *_REPLACED))
         return os.path.lexists(path) and (not is_replaced or _is_in(path, (*read, *write)))
 

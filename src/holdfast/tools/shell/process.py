@@ -17,7 +17,7 @@ from functools import partial
 from typing import IO, Literal
 
 from holdfast.sandbox.confinement import Confinement
-from holdfast.sandbox.launch import Launch, Lifetime
+from holdfast.sandbox.launch import Launch, Lifetime, StartReport
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import LiveText
 from holdfast.tools.shell.marker import Marker, marked
@@ -64,7 +64,7 @@ class Command:
 class ProcessEnd:
     """How a command ended; `code` is negative for a signal and None if it never started."""
 
-    why: Literal["exited", "deadline", "woken", "enough", "not_started"]
+    why: Literal["exited", "deadline", "woken", "enough", "not_started", "sandbox_failed"]
     code: int | None = None
     error: str = ""
     leftovers: tuple[ProcessEntry, ...] = ()  # killed after the command had exited by itself
@@ -178,8 +178,15 @@ class _Child:
             self.wake.call()  # the loop is closed: nobody will want this command's end
 
     def _lived(self) -> ProcessEnd:
+        with StartReport() as report:
+            ended = self._watched(report)
+            if ended.why == "exited" and report.is_failure():
+                return replace(ended, why="sandbox_failed")
+            return ended
+
+    def _watched(self, report: StartReport) -> ProcessEnd:
         try:
-            process = started(self._command, stdout=subprocess.PIPE)
+            process = started(self._command, report=report)
         except (OSError, ValueError) as error:
             return ProcessEnd(why="not_started", error=str(error))
         put_tag(process.pid, self._marker)
@@ -242,6 +249,7 @@ def started(
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.STDOUT,
     lifetime: Lifetime = "with_server",
+    report: StartReport | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a command as the leader of its own session; blocks, so call it off the loop.
 
@@ -253,6 +261,8 @@ def started(
             launch = stack.enter_context(
                 command.confinement.launch(command.argv, command.environment, lifetime=lifetime)
             )
+        if report is not None:
+            report.take(launch)
         fed: int | IO[bytes] = stdin
         if command.stdin:
             # A file, not a pipe: nobody has to feed it, and its end is certain.
