@@ -81,7 +81,7 @@ class ConfinedRun:
 
 def _blocked(hosts: tuple[str, ...]) -> str:
     listed = ", ".join(f"host {host}" for host in hosts)
-    needs = json.dumps({"network": hosts})
+    needs = json.dumps({"network": [host for host in hosts if " " not in host]})
     return (
         f"[blocked by the sandbox: {listed}]\n[If the command needs this, and running it again does no harm, "
         f"call shell again with needs {needs}: a person is asked once.]"
