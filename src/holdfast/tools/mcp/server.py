@@ -210,10 +210,10 @@ class McpServer:
                 junk = f"it printed what is not MCP: {reader.junk!r}" if reader.junk else ""
                 ends += [reader.broken, junk]
                 await stack.aclose()
-                ends += [*_last_of(process), *run.sentences]
                 if not connection.entered and confinement is not None:
                     said = str(process.last_words)
                     ends.append(await offload(lambda: blocked(confinement.profile, said)))
+                ends += [*_last_of(process), *run.sentences]
 
 
 async def _until_over(connection: McpConnection, *, within_s: float) -> None:
