@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -62,7 +61,3 @@ def _is_ours(pid: int) -> bool:
         return b"1000.25" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-def test_bubblewrap_is_what_these_tests_are_about() -> None:
-    assert shutil.which("bwrap")

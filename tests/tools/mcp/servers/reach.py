@@ -45,4 +45,5 @@ for line in sys.stdin:
         tries = asked["params"]["arguments"]["tries"]
         text = json.dumps([tried(*each) for each in tries])
         result = {"content": [{"type": "text", "text": text}]}
-    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}) + "\n")
+    sys.stdout.flush()
