@@ -341,7 +341,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         doc(
             "Which hosts commands can reach: none, all, or a list of host names. A host that can be reached "
             "can be sent your data.",
-            "host name",
         ),
     ] = "off"
     write: Annotated[
@@ -387,7 +386,7 @@ class McpSandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     ] = "auto"
     network: Annotated[
         Literal["off", "on"] | tuple[str, ...],
-        doc("Which hosts the program can reach: none, all, or a list of host names.", "host name"),
+        doc("Which hosts the program can reach: none, all, or a list of host names."),
     ] = "on"
     write: Annotated[
         tuple[str, ...],
