@@ -101,8 +101,11 @@ class Bubblewrap:
         if os.getuid() == 0:
             # Its files belong to root, so settings of the whole machine could be changed.
             yield from ("--remount-ro", "/proc")
-        for folder in (_TMP, _VAR_TMP):
-            yield from ("--perms", "1777", "--tmpfs", folder)
+        yield from ("--perms", "1777", "--tmpfs", _TMP)
+        if profile.base == "small":
+            yield from ("--symlink", "../tmp", _VAR_TMP)  # a mount costs more
+        else:
+            yield from ("--perms", "1777", "--tmpfs", _VAR_TMP)
 
     def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """What is mounted where: the shallow first, and at one place what takes away last."""

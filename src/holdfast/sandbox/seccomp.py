@@ -9,6 +9,7 @@ import platform
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 # Which sockets a command can open. "all": the network is the machine's, so Unix sockets are refused, because
@@ -107,6 +108,7 @@ def is_known_machine(machine: str = "") -> bool:
     return (machine or platform.machine()) in _MACHINES
 
 
+@cache
 def seccomp_filter(sockets: Sockets, *, machine: str = "") -> bytes:
     """The filter as the kernel reads it: an array of `struct sock_filter`."""
     known = _MACHINES[machine or platform.machine()]
