@@ -14,7 +14,14 @@ from cli.test_run_command import command, configured
 from holdfast.chaos import CallTool, ChaosServer, Say
 from sandbox.confined_world import HAS_BUBBLEWRAP
 
-TESTS = 'test "$(sh app.sh)" = hello && python3 -c "import os; assert not os.environ.get(\'KEY\')" && echo 1 passed'
+TESTS = 'test "$(sh app.sh)" = hello && test -z "$KEY" && echo 1 passed'
+MORE = """
+[approvals]
+mode = "allow-workspace"
+[sandbox]
+mode = "require"
+network = ["{host}", "127.0.0.1"]
+"""
 
 
 @asynccontextmanager
@@ -73,9 +80,8 @@ async def test_an_agent_installs_tests_and_breaks_things_unasked_and_all_of_it_i
             CallTool("shell", {"command": "sh test.sh; cat .env"}),
             CallTool("shell", {"command": "rm -rf test.sh lib; echo evil > .envrc; echo x >> AGENTS.md"}),
         )
-        more = f'\n[approvals]\nmode = "allow-workspace"\n[sandbox]\nmode = "require"\nnetwork = ["{host}", "127.0.0.1"]\n'
         async with ChaosServer(*([step] for step in steps), [Say("done")]) as chaos:
-            await asyncio.to_thread(configured, tmp_path, chaos.base_url, more=more)
+            await asyncio.to_thread(configured, tmp_path, chaos.base_url, more=MORE.format(host=host))
             ran = await command(tmp_path, "run", "go", "--workspace", str(workspace))
             assert (ran.code, ran.out) == (0, "done\n"), ran.err
             told = str(chaos.seen.requests[-1])
