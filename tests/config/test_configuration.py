@@ -10,13 +10,14 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from config.given import FILE, LONG_KEY, TARGET, given, loaded, refused
-from holdfast.config.consistency import rules_of
+from holdfast.config.consistency import mcp_config, rules_of
 from holdfast.config.environment import variables
 from holdfast.config.files import FoundFiles, find_file
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
 from holdfast.policy.tool_names import BUILT_IN
+from holdfast.sandbox.server_profiles import ServerAccess
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
 from holdfast.values import Budget
@@ -78,10 +79,25 @@ def test_variables_are_read_as_what_their_key_wants() -> None:
     assert it.settings.server.on_restart == "resume"
 
 
+def test_what_an_mcp_server_may_reach_is_part_of_its_table() -> None:
+    server = '[[mcp_servers]]\nname = "x"\ncommand = ["x"]\n'
+    more = '[mcp_servers.sandbox]\nnetwork = ["a.example:8443"]\nwrite = ["~/x"]\ncaches = true\n'
+    (usual,) = loaded(TARGET + server).settings.mcp_servers
+    assert mcp_config(usual).access == ServerAccess()
+    (less,) = loaded(TARGET + server + more).settings.mcp_servers
+    assert mcp_config(less).access == ServerAccess(
+        network="hosts", hosts=("a.example:8443",), write=("/home/u/x",), caches=True
+    )
+    (off,) = loaded(TARGET + server + '[mcp_servers.sandbox]\nmode = "off"\n').settings.mcp_servers
+    assert mcp_config(off).access is None
+
+
 def test_a_key_takes_one_of_its_words_or_a_list() -> None:
     listed = loaded(TARGET + '[sandbox]\nnetwork = ["a.example"]\nwrite = ["~/x"]\n').settings.sandbox
     assert (listed.network, listed.write) == (("a.example",), ("/home/u/x",))
     assert loaded(TARGET + '[sandbox]\nnetwork = "on"\n').settings.sandbox.network == "on"
+    hosts = ("a.example:8443", "*.b.example", "10.0.0.0/8")
+    assert loaded(TARGET + f"[sandbox]\nnetwork = {[*hosts]}\n").settings.sandbox.network == hosts
     by_variable = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "a.example, b.example"})
     assert by_variable.settings.sandbox.network == ("a.example", "b.example")
     off = loaded(TARGET, environ={"HOLDFAST_SANDBOX_NETWORK": "off"})

@@ -21,7 +21,11 @@ WRONG = [
     ("[server]\nhost = 'a:80'\n", 2, "server.host must be an address or a host name"),
     ("[server]\nhost = ''\n", 2, "server.host must be an address or a host name"),
     ("[server]\napi_keys = 'k'\n", 2, "server.api_keys must be a list, not text"),
-    ("[[mcp_servers]]\nname='a'\ncommand='npx -y b'\n", 3, 'write ["…"], with each item in quotes'),
+    (
+        "[[mcp_servers]]\nname = 'x'\ncommand = ['x']\n[mcp_servers.sandbox]\nnetwork = ['a b']\n",
+        5,
+        "'a b' is not a host",
+    ),
     ("[server]\napi_keys = [\n1]\n", 3, "server.api_keys[0] must be text, not a whole number"),
     ("[server]\non_restart = 'resum'\n", 2, "must be one of interrupt, resume; did you mean resume?"),
     ("[server]\nlimits = 3\n", 2, "server.limits must be a table, not a whole number"),
@@ -39,7 +43,13 @@ WRONG = [
     ),
     ("[approvals]\nmode = 'yolo'\n", 2, "approvals.mode must be one of allow-workspace, ask, unattended"),
     ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),
-    ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network[0] must be a host name"),
+    ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network 'a b' is not a host"),
+    (
+        "[[mcp_servers]]\nname = 'x'\ncommand = ['x']\n"
+        "[mcp_servers.sandbox]\nwrite = ['x:y']\nnetwork = ['a b']\n",
+        6,
+        "'a b' is not a host",
+    ),
     ("[sandbox]\nnetwork = 1\n", 2, "sandbox.network must be text, not a whole number"),
     ("[approvals]\nexpires_s = -1\n", 2, "approvals.expires_s must be 0 or more"),
     (

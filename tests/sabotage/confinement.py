@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os.path import normpath
 from pathlib import Path
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 
 from typing_extensions import override
@@ -20,16 +21,17 @@ from holdfast.policy.public_addresses import IPAddress
 from holdfast.policy.verdicts import Allow, Verdict
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.confinement import Confinement
-from holdfast.sandbox.launch import BackendName, Launch, Lifetime
+from holdfast.sandbox.launch import BackendName, Launch, Lifetime, StartReport
 from holdfast.sandbox.network_proxy import NetworkProxy
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine, QuarantinedChange
 from holdfast.sandbox.sandbox import Sandbox
+from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.output import Capture
-from holdfast.tools.shell.process import Command, run_command
+from holdfast.tools.shell.process import Command, run_command, started
 from holdfast.values import Action
 from sabotage import Sabotage
 from sandbox.test_network_proxy import Names, connect, opened, said, upstream
@@ -174,7 +176,78 @@ async def check_a_listed_name_does_not_lead_to_this_machine(kind: type[HostRules
     assert not inner.heard
 
 
+class ShowsSecrets(ServerProfiles):
+    """Gives an MCP server the whole home folder."""
+
+    @override
+    def profile(self, *args: object, **more: object) -> Profile | None:
+        made = super().profile(*args, **more)  # pyright: ignore[reportArgumentType]
+        return made and replace(made, masked=(), read=(made.home,))
+
+
+async def check_a_servers_home_folder_has_no_secrets(kind: type[ServerProfiles]) -> None:
+    """P13: an MCP server reads the home folder, and none of its secrets."""
+    with TemporaryDirectory() as name:
+        home = Path(name) / "home"
+        for each in (".ssh/key", "work/.env", "work/plain"):
+            await asyncio.to_thread(lambda each=each: (home / each).parent.mkdir(parents=True, exist_ok=True))
+            await asyncio.to_thread((home / each).write_text, f"of {each}\n")
+        profile = await asyncio.to_thread(
+            lambda: kind(home, Path(name) / "kept").profile("x", ("cat",), {}, cwd="/", access=ServerAccess())
+        )
+        assert profile is not None
+        if shutil.which("bwrap") is None:
+            assert str(home / "work" / ".env") in profile.masked
+            return
+        backend = await asyncio.to_thread(open_bubblewrap, Path(name) / "sandbox", search=os.defpath)
+        command = f"cd {home}; cat work/plain .ssh/key work/.env"
+        shown = await _ran(Confinement(Sandbox(backend), profile), command)
+    assert "of work/plain" in shown
+    assert "of .ssh/key" not in shown
+    assert "of work/.env" not in shown
+
+
+class SeesNoFailure(StartReport):
+    """Takes a sandbox that failed for a command that failed."""
+
+    @override
+    def is_failure(self) -> bool:
+        return False
+
+
+async def check_a_sandbox_that_failed_is_told_apart_from_a_command_that_failed(
+    kind: type[StartReport],
+) -> None:
+    """P4, P13: whether the command ran at all is known."""
+    if shutil.which("bwrap") is None:
+        assert kind is StartReport
+        return
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        backend = await asyncio.to_thread(open_bubblewrap, folder / "sandbox", search=os.defpath)
+        fits = Profile(workspace=name, cwd=name, home="/nonexistent")
+        for profile, failed in ((fits, False), (replace(fits, cwd=f"{name}/gone"), True)):
+            confinement = Confinement(Sandbox(backend), profile)
+            command = Command(
+                argv=("/bin/sh", "-c", "exit 1"), cwd=name, environment=ENVIRONMENT, confinement=confinement
+            )
+
+            def found(command: Command = command) -> tuple[int, bool]:
+                with kind() as report:
+                    process = started(command, stdout=DEVNULL, report=report)
+                    return process.wait(), report.is_failure()
+
+            assert await asyncio.to_thread(found) == (1, failed)
+
+
 SABOTAGES = (
+    Sabotage("P13", check_a_servers_home_folder_has_no_secrets, ServerProfiles, ShowsSecrets),
+    Sabotage(
+        "P13",
+        check_a_sandbox_that_failed_is_told_apart_from_a_command_that_failed,
+        StartReport,
+        SeesNoFailure,
+    ),
     Sabotage("P13", check_a_command_that_cannot_be_confined_does_not_run, Sandbox, FallsBackToOpen),
     Sabotage(
         "P13", check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked, judge, _trusts_the_workspace

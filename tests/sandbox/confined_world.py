@@ -117,7 +117,7 @@ async def confined_world(
 
 
 @cache
-def _sandbox() -> Sandbox:
+def one_sandbox() -> Sandbox:
     """One for all tests: opening it attacks it, which takes a while."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-sandbox-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -139,7 +139,7 @@ def _confined(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"x = {SECRET}\n")
     build(folder / "work")
-    sandbox = _sandbox()
+    sandbox = one_sandbox()
     options = SandboxOptions(
         home=folder / "home",
         environment=ENVIRONMENT,

@@ -73,6 +73,14 @@ _FILES = {
     "a path through a descriptor": 'exec 9< "$OUT"; echo x > /proc/self/fd/9/by-descriptor',
     "a path with many dots": 'cd "$WORK" && grep -q treasure "../../../../../../../../../..$KEY"',
 }
+_PERMISSIONS = {
+    "a mode changed outside": 'chmod 777 "$OUT/cut"',
+    "a time changed outside": 'touch -d 2001-01-01 "$OUT/cut"',
+    "an attribute of a file outside": (
+        """perl -e 'my ($f, $n, $v) = ($ENV{OUT} . "/old", "user.x", "y"); """
+        f"exit(syscall({188 if _X86 else 5}, $f, $n, $v, 1, 0) == 0 ? 0 : 1)'"
+    ),
+}
 _SECRETS = {
     "a secret of the workspace": 'grep -q treasure "$WORK/.env"',
     "a recursive search": 'grep -rqs treasure "$WORK" --include=.env',
@@ -106,6 +114,9 @@ _PROCESSES = {
     "the folder of a process": "ls /proc/$PID/cwd/ | grep -q .",
     "the root of a process": 'grep -q treasure "/proc/$PID/root$KEY"',
     "a signal to a process": "kill -0 $PID",
+    "the priority of a process": "renice -n 19 -p $PID",
+    "the processor of a process": "taskset -p 1 $PID",
+    "the limits of a process": "prlimit --pid $PID --nofile=64:64",
     "a signal to the parent": "kill -0 $SERVER",
     "every environment in /proc": 'cat /proc/[0-9]*/environ 2>/dev/null | tr "\\0" "\\n" | grep -q treasure',
     "tracing a process": _call(101, 117, "16, $ENV{PID}+0", 0, 0),
@@ -118,6 +129,11 @@ _PROCESSES = {
 _LEAVING = {
     "a session of its own": 'setsid sh -c \'echo x > "$OUT/setsid"\'; [ -e "$OUT/setsid" ]',
     "a double fork": '(setsid sh -c \'(echo x > "$OUT/forked") &\' &) ; sleep 0.1; [ -e "$OUT/forked" ]',
+    "a program that runs as its owner": 'cp /bin/true "$WORK/own" && chmod 4755 "$WORK/own"',
+    "a new program that runs as its owner": (
+        """perl -e 'umask 0; my $f = $ENV{WORK} . "/made"; """
+        f"""exit(syscall({257 if _X86 else 56}, -100, $f, 0101, 04755) >= 0 && -u $f ? 0 : 1)'"""
+    ),
     "an empty environment": 'env -i OUT="$OUT" sh -c \'echo x > "$OUT/env"\'',
     "a command that a daemon runs": 'at now <<< "touch $OUT/at" && sleep 0.1 && [ -e "$OUT/at" ]',
     "a systemd service": "systemd-run --user --wait true",
@@ -211,12 +227,17 @@ _NOT_TRIED_OPEN = frozenset(
         *("a link that changes while it is used", "a git pager", "the root of a process"),
     )
 )
-_GROUPS: Mapping[str, Literal["holds", "can't"]] = {"secrets": "can't", "protected": "can't"}
+_GROUPS: Mapping[str, Literal["holds", "can't"]] = {
+    "secrets": "can't",
+    "protected": "can't",
+    "permissions": "can't",
+}
 
 
 def _all() -> tuple[Escape, ...]:
     groups = {
         "files": _FILES,
+        "permissions": _PERMISSIONS,
         "processes": _PROCESSES,
         "leaving": _LEAVING,
         "kernel": _KERNEL,

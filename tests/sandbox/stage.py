@@ -58,9 +58,12 @@ class Stage:
         is_untouched = self._outside() == before
         return [name for name in said if not (is_untouched and "$OUT" in tried[name].script)]
 
-    def _outside(self) -> list[tuple[str, bytes]]:
-        files = sorted((self.place / "outside").rglob("*"))
-        return [(str(path), path.read_bytes() if path.is_file() else b"") for path in files]
+    def _outside(self) -> list[tuple[str, int, int, bytes]]:
+        files = [(path, path.stat()) for path in sorted((self.place / "outside").rglob("*"))]
+        return [
+            (str(path), found.st_mode, found.st_ctime_ns, path.read_bytes() if path.is_file() else b"")
+            for path, found in files
+        ]
 
     def run(self, backend: Backend | None, script: str) -> str:
         """What a script prints."""

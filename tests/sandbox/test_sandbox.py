@@ -18,7 +18,7 @@ from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
 from sandbox.stage import PATH
 
-ALL = Held(writes=True, home=True, masks=True, protected=True, processes=True, network=True)
+ALL = Held(writes=True, permissions=True, home=True, masks=True, protected=True, processes=True, network=True)
 PROFILE = Profile(workspace="/w", cwd="/w", home="/h")
 
 
@@ -56,7 +56,7 @@ def test_the_self_test_shows_that_bubblewrap_holds_everything(tmp_path: Path) ->
 def test_the_self_test_shows_that_landlock_cannot_mask_or_protect(tmp_path: Path) -> None:
     opened = open_landlock(tmp_path)
     assert opened is not None
-    assert self_test(opened, tmp_path) == replace(ALL, masks=False, protected=False)
+    assert self_test(opened, tmp_path) == replace(ALL, permissions=False, masks=False, protected=False)
 
 
 def test_the_self_test_finds_nothing_held_where_nothing_confines(tmp_path: Path) -> None:
@@ -83,7 +83,9 @@ def test_off_is_no_sandbox_and_says_so(tmp_path: Path) -> None:
 def test_without_bubblewrap_landlock_is_used_and_what_it_lacks_is_said(tmp_path: Path) -> None:
     sandbox = open_sandbox("auto", tmp_path, search="/nonexistent")
     assert sandbox.backend == "landlock"
-    assert sandbox.why == "bubblewrap is not installed. landlock does not hold: masks, protected."
+    assert (
+        sandbox.why == "bubblewrap is not installed. landlock does not hold: permissions, masks, protected."
+    )
 
 
 def test_a_required_sandbox_that_does_not_hold_everything_refuses_to_start(tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_where_its_files_cannot_be_written_there_is_no_sandbox_and_it_says_so(tm
 def test_where_namespaces_are_refused_landlock_is_used_and_the_reason_is_said(tmp_path: Path) -> None:
     sandbox = _without_namespaces(lambda: open_sandbox("auto", tmp_path, search=PATH))
     assert sandbox.backend == "landlock"
-    assert sandbox.held == replace(ALL, masks=False, protected=False)
+    assert sandbox.held == replace(ALL, permissions=False, masks=False, protected=False)
     assert sandbox.why.startswith("bubblewrap: bwrap: ")
 
 
@@ -118,7 +120,7 @@ def test_where_namespaces_are_refused_landlock_is_used_and_the_reason_is_said(tm
         replace(PROFILE, known=False),
     ],
 )
-def test_landlock_contains_a_workspace_only_without_secret_and_protected_files(
+def test_what_does_not_hold_must_not_be_needed_for_a_workspace_to_be_contained(
     tmp_path: Path, profile: Profile
 ) -> None:
     opened = open_landlock(tmp_path)
@@ -127,6 +129,7 @@ def test_landlock_contains_a_workspace_only_without_secret_and_protected_files(
     assert not sandbox.contains(profile)
     assert not Sandbox(opened, replace(ALL, processes=False)).contains(PROFILE)
     assert not Sandbox(opened, replace(ALL, network=False)).contains(PROFILE)
+    assert not Sandbox(opened, replace(ALL, permissions=False)).contains(PROFILE)  # as Landlock really is
 
 
 def test_bubblewrap_contains_secrets_and_protected_files_but_not_what_it_could_not_search(

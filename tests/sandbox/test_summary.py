@@ -13,7 +13,9 @@ from holdfast.sandbox.self_test import Held
 from holdfast.sandbox.summary import is_held, sandbox_line
 from sandbox.confined_world import HAS_BUBBLEWRAP
 
-HELD = Held(writes=True, home=True, masks=True, protected=True, processes=True, network=True)
+HELD = Held(
+    writes=True, permissions=True, home=True, masks=True, protected=True, processes=True, network=True
+)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.config.settings import (
     ApprovalSettings,
+    McpSandboxSettings,
     McpServerSettings,
     RetrySettings,
     RuleSettings,
@@ -27,6 +28,7 @@ from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
 if TYPE_CHECKING:
+    from holdfast.sandbox.server_profiles import ServerAccess
     from holdfast.tools.mcp.config import McpServerConfig
 
 CALL_PATHS: Mapping[Wire, str] = {
@@ -50,7 +52,7 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
-        case SandboxSettings():
+        case SandboxSettings() | McpSandboxSettings():
             yield from _sandbox(settings)
         case Settings():
             yield from _together(settings)
@@ -58,7 +60,7 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             return
 
 
-def _sandbox(sandbox: SandboxSettings) -> Iterator[ConfigIssue]:
+def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIssue]:
     if not isinstance(sandbox.network, str):
         try:
             host_rules(sandbox.network)
@@ -175,6 +177,22 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
         url=server.url,
         env={name: str(value) for name, value in server.env.items()},
         headers={name: str(value) for name, value in server.headers.items()},
+        access=_access(server.sandbox),
+    )
+
+
+def _access(sandbox: McpSandboxSettings) -> "ServerAccess | None":
+    from holdfast.sandbox.server_profiles import ServerAccess
+
+    if sandbox.mode == "off":
+        return None
+    network = sandbox.network
+    return ServerAccess(
+        network=network if isinstance(network, str) else "hosts",
+        hosts=() if isinstance(network, str) else network,
+        write=sandbox.write,
+        read=sandbox.read,
+        caches=sandbox.caches,
     )
 
 

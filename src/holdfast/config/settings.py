@@ -362,7 +362,6 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         doc(
             "Which hosts commands can reach: none, all, or a list of host names. A host that can be reached "
             "can be sent your data.",
-            "host name",
         ),
     ] = "off"
     write: Annotated[
@@ -399,6 +398,28 @@ class UndoSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = 30.0
 
 
+class McpSandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[mcp_servers.sandbox]: what a server that is started by a command can reach."""
+
+    mode: Annotated[
+        Literal["auto", "off"],
+        doc("Run the program in the sandbox if commands run in one (bubblewrap only), or never."),
+    ] = "auto"
+    network: Annotated[
+        Literal["off", "on"] | tuple[str, ...],
+        doc("Which hosts the program can reach: none, all, or a list of host names."),
+    ] = "on"
+    write: Annotated[
+        tuple[str, ...],
+        doc("Paths that the program can change, in addition to those in its command and env.", "path"),
+    ] = ()
+    read: Annotated[tuple[str, ...], doc("Secret files that the program can read.", "path")] = ()
+    caches: Annotated[
+        bool,
+        doc("Whether the program shares the caches of package managers in your home folder, or has its own."),
+    ] = False
+
+
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[mcp_servers]]: servers of additional tools, either started by a command or called at a URL."""
 
@@ -409,6 +430,7 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     headers: Annotated[
         dict[str, Secret], doc("Additional headers for every request to the URL.", "header")
     ] = {}
+    sandbox: McpSandboxSettings = McpSandboxSettings()
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

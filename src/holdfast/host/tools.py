@@ -19,7 +19,8 @@ from holdfast.sandbox.git_identity import git_identity
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
-from holdfast.sandbox.sandbox import open_sandbox
+from holdfast.sandbox.sandbox import Sandbox, open_sandbox
+from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -76,7 +77,10 @@ async def open_tools(
     registry.put("built_in", built_in)
     read_command = CommandReader()
     try:
-        async with orphans_adopted(OrphanReaper()), _mcp(settings, environment) as from_mcp:
+        async with (
+            orphans_adopted(OrphanReaper()),
+            _mcp(settings, environment, sandbox=confiner.sandbox, kept_out=kept_out) as from_mcp,
+        ):
             yield HostTools(
                 registry,
                 from_mcp,
@@ -131,13 +135,19 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
 
 @asynccontextmanager
 async def _mcp(
-    settings: Settings, environment: dict[str, str]
+    settings: Settings, environment: dict[str, str], *, sandbox: Sandbox, kept_out: tuple[str, ...]
 ) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
     if not settings.mcp_servers:
         yield tuple
         return
+    from holdfast.tools.mcp.confined import ServerConfiner
     from holdfast.tools.mcp.servers import McpServers
 
+    folder = settings.data_dir / "sandbox" / "mcp"
+    profiles = await asyncio.to_thread(ServerProfiles, Path.home(), folder, own=kept_out)
+    confiner = ServerConfiner(sandbox, profiles)
+
     configs = [mcp_config(server) for server in settings.mcp_servers]
-    async with McpServers(configs, environment=environment, owner=str(settings.data_dir)) as servers:
+    owner = str(settings.data_dir)
+    async with McpServers(configs, environment=environment, owner=owner, confiner=confiner) as servers:
         yield servers.snapshot

@@ -18,6 +18,7 @@ _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
 # Variables that name folders which are not there, or are others, inside.
 _NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _UNSHARED = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+_OF_RUN = ("/run/current-system", "/run/opengl-driver")  # where a system keeps its programs
 _FIRST, _READ, _WRITE, _KEPT = range(4)
 
 
@@ -39,7 +40,8 @@ class Bubblewrap:
         self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
     ) -> Generator[Launch]:
         """How to start it; the descriptors are open while the context is."""
-        inside = {name: value for name, value in environment.items() if name not in _NOT_INSIDE}
+        left_out = _NOT_INSIDE if profile.base == "small" else _NOT_INSIDE[:2]
+        inside = {name: value for name, value in environment.items() if name not in left_out}
         words = [*self._options(profile, lifetime), "--clearenv"]
         for name, value in {**inside, "HOME": profile.home, "TMPDIR": _TMP}.items():
             words += ["--setenv", name, value]
@@ -50,7 +52,8 @@ class Bubblewrap:
             if profile.network != "on" and network is None:
                 words.append("--unshare-net")
             filter_fd = stack.enter_context(_memory_file("filter", seccomp_filter(sockets)))
-            words += ["--seccomp", str(filter_fd)]
+            report_fd = stack.enter_context(_memory_file("report", b""))
+            words += ["--seccomp", str(filter_fd), "--json-status-fd", str(report_fd)]
             words_fd = stack.enter_context(
                 _memory_file(
                     "words", b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words)
@@ -64,32 +67,45 @@ class Bubblewrap:
                 # Its first process inside shows this to the others.
                 environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
                 cwd="/",
-                pass_fds=(filter_fd, words_fd, *shared),
+                pass_fds=(filter_fd, words_fd, report_fd, *shared),
+                report_fd=report_fd,
             )
 
     def _options(self, profile: Profile, lifetime: Lifetime) -> Iterator[str]:
         yield from _UNSHARED
         # In a network that another process made, its user namespace has other numbers.
         yield from ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
-        if lifetime == "with_server":
+        if lifetime != "outlives_server":
             yield "--die-with-parent"
         yield from ("--new-session", "--cap-drop", "ALL")
         yield from self._base(profile)
         for _, _, words in sorted(self._mounts(profile), key=lambda mount: mount[:2]):
             yield from words
+        if profile.base == "whole" and not _is_in(profile.home, profile.write):
+            yield from ("--remount-ro", profile.home)  # what is written there would be lost
         yield from ("--remount-ro", "/", "--chdir", profile.cwd)
 
     def _base(self, profile: Profile) -> Iterator[str]:
-        yield from self.system
+        yield from self.system if profile.base == "small" else ("--ro-bind", "/", "/")
         yield from ("--ro-bind", str(self.folder / "etc"), "/etc")
         if profile.network == "on":
             yield from ("--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf")
-        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run")
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        if profile.base == "small":
+            yield from ("--dir", "/run")
+        else:
+            # The sockets of other programs are here, and what they were given to keep secret.
+            yield from ("--tmpfs", "/run")
+            for path in _OF_RUN:
+                yield from ("--ro-bind-try", path, path)
         if os.getuid() == 0:
             # Its files belong to root, so settings of the whole machine could be changed.
             yield from ("--remount-ro", "/proc")
-        for folder in (_TMP, _VAR_TMP):
-            yield from ("--perms", "1777", "--tmpfs", folder)
+        yield from ("--perms", "1777", "--tmpfs", _TMP)
+        if profile.base == "small":
+            yield from ("--symlink", "../tmp", _VAR_TMP)  # a mount costs more
+        else:
+            yield from ("--perms", "1777", "--tmpfs", _VAR_TMP)
 
     def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """What is mounted where: the shallow first, and at one place what takes away last."""
@@ -97,11 +113,14 @@ class Bubblewrap:
         def mount(path: str, rank: int, *words: str) -> tuple[int, int, tuple[str, ...]]:
             return path.rstrip("/").count("/"), rank, words
 
-        if profile.home != "/" and not is_below(profile.home, profile.workspace):
+        if profile.home != "/" and not (profile.workspace and is_below(profile.home, profile.workspace)):
             yield mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
         for path in profile.read:
             yield mount(path, _READ, "--ro-bind-try", path, path)
-        yield mount(profile.workspace, _WRITE, "--bind", profile.workspace, profile.workspace)
+        if profile.workspace:
+            yield mount(profile.workspace, _WRITE, "--bind", profile.workspace, profile.workspace)
+        for path, inside in profile.kept:
+            yield mount(inside, _WRITE, "--bind", path, inside)
         for path in (*profile.write, *profile.caches):
             yield mount(path, _WRITE, "--bind-try", path, path)
         for path in profile.protected:
@@ -137,6 +156,10 @@ def _system() -> Iterator[str]:
         elif path.is_dir():
             yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu")
+
+
+def _is_in(path: str, folders: tuple[str, ...]) -> bool:
+    return any(is_below(path, folder) for folder in folders)
 
 
 @contextmanager

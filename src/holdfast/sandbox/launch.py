@@ -1,10 +1,11 @@
 """How a confined command is started."""
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
 
 from holdfast.sandbox.profile import Profile
 
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 BackendName: TypeAlias = Literal["bubblewrap", "landlock", "none"]
-# Whether a command may outlive the server, as a background process does.
-Lifetime: TypeAlias = Literal["with_server", "outlives_server"]
+# Whether a command may outlive the server, as a background process does. "connected" is a program whose
+# output is a protocol, so nothing may be added to it.
+_EXIT_CODE = b'"exit-code"'
+_REPORT_BYTES_MAX = 4_096
+Lifetime: TypeAlias = Literal["with_server", "connected", "outlives_server"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,7 @@ class Launch:
     cwd: str = ""  # if empty, wherever the caller wants to start it
     pass_fds: tuple[int, ...] = ()
     restrict: Callable[[], None] | None = None
+    report_fd: int = -1  # where the sandbox writes how far the command got; -1 if it doesn't
 
     def start(self, start: Callable[[], "Popen[bytes]"]) -> "Popen[bytes]":
         """Call the function that starts it, confined; raises what that raises. Blocks."""
@@ -51,6 +56,30 @@ class Launch:
         if failed:
             raise failed[0]
         return started[0]
+
+
+class StartReport:
+    """Whether a command ran in the sandbox at all, or the sandbox failed; `with` closes it."""
+
+    def __init__(self) -> None:
+        self._fd = -1
+
+    def take(self, launch: Launch) -> None:
+        """Keep what this launch reports, beyond the end of its context."""
+        if launch.report_fd >= 0:
+            self._fd = os.dup(launch.report_fd)
+
+    def is_failure(self) -> bool:
+        """Whether the sandbox ended without saying how the command ended. Ask after its process has ended."""
+        return self._fd >= 0 and _EXIT_CODE not in os.pread(self._fd, _REPORT_BYTES_MAX, 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Backend(Protocol):

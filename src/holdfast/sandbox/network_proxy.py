@@ -140,7 +140,7 @@ class NetworkProxy:
 
     def argv_for(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The argv to start inside the sandbox; it opens the port and becomes the given one. Blocks."""
-        return (*python_inside(), str(self.fd), str(PORT), *argv)
+        return (*python_inside(), str(self.fd), str(PORT), "/usr/bin/env", "--", *argv)
 
     def started(self) -> None:
         """Close our copy of what the command inherited."""

@@ -25,11 +25,14 @@ class Profile:
 
     The system is readable, the workspace writable, the home folder empty, and nothing else is there.
     `protected` and `masked` exist when the profile is made, and win over `write` and `read`.
+    With "whole", everything outside the home folder is readable, and there need be no workspace.
     """
 
     workspace: str
     cwd: str
     home: str
+    base: Literal["small", "whole"] = "small"
+    kept: tuple[tuple[str, str], ...] = ()  # folders of its own that last, each with the path it has inside
     write: tuple[str, ...] = ()  # writable beside the workspace
     read: tuple[str, ...] = ()  # readable beside the system
     caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.policy.autorun_files import GIT_PROTECTED
+from holdfast.policy.host_rules import host_rules
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
-from holdfast.sandbox.system_files import caches, is_below, toolchains
+from holdfast.sandbox.system_files import caches, is_below, outermost, toolchains
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
+_HTTPS = 443
 _LINK_BYTES_MAX = 4_096
 
 
@@ -67,13 +69,23 @@ class Profiles:
             write=write,
             read=(*self._toolchains, *named, *(read_inside() if network == "hosts" else ())),
             caches=self._caches,
-            protected=tuple(sorted(_outermost(protected - {*unprotected}))),
-            masked=tuple(sorted(_outermost(masked))),
+            protected=tuple(sorted(outermost(protected - {*unprotected}))),
+            masked=tuple(sorted(outermost(masked))),
             approved=tuple(map(os.path.realpath, (*options.write, *lift.write))),
             network=network,
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             limits=options.limits,
             known=all(one.known for one in found),
+        )
+
+    def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:
+        """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port."""
+        if self._options.network == "on":
+            return ()
+        rules = host_rules(self._options.hosts)
+        named = {host: host.partition(":") for host in hosts}
+        return tuple(
+            host for host, (name, _, port) in named.items() if not rules.allows(name, int(port or _HTTPS))
         )
 
     def _network(self, lift: Lift) -> NetworkAccess:
@@ -89,10 +101,6 @@ def _real(paths: Iterable[str]) -> tuple[str, ...]:
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:
     return any(is_below(path, folder) for folder in folders)
-
-
-def _outermost(paths: set[str]) -> set[str]:
-    return {path for path in paths if not any(is_below(path, other) for other in paths - {path})}
 
 
 def _linked_git(workspace: str) -> tuple[str, ...]:

@@ -17,6 +17,19 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ChangeKind: TypeAlias = Literal["created", "changed", "removed"]
 
 
+class NotInQuarantine(Exception):
+    """Nothing in quarantine has this id, or it can't go back; the text says why."""
+
+
+class QuarantinedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder in quarantine."""
+
+    id: str
+    path: str  # where it was
+    kept: str  # where it is
+    taken_at: float
+
+
 class QuarantinedChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that nobody approved: what it was, where it is kept now, and what stands in its place."""
 
@@ -30,7 +43,12 @@ class QuarantinedChange(msgspec.Struct, frozen=True, kw_only=True):
         said = f"The command {self.kind} {self.path}, which other programs run or obey later"
         kept = f"; it was moved to {self.kept}" if self.kept else ""
         back = ", and the earlier version is back" if self.restored else ""
-        return f"{said}{kept}{back}."
+        command = " (a person can bring it back with `holdfast quarantine restore`)" if self.kept else ""
+        return f"{said}{kept}{back}{command}."
+
+
+class _About(msgspec.Struct, frozen=True):
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +66,7 @@ class Quarantine:
         place = self.folder / change_id
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = place / name
-        (place / "about.json").write_bytes(msgspec.json.encode({"path": path}))
+        (place / "about.json").write_bytes(msgspec.json.encode(_About(path)))
         try:
             os.rename(name, kept, src_dir_fd=parent_fd)
         except OSError as error:
@@ -56,6 +74,56 @@ class Quarantine:
                 raise
             return self._copied(parent_fd, name, kept)
         return str(kept)
+
+    def files(self) -> tuple[QuarantinedFile, ...]:
+        """What is kept, the newest first; what can't be read is left out."""
+        try:
+            names = os.listdir(self.folder)  # noqa: PTH208 - names, not paths
+        except OSError:
+            return ()
+        found = [each for name in names if (each := self._file(name)) is not None]
+        return tuple(sorted(found, key=lambda each: (-each.taken_at, each.id)))
+
+    def restore(self, file_id: str) -> QuarantinedFile:
+        """Put it back, and what is there now in its place here; raises NotInQuarantine or OSError."""
+        file = self._known(file_id)
+        target, aside = Path(file.path), Path(file.kept).with_name("replaced")
+        parent = target.parent
+        if os.path.realpath(parent) != str(parent) or not parent.is_dir():
+            raise NotInQuarantine(f"{parent} is gone or leads elsewhere now. Copy {file.kept} yourself.")
+        was_there = os.path.lexists(target)
+        if was_there:
+            shutil.move(target, aside)
+        shutil.move(file.kept, target)
+        if was_there:
+            shutil.move(aside, file.kept)
+        else:
+            shutil.rmtree(self.folder / file.id)
+        return file
+
+    def drop(self, file_id: str) -> QuarantinedFile:
+        """Delete it for good. Raises NotInQuarantine, OSError."""
+        file = self._known(file_id)
+        shutil.rmtree(self.folder / file.id)
+        return file
+
+    def _known(self, file_id: str) -> QuarantinedFile:
+        file = next((each for each in self.files() if each.id == file_id), None)
+        if file is None:
+            raise NotInQuarantine(f"Nothing in quarantine has the id {file_id}.")
+        return file
+
+    def _file(self, name: str) -> QuarantinedFile | None:
+        place = self.folder / name
+        try:
+            about = msgspec.json.decode((place / "about.json").read_bytes(), type=_About)
+            kept = place / about.path.rpartition("/")[2]
+            if not os.path.lexists(kept):
+                return None
+            taken_at = (place / "about.json").stat().st_mtime
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return QuarantinedFile(id=name, path=about.path, kept=str(kept), taken_at=taken_at)
 
     def _copied(self, parent_fd: int, name: str, kept: Path) -> str:
         defused = f"{name}.quarantined-{kept.parent.name}"

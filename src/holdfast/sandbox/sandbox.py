@@ -44,6 +44,7 @@ class Sandbox:
             self.confines is not None
             and profile.known
             and held.writes
+            and held.permissions
             and held.home
             and held.processes
             and (held.masks or not profile.masked)

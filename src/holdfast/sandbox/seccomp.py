@@ -9,6 +9,7 @@ import platform
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
 # Which sockets a command can open. "all": the network is the machine's, so Unix sockets are refused, because
@@ -27,6 +28,8 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
 _NEW_NAMESPACES = 0x7E020000
 _NEW_TIME = 0x80
+_SET_USER = 0o4000
+_MAY_CREATE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX
 
 # fmt: off
@@ -52,6 +55,12 @@ _CALLS: Mapping[str, tuple[int | None, int | None]] = {
     "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None), "ioperm": (173, None),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190),
     "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "creat": (85, None), "open": (2, None), "openat": (257, 56), "openat2": (437, 437),
+    "mknod": (133, None), "mknodat": (259, 33),
+    "prlimit64": (302, 261), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
     "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180),
 }
 _REFUSED = (
@@ -63,9 +72,16 @@ _REFUSED = (
     "quotactl_fd", "syslog", "lookup_dcookie", "vhangup", "settimeofday", "clock_settime", "clock_adjtime",
     "sethostname", "setdomainname", "iopl", "ioperm",
 )
-# Refused as if the kernel were older, so that programs do without: the flags of clone3 are out of a filter's
-# sight, and what an io_uring does is no system call.
-_MISSING = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+# Refused as if the kernel were older, so that programs do without: the flags of clone3 and openat2 are out of
+# a filter's sight, and what an io_uring does is no system call.
+_MISSING = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
+# A program that runs as its owner, whoever starts it, would be left behind: where each call has the mode.
+_MODE = {"chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "creat": 1, "mknod": 1, "mknodat": 2}
+# What changes another process of the same user: where each call has that process's number.
+_OTHERS = {
+    "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setaffinity": 0, "sched_setscheduler": 0,
+    "sched_setparam": 0, "sched_setattr": 0,
+}
 # What processes of one user share where there are no namespaces.
 _SHARED = (
     "shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv",
@@ -92,6 +108,7 @@ def is_known_machine(machine: str = "") -> bool:
     return (machine or platform.machine()) in _MACHINES
 
 
+@cache
 def seccomp_filter(sockets: Sockets, *, machine: str = "") -> bytes:
     """The filter as the kernel reads it: an array of `struct sock_filter`."""
     known = _MACHINES[machine or platform.machine()]
@@ -100,6 +117,9 @@ def seccomp_filter(sockets: Sockets, *, machine: str = "") -> bytes:
         *_unless_equal(known.audit, _KILL),
         *_load(_NUMBER),
         *(_if(_IF_AT_LEAST, _X32, _refuse(errno.ENOSYS)) if known.has_x32 else ()),
+        # First what every program does all the time.
+        *_on(known, "openat", _created(2, 3)),
+        *_on(known, "open", _created(1, 2)),
         *_each(known, _REFUSED, errno.EPERM),
         *_each(known, _MISSING, errno.ENOSYS),
         *_each(known, _SHARED if sockets == "pairs" else (), errno.EACCES),
@@ -108,6 +128,12 @@ def seccomp_filter(sockets: Sockets, *, machine: str = "") -> bytes:
         *_on(known, "ioctl", _ioctls()),
         *_on(known, "socket", _socket(sockets)),
         *_on(known, "socketpair", _socketpair(sockets)),
+        *(each for name, nth in _MODE.items() for each in _on(known, name, _refuse_flags(_SET_USER, nth))),
+        *(
+            each
+            for name, nth in (_OTHERS if sockets == "pairs" else {}).items()
+            for each in _on(known, name, _refuse_others(nth))
+        ),
         _step(_RETURN, _ALLOW),
     ]
     return b"".join(steps)
@@ -150,16 +176,32 @@ def _each(machine: _Machine, names: Iterable[str], code: int) -> Iterator[bytes]
 def _on(machine: _Machine, name: str, steps: Iterable[bytes]) -> Iterator[bytes]:
     """These steps for one call alone; they must end the filter."""
     number = _CALLS[name][machine.column]
-    assert number is not None, f"{name} exists on every machine"
+    if number is None:
+        return
     body = list(steps)
     yield _step(_IF_EQUAL, number, yes=0, no=len(body))
     yield from body
 
 
-def _refuse_flags(flags: int) -> Iterator[bytes]:
-    yield from _argument(0)
+def _refuse_flags(flags: int, nth: int = 0) -> Iterator[bytes]:
+    yield from _argument(nth)
     yield from _if(_IF_ANY_BIT, flags, _refuse(errno.EPERM))
     yield _step(_RETURN, _ALLOW)
+
+
+def _refuse_others(nth: int) -> Iterator[bytes]:
+    """Only the calling process, which is number 0 to itself."""
+    yield from _argument(nth)
+    yield from _if(_IF_EQUAL, 0, _ALLOW)
+    yield _step(_RETURN, _refuse(errno.EPERM))
+
+
+def _created(flags: int, mode: int) -> Iterator[bytes]:
+    """The mode counts only if a file may be created."""
+    yield from _argument(flags)
+    yield _step(_IF_ANY_BIT, _MAY_CREATE, yes=1, no=0)
+    yield _step(_RETURN, _ALLOW)
+    yield from _refuse_flags(_SET_USER, mode)
 
 
 def _ioctls() -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import os
 import shlex
 import socket
+import stat
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
@@ -16,6 +17,7 @@ from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.workspace_scan import WorkspaceScan
 
 TEST_S = 15.0
+_PRIVATE = 0o600
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -28,6 +30,7 @@ class Held:
     """What the self-test showed: each is True if every attempt to get around it failed."""
 
     writes: bool = False  # nothing outside the workspace can be written
+    permissions: bool = False  # nor can its permissions be changed
     home: bool = False  # files of the home folder can't be read
     masks: bool = False  # secret files of the workspace can't be read
     protected: bool = False  # protected files of the workspace can't be changed
@@ -69,6 +72,7 @@ class _Stage:
     def attacks(self) -> Iterator[str]:
         place, pid = shlex.quote(str(self.place)), self.bystander.pid
         yield f"echo x > {place}/outside/new; echo x >> {place}/outside/old; rm -rf {place}/outside"
+        yield f"chmod 777 {place}/outside/modes"
         yield f"cat {place}/home/key {place}/work/.env {place}/work/.ssh/id"
         yield f"cp {place}/work/.env {place}/work/copy; mv {place}/work/.ssh {place}/work/moved; cat moved/id"
         yield f"cat {place}/work/copy"
@@ -85,6 +89,7 @@ class _Stage:
             raise SelfTestFailed(output.strip()[-500:] or "a command could not write to its workspace")
         return Held(
             writes=_text(outside / "old") == self.nonce and not (outside / "new").exists(),
+            permissions=_mode(outside / "modes") == _PRIVATE,
             home=f"home-{self.nonce}" not in output,
             masks=f"mask-{self.nonce}" not in output,
             protected=_text(work / "AGENTS.md") == self.nonce
@@ -99,6 +104,7 @@ def _stage(place: Path) -> Generator[_Stage]:
     nonce = token_hex(8)
     for name, text in (
         ("outside/old", nonce),
+        ("outside/modes", nonce),
         ("home/key", f"home-{nonce}"),
         ("work/.env", f"mask-{nonce}"),
         ("work/.ssh/id", f"mask-{nonce}"),
@@ -107,6 +113,7 @@ def _stage(place: Path) -> Generator[_Stage]:
     ):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
+        (place / name).chmod(_PRIVATE)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
         # It waits until its standard input is closed, so it can't outlive this process.
@@ -148,6 +155,12 @@ def _run(backend: Backend, stage: _Stage) -> str:
         process.communicate()
         raise SelfTestFailed(f"it did not end within {TEST_S:g} s") from error
     return output.decode("utf-8", "replace")
+
+
+def _mode(path: Path) -> int:
+    with suppress(OSError):
+        return stat.S_IMODE(path.stat().st_mode)
+    return 0
 
 
 def _text(path: Path) -> str:

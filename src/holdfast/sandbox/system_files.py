@@ -62,6 +62,11 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def outermost(paths: set[str]) -> set[str]:
+    """The paths that aren't in one of the others."""
+    return {path for path in paths if not any(is_below(path, other) for other in paths - {path})}
+
+
 def _on_path(home: str, path: str) -> Iterator[str]:
     for place in path.split(":"):
         if not place.startswith("/") or is_below(home, place):

@@ -59,10 +59,12 @@ class WorkspaceScan:
         *,
         entries_max: int = ENTRIES_MAX,
         scan_s: float = SCAN_S,
+        depth_max: int | None = None,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._entries_max = entries_max
         self._scan_s = scan_s
+        self._depth_max = depth_max
         self._now_ns = now_ns
         self._lock = threading.Lock()
         self._seen: OrderedDict[str, dict[str, _Folder]] = OrderedDict()
@@ -79,8 +81,8 @@ class WorkspaceScan:
         protected = [path for folder in fresh.values() for path in folder.protected]
         fits = len(secret) <= FOUND_MAX and len(protected) <= FOUND_MAX
         return Found(
-            secret=tuple(sorted(secret)[:FOUND_MAX]),
-            protected=tuple(sorted(protected)[:FOUND_MAX]),
+            secret=tuple(sorted(secret, key=_shallow_first)[:FOUND_MAX]),
+            protected=tuple(sorted(protected, key=_shallow_first)[:FOUND_MAX]),
             known=complete and fits,
         )
 
@@ -88,8 +90,7 @@ class WorkspaceScan:
         deadline_s = time.monotonic() + self._scan_s
         fresh: dict[str, _Folder] = {}
         ahead, entries = [root], 0
-        while ahead:
-            here = ahead.pop()
+        for here in ahead:  # the shallow first
             folder = self._folder(here, root, known.get(here))
             if folder is None:
                 continue  # gone, or not ours to read: then a command can't read it either
@@ -97,7 +98,8 @@ class WorkspaceScan:
             entries += folder.entries
             if entries > self._entries_max or time.monotonic() > deadline_s:
                 return fresh, False
-            ahead.extend(folder.below)
+            if self._depth_max is None or here[len(root) :].count("/") < self._depth_max:
+                ahead.extend(folder.below)
         return fresh, True
 
     def _folder(self, path: str, root: str, earlier: _Folder | None) -> _Folder | None:
@@ -114,6 +116,10 @@ class WorkspaceScan:
         except OSError:
             return None
         return folder
+
+
+def _shallow_first(path: str) -> tuple[int, str]:
+    return path.count("/"), path
 
 
 def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:

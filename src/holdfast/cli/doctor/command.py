@@ -92,6 +92,7 @@ def examine(
     yield machine.ripgrep()
     yield machine.daemons()
     yield machine.sandbox(settings)
+    yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
     if loaded.is_demo:

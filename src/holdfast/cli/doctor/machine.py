@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 import apsw
 
 from holdfast import __version__
-from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.config.settings import Settings
 from holdfast.host.lock import LockHolder, read_holder
 from holdfast.host.open_files import files_to_allow, files_wanted
+from holdfast.sandbox.quarantine import Quarantine
 from holdfast.sandbox.sandbox import SandboxRefused, open_sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
 from holdfast.server.transport.open_files import FREE_MIN
@@ -68,6 +69,15 @@ def sandbox(settings: Settings, path: str | None = None) -> DoctorFinding:
     if wanted.mode == "off":
         return note("sandbox", line, 'set sandbox.mode to "auto"', backend="none")
     return note("sandbox", line, "install bubblewrap and allow user namespaces", backend=found.backend)
+
+
+def quarantine(data_dir: Path) -> DoctorFinding:
+    """Whether the sandbox took files away that nobody has looked at."""
+    files = Quarantine(data_dir / "quarantine").files()
+    if not files:
+        return ok("quarantine", "empty")
+    line = f"{counted(len(files), 'file')} that commands changed without approval"
+    return note("quarantine", line, "see `holdfast quarantine list`; restore or drop them", files=len(files))
 
 
 def page() -> DoctorFinding:

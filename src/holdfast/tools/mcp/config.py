@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from holdfast.sandbox.server_profiles import ServerAccess
 from holdfast.tools.shell.scope import KillPatience
 
 NAME_CHARS_MAX = 64
@@ -28,6 +29,7 @@ class McpServerConfig:
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""  # empty is our own
+    access: ServerAccess | None = field(default_factory=ServerAccess)  # None: it runs without a sandbox
     patience_s: float = 180.0
     tool_patience_s: Mapping[str, float] = field(
         default_factory=dict[str, float]

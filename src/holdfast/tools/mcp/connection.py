@@ -41,6 +41,7 @@ class McpConnection:
         self.news = asyncio.Event()
         self.over = ""  # why it is over
         self.tools_changed = False
+        self.entered = False  # it answered once
         self.suspect = False  # a call was given up, so the server may be hanging
         self.calls: set[asyncio.Task[Answer]] = set()
         self._buried = asyncio.Event()
@@ -61,6 +62,7 @@ class McpConnection:
         if changing and session.protocol_version in MODERN_PROTOCOL_VERSIONS:
             # A server of this era tells of changes only where somebody listens; `Metered` hears them.
             await stack.enter_async_context(listen(session, tools_list_changed=True))
+        self.entered = True
         return tools
 
     def end(self, why: str) -> None:

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
@@ -15,6 +15,7 @@ from holdfast.tools.mcp.config import McpPatience
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.marker import Marker, marked
+from holdfast.tools.shell.process import Command, started
 from holdfast.tools.shell.process_table import ProcessEntry
 from holdfast.tools.shell.pump import Pump, Sink, Wake
 from holdfast.tools.shell.reaper import reap_adopted
@@ -72,18 +73,8 @@ class LastWords(Sink):
 class ServerProcess:
     """A server's process; all methods run on the loop except those of the thread."""
 
-    def __init__(
-        self,
-        argv: tuple[str, ...],
-        environment: Mapping[str, str],
-        *,
-        cwd: str,
-        marker: Marker,
-        patience: McpPatience,
-    ) -> None:
-        self._argv = argv
-        self._environment = marked(environment, marker)
-        self._cwd = cwd or None
+    def __init__(self, command: Command, *, marker: Marker, patience: McpPatience) -> None:
+        self._command = replace(command, environment=marked(command.environment, marker))
         self._marker = marker
         self._patience = patience
         self._loop = asyncio.get_running_loop()
@@ -128,15 +119,8 @@ class ServerProcess:
 
     def _lived(self) -> Exited:
         try:
-            process = subprocess.Popen(  # noqa: S603 - the operator configured it
-                self._argv,
-                cwd=self._cwd,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
+            process = started(
+                self._command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, lifetime="connected"
             )
         except (OSError, ValueError) as error:
             return Exited(error=str(error))
@@ -149,6 +133,7 @@ class ServerProcess:
             leader=process.pid,
             pipe_inode=os.fstat(process.stdout.fileno()).st_ino,
             tags=frozenset({self._marker.tag}),
+            leader_waits=self._command.is_owned,
         )
         try:
             with process.stderr as errors:
@@ -177,4 +162,6 @@ class ServerProcess:
             pump.close()
         # Collected last: while its entry is there, nobody else gets its pid or its group.
         code = process.poll() if survivors else process.wait()
+        if code is not None:
+            code = self._command.code(code)
         return Exited(code=code, killed=why != "exited", survivors=survivors)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -10,14 +10,19 @@ from typing import Literal, cast
 from mcp import MCPError
 from mcp.types import Tool
 
+from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.mcp.config import McpPatience, McpServerConfig
+from holdfast.tools.mcp.confined import blocked, variables
 from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.flow import Incoming, Outgoing
 from holdfast.tools.mcp.http import http_wire
 from holdfast.tools.mcp.names import plain
 from holdfast.tools.mcp.process import ServerProcess
 from holdfast.tools.mcp.stdio import stdio_wire
+from holdfast.tools.offload import offload
+from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.marker import foreground
+from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.scope import kill_leftovers
 
 _WHY_CHARS = 700
@@ -46,6 +51,7 @@ class McpServer:
         environment: Mapping[str, str],
         patience: McpPatience,
         marker_run: str,
+        confined: Callable[[], Confinement | None] = lambda: None,
     ) -> None:
         self.config = config
         self.patience = patience
@@ -56,6 +62,7 @@ class McpServer:
         self.closing = False
         self._environment = environment
         self._marker_run = marker_run
+        self._confined = confined
         self._connection: McpConnection | None = None
         self._connected = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -182,14 +189,20 @@ class McpServer:
             async with http_wire(self.config, lost=connection.end) as (incoming, outgoing):
                 yield incoming, outgoing
             return
-        process = ServerProcess(
-            self.config.command,
-            {**self._environment, **self.config.env},
+        confinement = await offload(self._confined)
+        command = Command(
+            argv=self.config.command,
+            environment={**self._environment, **variables(confinement), **self.config.env},
             cwd=self.config.cwd,
-            marker=foreground(self._marker_run, ""),
-            patience=self.patience,
+            confinement=confinement,
         )
         async with AsyncExitStack() as stack:
+            run = ConfinedRun(command)
+            await run.open()
+            stack.push_async_callback(run.close)
+            process = ServerProcess(
+                run.command, marker=foreground(self._marker_run, ""), patience=self.patience
+            )
             reader, writer = await stack.enter_async_context(stdio_wire(process))
             try:
                 yield reader, writer
@@ -197,7 +210,10 @@ class McpServer:
                 junk = f"it printed what is not MCP: {reader.junk!r}" if reader.junk else ""
                 ends += [reader.broken, junk]
                 await stack.aclose()
-                ends += _last_of(process)
+                if not connection.entered and confinement is not None:
+                    said = str(process.last_words)
+                    ends.append(await offload(lambda: blocked(confinement.profile, said)))
+                ends += [*_last_of(process), *run.sentences]
 
 
 async def _until_over(connection: McpConnection, *, within_s: float) -> None:

@@ -4,12 +4,15 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
 from holdfast.interfaces.tool import Tool
+from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.mcp.config import BadMcpServer, McpPatience, McpServerConfig
+from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.names import ToolLeftOut, labels, plain, spec_for, tool_names
 from holdfast.tools.mcp.server import McpServer, McpStatus
 from holdfast.tools.mcp.tool import McpTool
@@ -37,6 +40,7 @@ class McpServers:
         environment: Mapping[str, str],
         patience: McpPatience | None = None,
         owner: str = "",
+        confiner: ServerConfiner | None = None,
     ) -> None:
         names = [config.name for config in configs]
         if len(set(names)) < len(names):
@@ -44,6 +48,7 @@ class McpServers:
         self._environment = environment
         self._patience = patience or McpPatience()
         self._configs = tuple(configs)
+        self._confiner = confiner
         # Without a name of its own it must not take others' servers for what it left behind itself.
         self._owner = owner or token_hex(8)
         self._labels = labels(names)
@@ -58,10 +63,14 @@ class McpServers:
                 environment=self._environment,
                 patience=self._patience,
                 marker_run=marker_run(self._owner, label),
+                confined=partial(self._confinement, label, config),
             )
             self._offers.append(_Offer(server, label))
             self._tasks.append(asyncio.create_task(server.live(), name=f"mcp server {label}"))
         return self
+
+    def _confinement(self, label: str, config: McpServerConfig) -> Confinement | None:
+        return self._confiner.confinement(label, config) if self._confiner else None
 
     async def __aexit__(
         self,

@@ -1,6 +1,7 @@
 """What goes on around one confined command: its way to the network, and the watch over protected paths."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 from holdfast.policy.host_rules import host_rules
@@ -69,13 +70,22 @@ class ConfinedRun:
         if self._proxy is not None:
             await self._proxy.__aexit__(None, None, None)
             if blocked := self._proxy.blocked:
-                told.append(f"[blocked by the sandbox: {', '.join(f'host {host}' for host in blocked)}]")
+                told.append(_blocked(blocked))
             self._proxy = None
         if self._watch is not None and (protected := self._protected) is not None:
             watch, self._watch = self._watch, None
             changes = await offload(lambda: protected.end(watch))
             told += [f"[{change.sentence()} To keep it, ask with `needs`.]" for change in changes]
         self.sentences = tuple(told)
+
+
+def _blocked(hosts: tuple[str, ...]) -> str:
+    listed = ", ".join(f"host {host}" for host in hosts)
+    needs = json.dumps({"network": [host for host in hosts if " " not in host]})
+    return (
+        f"[blocked by the sandbox: {listed}]\n[If the command needs this, and running it again does no harm, "
+        f"call shell again with needs {needs}: a person is asked once.]"
+    )
 
 
 def _drop(protected: ProtectedPaths, watch: PathWatch) -> None:

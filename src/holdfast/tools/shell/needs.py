@@ -2,6 +2,8 @@
 
 import os
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -34,6 +36,16 @@ _LIMITS_MET = re.compile(
     re.IGNORECASE,
 )
 _EVERY_HOST = "*"
+_COMMAND_CHARS_MAX = 4_000  # a longer command is a program, and what it connects to is not to be seen in it
+_FETCH = frozenset(("curl", "wget", "aria2c", "http", "https"))
+_GIT_FETCHES = frozenset(("clone", "fetch", "pull", "ls-remote", "submodule"))
+_INSTALLERS = frozenset(
+    ("pip", "pip3", "uv", "npm", "pnpm", "yarn", "bun", "cargo", "gem", "bundle", "poetry", "go", "mvn")
+)
+_INSTALLS = frozenset(("install", "i", "ci", "add", "sync", "get", "fetch", "update", "download", "upgrade"))
+_URL = re.compile(r"(?:git\+)?https?://(?:[^@/\s]*@)?([A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?(?:[/?#]|$)")
+_LOOPBACK = re.compile(r"localhost|.*\.localhost|127\..*|0\.0\.0\.0")
+_ENDS_A_COMMAND = frozenset(";&|()")
 
 Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 
@@ -54,14 +66,18 @@ class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=300, description="Why, for the person who is asked.")] = ""
 
 
-def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None) -> Lift:
-    """What is lifted of this sandbox if the person agrees; raises BadArguments. It resolves links: blocks."""
+def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None, *, command: str = "") -> Lift:
+    """What is lifted of this sandbox if the person agrees; raises BadArguments. It resolves links: blocks.
+
+    A command that names the hosts it connects to needs them, whether or not the agent said so.
+    """
     if confiner is None or confiner.sandbox.confines is None:
         return Lift()
     if needs.unsandboxed:
         return Lift(everything=True)
     every = _EVERY_HOST in needs.network
-    hosts = () if every else _hosts(needs.network)
+    named = needs.network or confiner.profiles.leaves_out(named_hosts(command))
+    hosts = () if every else _hosts(named)
     # Only a namespace of its own leads a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
     place = Workspace(workspace)
@@ -89,6 +105,57 @@ def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
     except BadHost as error:
         raise BadArguments(f"needs.network: {error}") from error
     return hosts
+
+
+def named_hosts(command: str) -> tuple[str, ...]:
+    """The hosts that a command plainly connects to: it gives their addresses to a program for that."""
+    found: dict[str, None] = {}
+    for words in _simple_commands(command):
+        if not (_is_fetch(words) or _is_install(words)):
+            continue
+        for word in words[1:]:
+            match = _URL.match(word.rpartition("=")[2] if word.startswith("-") else word)
+            if match and not _LOOPBACK.fullmatch(match[1]):
+                port = match[2] if match[2] not in {None, "80", "443"} else ""
+                found[f"{plain_name(match[1])}:{port}".rstrip(":")] = None
+    return tuple(found)[:ITEMS_MAX]
+
+
+def may_install(command: str) -> bool:
+    """Whether a command asks a package manager or git for something from elsewhere, without saying where."""
+    return any(
+        _is_install(words) or (words[0] == "git" and _is_fetch(words)) for words in _simple_commands(command)
+    )
+
+
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    """The words of each command in a command line, without assignments; nothing if it can't be read."""
+    if len(command) > _COMMAND_CHARS_MAX:
+        return
+    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words: list[str] = []
+    try:
+        for word in (*lexer, ";"):
+            if _ENDS_A_COMMAND.isdisjoint(word) or not _ENDS_A_COMMAND.issuperset(word):
+                words += [word] if words or not re.match(r"\w+=", word) else []
+                continue
+            if words:
+                yield words
+            words = []
+    except ValueError:
+        return  # an open quote
+
+
+def _is_fetch(words: list[str]) -> bool:
+    program = words[0].rpartition("/")[2]
+    return program in _FETCH or (program == "git" and not _GIT_FETCHES.isdisjoint(words[1:4]))
+
+
+def _is_install(words: list[str]) -> bool:
+    if words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
+        words = words[2:]
+    return words[0].rpartition("/")[2] in _INSTALLERS and not _INSTALLS.isdisjoint(words[1:4])
 
 
 def hint_for(output: str) -> str:

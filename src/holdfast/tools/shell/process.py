@@ -17,7 +17,7 @@ from functools import partial
 from typing import IO, Literal
 
 from holdfast.sandbox.confinement import Confinement
-from holdfast.sandbox.launch import Launch, Lifetime
+from holdfast.sandbox.launch import Launch, Lifetime, StartReport
 from holdfast.tools.offload import settle
 from holdfast.tools.shell.cleaning import LiveText
 from holdfast.tools.shell.marker import Marker, marked
@@ -49,6 +49,10 @@ class Command:
         """Whether the process that is started only waits for the command, and takes all of it down."""
         return self.confinement is not None and self.confinement.sandbox.owns_processes
 
+    def code(self, code: int) -> int:
+        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
+        return _SIGNALS - code if self.is_owned and code > _SIGNALS else code
+
     def marked(self, marker: Marker) -> "Command":
         """The same command, which can be found by the marker, as can everything it starts."""
         # Nothing gets out of a process namespace, so there a tag would tell nothing more.
@@ -60,7 +64,7 @@ class Command:
 class ProcessEnd:
     """How a command ended; `code` is negative for a signal and None if it never started."""
 
-    why: Literal["exited", "deadline", "woken", "enough", "not_started"]
+    why: Literal["exited", "deadline", "woken", "enough", "not_started", "sandbox_failed"]
     code: int | None = None
     error: str = ""
     leftovers: tuple[ProcessEntry, ...] = ()  # killed after the command had exited by itself
@@ -174,8 +178,15 @@ class _Child:
             self.wake.call()  # the loop is closed: nobody will want this command's end
 
     def _lived(self) -> ProcessEnd:
+        with StartReport() as report:
+            ended = self._watched(report)
+            if ended.why == "exited" and report.is_failure():
+                return replace(ended, why="sandbox_failed")
+            return ended
+
+    def _watched(self, report: StartReport) -> ProcessEnd:
         try:
-            process = started(self._command, stdout=subprocess.PIPE)
+            process = started(self._command, report=report)
         except (OSError, ValueError) as error:
             return ProcessEnd(why="not_started", error=str(error))
         put_tag(process.pid, self._marker)
@@ -225,18 +236,20 @@ class _Child:
         # The leader is collected last: while its entry is there, nobody else gets its pid or its group.
         if survivors:
             self._survivor = process
-        code = None if survivors else self._code(process.wait())
+        code = None if survivors else self._command.code(process.wait())
         # In a sandbox that takes all of it down, what is still seen is just dying.
         leftovers = () if self._command.is_owned else tuple(left)
         return ProcessEnd(why=why, code=code, leftovers=leftovers, survivors=survivors)
 
-    def _code(self, code: int) -> int:
-        """The exit code; a sandbox passes a signal on as a number above 128, as shells do."""
-        return _SIGNALS - code if self._command.is_owned and code > _SIGNALS else code
-
 
 def started(
-    command: Command, *, stdout: int, lifetime: Lifetime = "with_server"
+    command: Command,
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.STDOUT,
+    lifetime: Lifetime = "with_server",
+    report: StartReport | None = None,
 ) -> "subprocess.Popen[bytes]":
     """Start a command as the leader of its own session; blocks, so call it off the loop.
 
@@ -248,21 +261,23 @@ def started(
             launch = stack.enter_context(
                 command.confinement.launch(command.argv, command.environment, lifetime=lifetime)
             )
-        stdin: int | IO[bytes] = subprocess.DEVNULL
+        if report is not None:
+            report.take(launch)
+        fed: int | IO[bytes] = stdin
         if command.stdin:
             # A file, not a pipe: nobody has to feed it, and its end is certain.
-            stdin = stack.enter_context(tempfile.TemporaryFile())
-            stdin.write(command.stdin)
-            stdin.seek(0)
+            fed = stack.enter_context(tempfile.TemporaryFile())
+            fed.write(command.stdin)
+            fed.seek(0)
         return launch.start(
             partial(
                 subprocess.Popen,
                 launch.argv,
-                cwd=launch.cwd or command.cwd,
+                cwd=launch.cwd or command.cwd or None,
                 env=launch.environment,
-                stdin=stdin,
+                stdin=fed,
                 stdout=stdout,
-                stderr=subprocess.STDOUT,
+                stderr=stderr,
                 bufsize=0,
                 start_new_session=True,
                 pass_fds=(*command.pass_fds, *launch.pass_fds),

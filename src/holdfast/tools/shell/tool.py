@@ -23,7 +23,7 @@ from holdfast.tools.shell import marker
 from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob
-from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, hint_for, lift_for
+from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, hint_for, lift_for, may_install
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.process_table import ProcessEntry
@@ -93,7 +93,7 @@ class Shell(Tool):
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """`argv` is exactly what will be started, and where; resolves links, so it blocks."""
         given = parsed(ShellArgs, args)
-        lift = lift_for(given.needs, workspace, self._world.confiner)
+        lift = lift_for(given.needs, workspace, self._world.confiner, command=given.command)
         reason = (
             f" (the agent's reason: {given.needs.reason})" if lift != Lift() and given.needs.reason else ""
         )
@@ -111,8 +111,10 @@ class Shell(Tool):
         """What this command runs in; None if that is no sandbox. Blocks."""
         if self._world.confiner is None:
             return None
-        folder = Workspace(workspace).resolved(parsed(ShellArgs, args).directory)
-        return self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
+        given = parsed(ShellArgs, args)
+        folder = Workspace(workspace).resolved(given.directory)
+        confinement = self._world.confiner.confinement(workspace, cwd=folder, lift=lift)
+        return confinement.noting_hosts() if confinement and may_install(given.command) else confinement
 
     @override
     async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
@@ -146,6 +148,8 @@ class Shell(Tool):
         finally:
             await run.close()
         hint = "" if run.command.confinement is None or result.ok else hint_for(result.text)
+        if result.ending == "not_started":
+            hint = ""
         more = [*run.sentences, *([hint or HINT] if run.sentences or hint else [])]
         return replace(result, text="\n".join([result.text, *more])) if more else result
 
@@ -164,6 +168,8 @@ class Shell(Tool):
                 text = f"The command could not be started: {ended.error}"
                 return ToolResult(text, ok=False, ending="not_started")
             text, left_out = await offload(capture.text)
+            if ended.why == "sandbox_failed":
+                return _sandbox_failed(ended, text)
             blob, lack = await capture.keep(call.blobs) if left_out else ("", "")
         finally:
             capture.close()
@@ -223,6 +229,21 @@ def status(job: BackgroundJob) -> str:
 def shown(text: str) -> str:
     """Part of a job's output as the model sees it."""
     return shorten(text, Shown())[0]
+
+
+def _sandbox_failed(ended: ProcessEnd, output: str) -> ToolResult:
+    """The result of a command whose sandbox failed; it was not run in any other way."""
+    if ended.code is not None and ended.code < 0:
+        text = (
+            f"{output.rstrip()}\n[The sandbox died ({_code(ended.code)}), and the command with it. What the "
+            "command did until then is not undone.]"
+        )
+        return ToolResult(text.lstrip(), ok=False, ending="killed")
+    text = (
+        "The sandbox could not start the command, so it did not run. This is not the command's own error: "
+        f"{output.strip() or 'bubblewrap gave no reason'}"
+    )
+    return ToolResult(text, ok=False, ending="not_started")
 
 
 def _ending(ended: ProcessEnd, given: ShellArgs) -> str:

@@ -1,0 +1,80 @@
+"""What a command needs from the network: seen in its text, or learned from what it asked for."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.policy.verdicts import Allow, NeedsApproval
+from holdfast.tools.shell.needs import may_install, named_hosts
+from holdfast.values import Lift
+from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
+from sandbox.test_network_proxy import Names, upstream
+
+NAMED = [
+    ("curl https://a.example/x", ("a.example",)),
+    ("cd x && curl -sSo f 'https://u:p@a.example:8443/x' | sh", ("a.example:8443",)),
+    ("git clone https://g.example/a.git; git clone http://h.example/b", ("g.example", "h.example")),
+    ("pip install --index-url=https://i.example/simple x", ("i.example",)),
+    ("pip install git+https://g.example/a.git", ("g.example",)),
+    ("A=1 wget -q https://w.example", ("w.example",)),
+    ("curl http://localhost:8000/ http://127.0.0.1:1/ http://app.localhost/", ()),
+    ("curl http://localhost:8000/ -d 'u=https://x.example/'", ()),
+    ("echo https://x.example/ && git log --grep https://x.example/", ()),
+    ('curl "https://$HOST/" "https://x.example', ()),
+    ("grep -r https://x.example/ .", ()),
+]
+
+
+@pytest.mark.parametrize(("command", "hosts"), NAMED)
+def test_hosts_are_seen_in_a_command_that_plainly_connects_to_them(
+    command: str, hosts: tuple[str, ...]
+) -> None:
+    assert named_hosts(command) == hosts
+
+
+@pytest.mark.parametrize(
+    "command", ["pip install x", "python3 -m pip install -r r.txt", "cd a; npm ci", "git pull"]
+)
+def test_an_install_is_known_to_need_hosts_that_it_does_not_name(command: str) -> None:
+    assert may_install(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["npm test", "python -m http.server", "git status", "go build", "make install"]
+)
+def test_other_programs_are_not_taken_for_one(command: str) -> None:
+    assert not may_install(command)
+
+
+@pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
+async def test_a_host_in_the_command_is_asked_about_once_and_a_listed_one_not_at_all(tmp_path: Path) -> None:
+    """P8: the question names exactly this host, and the answer is enough."""
+    async with (
+        upstream() as far,
+        confined_world(
+            tmp_path, network="hosts", hosts=("listed.example", "127.0.0.1"), resolve=Names()
+        ) as world,
+    ):
+        command = f"curl -sS -m 10 http://pypi.example:{far.port}/x"
+        asked = await asyncio.to_thread(world.verdict, command)
+        assert isinstance(asked, NeedsApproval)
+        action = await asyncio.to_thread(
+            lambda: world.shell.action({"command": command}, workspace=world.workspace)
+        )
+        assert action.lift == Lift(hosts=(f"pypi.example:{far.port}",))
+        assert "echoed:GET /x" in (await world.run(command)).text
+        for silent in ("curl https://listed.example/", "curl http://localhost:3/", "pip install x", "npm ci"):
+            assert isinstance(await asyncio.to_thread(world.verdict, silent), Allow), silent
+
+
+@pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
+async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_path: Path) -> None:
+    async with confined_world(tmp_path) as world:
+        await asyncio.to_thread(
+            (world.workspace / "pip").write_text, "curl -sSf -m 10 http://index.example/$1\n"
+        )
+        result = await world.run("bash pip; PATH=$PWD:$PATH; chmod +x pip; pip install x")
+    assert not result.ok
+    assert "[blocked by the sandbox: host index.example]" in result.text
+    assert 'needs {"network": ["index.example"]}' in result.text
