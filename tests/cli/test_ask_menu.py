@@ -95,6 +95,19 @@ def test_enter_alone_approves_nothing_and_after_an_arrow_it_takes_the_chosen_ent
     assert read_answer(QUESTION, asked.line_chosen() or "") == QuestionReply("blue")
 
 
+def test_a_key_that_came_too_early_is_told_so_until_another_one_counts() -> None:
+    clock = HandClock()
+    menu = AskMenu(ASKED, TypeAheadGuard(clock))
+    menu.guard.drawn()
+    assert not menu.hint
+    menu.guard.lets_through()
+    assert menu.hint == "That key was too early to count."
+    clock.now_s += GUARD_S * 1.1
+    assert menu.hint == "That key was too early to count. Now: y, n, a number, or ↑ ↓ and Enter"
+    menu.guard.lets_through()
+    assert menu.hint == "y, n, a number, or ↑ ↓ and Enter"
+
+
 @dataclass
 class Bench:
     """A prompt that reads from a pipe, with a clock that the test sets; Ctrl-C sets `interrupted`."""
@@ -153,10 +166,11 @@ async def test_keys_that_come_too_early_answer_nothing_and_are_kept_for_the_mess
         assert one.prompt.typed == "yes"
 
 
-async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line() -> None:
+@pytest.mark.parametrize("keys", ["y", "yy", "11", "x"])
+async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line(keys: str) -> None:
     async with bench() as one:
         await one.asked("apr_1", ASKED)
-        one.press("y\x03")
+        one.press(f"{keys}\x03")
         await one.interrupted.wait()
         one.clock.now_s += 1.0
         one.press("y")

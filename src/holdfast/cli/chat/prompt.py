@@ -231,8 +231,9 @@ class ChatPrompt:
     def resume(self) -> None:
         """Nothing is asked any more: continue with what was half typed."""
         if self._about:
-            # A single early key was an answer that came too soon; more of them belong to a message.
-            is_text = self._draft or len(self._early) > 1
+            # Early keys that would all answer were an answer that came too soon; others belong to a message.
+            is_answer = self._menu is None or self._menu.all_answer(self._early) or len(self._early) == 1
+            is_text = self._draft or not is_answer
             self.put_back(self._draft + self._early if is_text else "")
             self._about, self._menu, self._draft, self._early = "", None, "", ""
 
