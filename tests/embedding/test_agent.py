@@ -339,10 +339,11 @@ class Purse:
         (lambda: UNTYPED(NOBODY, tools=add), TypeError, "tools is a list of functions"),
         (lambda: UNTYPED(NOBODY, instructions=5), TypeError, "instructions is a text, and not 5"),
         (lambda: UNTYPED(NOBODY, budget=5), TypeError, "budget is a Budget"),
-        (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is an async function"),
-        (lambda: UNTYPED(NOBODY, on_question=Purse().take), TypeError, "on_question is an async function"),
+        (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is a function with one argument"),
+        (lambda: UNTYPED(NOBODY, on_approval=lambda: True), TypeError, "on_approval is called with one"),
+        (lambda: UNTYPED(NOBODY, on_question=Purse().__init__), TypeError, "on_question is called with one"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str
@@ -372,6 +373,21 @@ async def test_a_bad_call_of_run_leaves_nothing_behind(
     agent = Agent(ScriptedModel([]))
     with pytest.raises(error, match=text):
         await agent.run(prompt, **options)
+    assert await _rows(agent) == []
+
+
+@pytest.mark.parametrize("of_session", [False, True], ids=["agent", "session"])
+async def test_a_stream_that_is_not_entered_says_how_to_write_it(*, of_session: bool) -> None:
+    """P12: and nothing has run."""
+    agent = Agent(ScriptedModel([]))
+    stream: Any = agent.session().stream("x") if of_session else agent.stream("x")
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"):
+        async for _ in stream:
+            pass
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"):
+        await stream
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"), stream:
+        pass
     assert await _rows(agent) == []
 
 
