@@ -391,6 +391,17 @@ async def test_a_stream_that_is_not_entered_says_how_to_write_it(*, of_session: 
     assert await _rows(agent) == []
 
 
+async def test_what_a_notebook_shows_at_the_end_of_a_cell_fits_in_a_few_lines() -> None:
+    session = Agent(ScriptedModel([Say("hello")])).session("customer-42")
+    async with session.stream("Say hello") as run:
+        result = await run.result()
+    assert repr(session) == "<AgentSession customer-42>"
+    assert repr(run) == f"<RunHandle {result.run_id}>"
+    assert "output='hello'" in repr(result)
+    assert "TextDelta" not in repr(result)
+    assert len(repr(result)) < 400
+
+
 async def test_an_asynchronous_method_is_a_tool_that_works_on_its_object() -> None:
     purse = Purse()
     await Agent(ScriptedModel([Call("put", cents=7), Say("There.")]), tools=[purse.put]).run("Put 7 in")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Generic, cast
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, override
 
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.output_types import OneOf
@@ -42,6 +42,10 @@ class AgentSession(Generic[DepsT]):
     def __init__(self, agent: "Agent[DepsT]", session_id: str) -> None:
         self._agent = agent
         self.id = session_id
+
+    @override
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.id}>"
 
     async def run(
         self,
