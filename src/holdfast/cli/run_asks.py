@@ -106,7 +106,7 @@ class RunAsks:
         style = Style()
         await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
         if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
-            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "yellow"))
+            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
