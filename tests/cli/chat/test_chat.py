@@ -59,9 +59,10 @@ async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: 
             await window.until("again")
 
 
-async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
+async def test_ctrl_c_or_escape_twice_stops_the_run_and_ctrl_c_twice_leaves(tmp_path: Path) -> None:
     """P5: the run says that it was stopped, and the next message is answered."""
-    async with ChaosServer([Say("a half"), Wait(Gate())], [Say("a whole answer")]) as chaos:
+    halves = [[Say("a half"), Wait(Gate())], [Say("another half"), Wait(Gate())]]
+    async with ChaosServer(*halves, [Say("a whole answer")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
@@ -69,12 +70,16 @@ async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
             await window.until("a half")
             await window.keys("C-c")
             await window.until("You stopped this run")
+            await window.say("again")
+            await window.until("another half")
+            await window.keys("Escape", "Escape")
+            await window.until(lambda screen: screen.count("You stopped this run") == 2)
             await window.say("go on")
             await window.until("a whole answer")
             await window.until(lambda screen: "⋯" not in screen)
             await window.keys("C-c", "C-c")
             await window.until("exit=0")
-        assert chaos.seen.requests_seen == 2
+        assert chaos.seen.requests_seen == 3
 
 
 async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ KEYS = (
     ("Alt-Enter, Ctrl-J, \\ Enter", "new line"),
     ("Tab, @", "complete a command; name a file"),
     ("↑ ↓, Ctrl-R", "earlier messages; search them"),
-    ("Esc Esc", "edit your last message"),
+    ("Esc Esc", "stop the run; then, edit your last message"),
     ("Ctrl-O", "show more of a tool's output"),
     ("Ctrl-T", "open the output of tools in a pager"),
     ("Ctrl-C", "stop the run; twice, leave"),

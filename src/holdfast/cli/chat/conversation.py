@@ -411,12 +411,15 @@ class ChatScreen:
         await self.prompt.page("\n".join(texts), command)
 
     async def _edit_last(self) -> None:
-        """Put the last message into the input line; sending it replaces the message and its answer."""
-        if not self.session_id or self.renderer.run_id:
-            why = (
-                "A run is in progress. Stop it first with Ctrl-C." if self.session_id else "Nothing to edit."
-            )
-            await self.prompt.print(self.style.dim(why))
+        """Put the last message into the input line; sending it replaces the message and its answer.
+
+        While a run works, stop that first.
+        """
+        if self.renderer.run_id:
+            await self.stop()
+            return
+        if not self.session_id:
+            await self.prompt.print(self.style.dim("Nothing to edit."))
             return
         try:
             page = await self.client.messages(self.session_id, limit=SHOWN_AT_FIRST)

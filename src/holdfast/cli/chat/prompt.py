@@ -74,7 +74,7 @@ class PromptActs:
     interrupt: Callable[[], None] = _nothing  # Ctrl-C
     expand: Callable[[], None] = _nothing  # Ctrl-O
     page: Callable[[], None] = _nothing  # Ctrl-T
-    edit_last: Callable[[], None] = _nothing  # Esc Esc
+    edit_last: Callable[[], None] = _nothing  # Esc Esc, which first stops the run
 
 
 class Words(Completer):
