@@ -198,6 +198,15 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
                 await first.until("one answer for both")
 
 
+async def helped(window: Terminal, folder: Path) -> None:
+    """The greeting names the workspace; a wrong command and a question mark lead on."""
+    await window.until(lambda screen: f"Agents work in {folder}" in screen.replace("\n", ""))
+    await window.say("/helpp")
+    await window.until("Unknown command: /helpp.")
+    await window.say("?")
+    await window.until("Ctrl-O show more of a tool's output")
+
+
 async def compacted(window: Terminal) -> None:
     """The conversation is summarized, and a second time there is nothing to do."""
     await window.say("/compact hosts")
@@ -218,8 +227,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
         bare = ("env", f"HOLDFAST_CONFIG={tmp_path}/holdfast.toml", *HOLDFAST)
         async with terminal(*bare, folder=tmp_path) as window:
             await window.until(READY)
-            await window.say("/helpp")
-            await window.until("Unknown command: /helpp.")
+            await helped(window, tmp_path)
             await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
@@ -293,6 +301,8 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
         ("/help", True, True),
         ("/queue two words", True, True),
         ("/quit", True, True),
+        ("?", True, False),
+        ("? what", False, False),
         ("/hel", True, False),
         ("/", True, False),
         ("/etc/hosts is wrong", False, False),

@@ -40,6 +40,7 @@ COMMANDS = (
     ("/export", "FILE: save the conversation as Markdown"),
     ("/exit", "leave (or press Ctrl-D)"),
 )
+SHORT_HELP = "?"
 SESSIONS_SHOWN = 100
 KEYS = (
     ("Enter", "send"),
@@ -62,6 +63,7 @@ class Commands:
         undo = ChatUndo(chat)
         self._known: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "/help": self._help,
+            SHORT_HELP: self._help,
             "/stop": self._stop,
             "/steer": self._steer,
             "/queue": self._queue,
@@ -263,7 +265,7 @@ class Commands:
 
 def looks_like_command(line: str) -> bool:
     """Whether it begins with a slash and a word, as commands do; a path has a slash more."""
-    return line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]
+    return line.strip() == SHORT_HELP or (line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:])
 
 
 def names_command(line: str) -> bool:

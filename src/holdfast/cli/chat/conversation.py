@@ -210,7 +210,8 @@ class ChatScreen:
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
             text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
-        text += self.style.dim("Type /help for commands. Ctrl-C stops a run; press it twice to leave.")
+        text += self.style.dim(f"Agents work in {safe_line(str(self.workspace))}")
+        text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to leave.")
         await self.prompt.print(text)
 
     def _goodbye(self) -> str:
