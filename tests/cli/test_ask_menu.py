@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from holdfast import events as e
+from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
@@ -177,6 +180,35 @@ async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line(keys: 
         assert await one.line() == "once"
         one.prompt.resume()
         assert not one.prompt.typed
+
+
+async def test_after_an_early_key_the_hint_is_drawn_anew_once_keys_count() -> None:
+    """A prompt that draws nothing by itself would say for ever that the key was too early."""
+    clock = HandClock()
+    menu = AskMenu(ASKED, TypeAheadGuard(clock))
+    hints: asyncio.Queue[str] = asyncio.Queue()
+    with create_pipe_input() as keyboard:
+        session: PromptSession[str] = PromptSession(input=keyboard, output=DummyOutput())
+        early: list[str] = []
+        answer: Callable[[str], None] = lambda line: session.app.exit(result=line)  # noqa: E731
+        keys = MenuKeys(lambda: menu, answer=answer, keep_early=early.append)
+
+        def drawn(_: Application[str]) -> None:
+            menu.guard.drawn()
+            hints.put_nowait(menu.hint)
+
+        session.app.after_render += drawn
+        reading = asyncio.create_task(session.prompt_async(key_bindings=keys.bindings))
+        assert not await hints.get()
+        keyboard.send_text("y")
+        while not await hints.get():
+            pass
+        clock.now_s += 1.0
+        async with asyncio.timeout(30):
+            while "Now: y, n" not in await hints.get():
+                pass
+        keyboard.send_text("n")
+        assert await reading == "deny"
 
 
 async def test_enter_sends_the_chosen_entry_and_a_reason_can_be_typed() -> None:
