@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import structs
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
 from prompt_toolkit.completion import DummyCompleter
@@ -92,10 +93,18 @@ def test_enter_alone_approves_nothing_and_after_an_arrow_it_takes_the_chosen_ent
     menu.move(-1)
     menu.move(-1)
     assert menu.line_chosen() == "deny"
-    assert "❯ 4. Deny" in menu.lines()[3]  # noqa: RUF001  # the pointer
+    assert "❯ 4. Deny" in menu.lines(80)[3]  # noqa: RUF001  # the pointer
     asked = AskMenu(QUESTION)
     asked.move(-1)
     assert read_answer(QUESTION, asked.line_chosen() or "") == QuestionReply("blue")
+
+
+def test_a_long_choice_is_wrapped_between_words_and_under_its_text() -> None:
+    asked = structs.replace(QUESTION, choices=(" ", "blue as the sea in the morning"))
+    menu = AskMenu(asked)
+    menu.move(-1)
+    plain = [line.replace("\x1b[1;36m", "").replace("\x1b[0m", "") for line in menu.lines(30)]
+    assert plain == ["    1. ", "  ❯ 2. blue as the sea in the", "       morning"]  # noqa: RUF001  # the pointer
 
 
 def test_a_key_that_came_too_early_is_told_so_until_another_one_counts() -> None:

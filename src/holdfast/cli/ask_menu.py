@@ -1,5 +1,6 @@
 """The choices below an approval or a question, and the guard against keys that were typed ahead."""
 
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -124,13 +125,19 @@ class AskMenu:
             return "y, n, a number, or ↑ ↓ and Enter"
         return "a number, ↑ ↓ and Enter, or your own answer" if self.entries else "type your answer"
 
-    def lines(self) -> list[str]:
-        """The menu as lines, the chosen one marked and in colour."""
+    def lines(self, width: int) -> list[str]:
+        """The menu as lines for so many columns, the chosen entry marked and in colour."""
         shown: list[str] = []
         for at, entry in enumerate(self.entries):
             letter = f"  ({entry.letter})" if entry.letter else ""
-            text = f"{at + 1}. {entry.label}{letter}"
-            shown.append(f"\x1b[1;36m  {POINTER} {text}\x1b[0m" if at == self.chosen else f"    {text}")
+            number = f"{at + 1}. "
+            text = textwrap.wrap(f"{entry.label}{letter}", max(20, width - 4 - len(number))) or [""]
+            first, *rest = [number + text[0], *(" " * len(number) + line for line in text[1:])]
+            if at == self.chosen:
+                shown += [f"\x1b[1;36m  {POINTER} {first}\x1b[0m"]
+                shown += [f"\x1b[1;36m    {line}\x1b[0m" for line in rest]
+            else:
+                shown += [f"    {line}" for line in (first, *rest)]
         return shown
 
 

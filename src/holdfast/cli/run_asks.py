@@ -20,7 +20,7 @@ from holdfast.cli.asks import (
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.phrases import tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
-from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.style import Style, terminal_width
 from holdfast.client.errors import ClientError, Refused
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.safe_text import exact, safe_line
@@ -189,7 +189,7 @@ def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
 
     app = session.app
     app.after_render += drawn
-    above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(), ""])))
+    above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(terminal_width()), ""])))
     app.layout = Layout(
         HSplit([Window(above, dont_extend_height=True, wrap_lines=True), session.layout.container]),
         session.default_buffer,

@@ -250,13 +250,12 @@ class ChatPrompt:
         return ANSI(f"\x1b[1m{next((word for word, is_so in words if is_so), '')}> \x1b[0m")
 
     def _above(self) -> StyleAndTextTuples:
-        rows_max = max(1, shutil.get_terminal_size((80, 24)).lines - 8)
-        lines = self._live().splitlines()[-rows_max:]
+        size = shutil.get_terminal_size((80, 24))
+        lines = self._live().splitlines()[-max(1, size.lines - 8) :]
         if self._picker is not None:
-            size = shutil.get_terminal_size((80, 24))
             lines = self._picker.lines(self.typed, width=size.columns, rows_max=size.lines - 10)
         elif self._menu is not None:
-            lines += ["", *self._menu.lines(), ""]
+            lines += ["", *self._menu.lines(size.columns), ""]
         elif status := self._status():
             lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
         text = "\n".join(lines)
