@@ -45,6 +45,8 @@ from holdfast.testing import (
 from holdfast.tools.signatures import CannotBeTool
 
 UNTYPED: Any = Agent
+UNTYPED_BUDGET: Any = Budget
+UNTYPED_ATTACHMENT: Any = Attachment
 NOBODY = Target(name="main", wire="chat", base_url="http://127.0.0.1:9", model="m")
 
 
@@ -341,9 +343,11 @@ class Purse:
         (lambda: UNTYPED(NOBODY, budget=5), TypeError, "budget is a Budget"),
         (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is a function with one argument"),
         (lambda: UNTYPED(NOBODY, on_approval=lambda: True), TypeError, "on_approval is called with one"),
+        (lambda: UNTYPED(NOBODY, budget=Budget(turns=-1)), TypeError, "turns of a Budget"),
+        (lambda: UNTYPED(NOBODY).session(5), TypeError, "session is the id"),
         (lambda: UNTYPED(NOBODY, on_question=Purse().__init__), TypeError, "on_question is called with one"),
     ],
-    ids=range(19),
+    ids=range(21),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str
@@ -363,8 +367,12 @@ def test_misuse_is_told_at_the_call_that_is_wrong(
         ("x", {"session": 5}, TypeError, "session is the id"),
         ("x", {"output_type": Purse}, ConfigurationError, "output_type can't be"),
         ("x", {"budget": 5}, TypeError, "budget is a Budget"),
+        ("x", {"budget": UNTYPED_BUDGET(tokens="5")}, TypeError, "tokens of a Budget is a number"),
+        ("x", {"budget": Budget(minutes=-1)}, TypeError, "minutes of a Budget is a number from 0"),
+        ("x", {"output_type": {"type": "object"}}, ConfigurationError, "output_type is a type"),
+        (["x", UNTYPED_ATTACHMENT("y", "text/plain")], {}, TypeError, "is bytes, and not str"),
     ],
-    ids=range(7),
+    ids=range(11),
 )
 async def test_a_bad_call_of_run_leaves_nothing_behind(
     prompt: Any, options: Any, error: type[Exception], text: str

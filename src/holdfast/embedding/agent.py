@@ -385,7 +385,7 @@ class Agent(Generic[DepsT]):
             await session.run("I am Ann.")
             assert (await session.run("Who am I?")).output == "Ann."
         """
-        return AgentSession(self, session_id or new_session_id())
+        return AgentSession(self, _session_id(session_id or None))
 
     @property
     def runtime(self) -> AgentRuntime:
@@ -462,8 +462,16 @@ def _insist_on_types(*, instructions: object = "", tools: object = (), budget: o
         raise TypeError(f"instructions is a text, and not {instructions!r:.80}.")
     if not isinstance(tools, Iterable):
         raise TypeError(f"tools is a list of functions, and not {tools!r:.80}: write tools=[…].")
-    if budget is not None and not isinstance(budget, Budget):
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
         raise TypeError(f"budget is a Budget, for example Budget(cost_usd=0.5), and not {budget!r:.80}.")
+    for name in budget.__struct_fields__:
+        limit: object = getattr(budget, name)
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
+            raise TypeError(
+                f"{name} of a Budget is a number from 0, which is no limit, and not {limit!r:.80}."
+            )
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:
