@@ -200,7 +200,7 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
 
 async def helped(window: Terminal, folder: Path) -> None:
     """The greeting names the workspace; a wrong command and a question mark lead on."""
-    await window.until(lambda screen: f"Agents work in {folder}" in screen.replace("\n", ""))
+    await window.until(lambda screen: f"Agentsworkin{folder}" in "".join(screen.split()))
     await window.say("/helpp")
     await window.until("Unknown command: /helpp.")
     await window.say("?")
