@@ -7,12 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import structs
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from holdfast import events as e
+from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
@@ -89,10 +93,31 @@ def test_enter_alone_approves_nothing_and_after_an_arrow_it_takes_the_chosen_ent
     menu.move(-1)
     menu.move(-1)
     assert menu.line_chosen() == "deny"
-    assert "❯ 4. Deny" in menu.lines()[3]  # noqa: RUF001  # the pointer
+    assert "❯ 4. Deny" in menu.lines(80)[3]  # noqa: RUF001  # the pointer
     asked = AskMenu(QUESTION)
     asked.move(-1)
     assert read_answer(QUESTION, asked.line_chosen() or "") == QuestionReply("blue")
+
+
+def test_a_long_choice_is_wrapped_between_words_and_under_its_text() -> None:
+    asked = structs.replace(QUESTION, choices=(" ", "blue as the sea in the morning"))
+    menu = AskMenu(asked)
+    menu.move(-1)
+    plain = [line.replace("\x1b[1;36m", "").replace("\x1b[0m", "") for line in menu.lines(30)]
+    assert plain == ["    1. ", "  ❯ 2. blue as the sea in the", "       morning"]  # noqa: RUF001  # the pointer
+
+
+def test_a_key_that_came_too_early_is_told_so_until_another_one_counts() -> None:
+    clock = HandClock()
+    menu = AskMenu(ASKED, TypeAheadGuard(clock))
+    menu.guard.drawn()
+    assert not menu.hint
+    menu.guard.lets_through()
+    assert menu.hint == "That key was too early to count."
+    clock.now_s += GUARD_S * 1.1
+    assert menu.hint == "That key was too early to count. Now: y, n, a number, or ↑ ↓ and Enter"
+    menu.guard.lets_through()
+    assert menu.hint == "y, n, a number, or ↑ ↓ and Enter"
 
 
 @dataclass
@@ -153,16 +178,46 @@ async def test_keys_that_come_too_early_answer_nothing_and_are_kept_for_the_mess
         assert one.prompt.typed == "yes"
 
 
-async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line() -> None:
+@pytest.mark.parametrize("keys", ["y", "yy", "11", "x"])
+async def test_an_answer_that_came_too_soon_is_not_left_in_the_input_line(keys: str) -> None:
     async with bench() as one:
         await one.asked("apr_1", ASKED)
-        one.press("y\x03")
+        one.press(f"{keys}\x03")
         await one.interrupted.wait()
         one.clock.now_s += 1.0
         one.press("y")
         assert await one.line() == "once"
         one.prompt.resume()
         assert not one.prompt.typed
+
+
+async def test_after_an_early_key_the_hint_is_drawn_anew_once_keys_count() -> None:
+    """A prompt that draws nothing by itself would say for ever that the key was too early."""
+    clock = HandClock()
+    menu = AskMenu(ASKED, TypeAheadGuard(clock))
+    hints: asyncio.Queue[str] = asyncio.Queue()
+    with create_pipe_input() as keyboard:
+        session: PromptSession[str] = PromptSession(input=keyboard, output=DummyOutput())
+        early: list[str] = []
+        answer: Callable[[str], None] = lambda line: session.app.exit(result=line)  # noqa: E731
+        keys = MenuKeys(lambda: menu, answer=answer, keep_early=early.append)
+
+        def drawn(_: Application[str]) -> None:
+            menu.guard.drawn()
+            hints.put_nowait(menu.hint)
+
+        session.app.after_render += drawn
+        reading = asyncio.create_task(session.prompt_async(key_bindings=keys.bindings))
+        assert not await hints.get()
+        keyboard.send_text("y")
+        while not await hints.get():
+            pass
+        clock.now_s += 1.0
+        async with asyncio.timeout(30):
+            while "Now: y, n" not in await hints.get():
+                pass
+        keyboard.send_text("n")
+        assert await reading == "deny"
 
 
 async def test_enter_sends_the_chosen_entry_and_a_reason_can_be_typed() -> None:

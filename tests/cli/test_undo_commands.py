@@ -31,7 +31,7 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
     assert "-mine\n+changed\n" in shown.out, shown
     assert "created  made/new.txt" in shown.out
     undone = await command(tmp_path, "undo")
-    assert (undone.code, undone.out) == (0, "3 files as before the run.\n"), undone.err
+    assert (undone.code, undone.out) == (0, "Put back 3 files as they were before the run.\n"), undone.err
     assert await asyncio.to_thread(names) == ["notes.txt", "old.txt"]
     assert (await command(tmp_path, "redo")).code == 0
     assert await asyncio.to_thread(names) == ["made", "made/new.txt", "notes.txt"]

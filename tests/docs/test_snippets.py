@@ -102,25 +102,24 @@ async def test_every_python_block_runs(
 ) -> None:
     texts = await asyncio.to_thread(blocks, document, "python")
     assert texts
-    needs_server = any("server_url" in text for text in texts)
+    needs_server = any(PORT in text for text in texts)
+    monkeypatch.chdir(tmp_path)  # where the snippets keep their files
+    monkeypatch.setenv("HOME", str(tmp_path))
     async with ChaosServer(choose=_hello) as chaos:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-nobody")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", chaos.url)
-        names: dict[str, Any] = {"url": chaos.base_url, "model": "m", "folder": str(tmp_path)}
         if not needs_server:
-            await _run_all(texts, names)
+            await _run_all(texts)
         else:
             async with server_of(tmp_path) as (_, url):
-                key = tmp_path / ".local" / "share" / "holdfast" / "api-key"
-                names |= {"server_url": url, "key": (await asyncio.to_thread(key.read_text)).strip()}
-                await _run_all(texts, names)
+                await _run_all([text.replace(f"http://127.0.0.1:{PORT}", url) for text in texts])
     assert "hello, reader" in capsys.readouterr().out
 
 
-async def _run_all(texts: list[str], given: dict[str, Any]) -> None:
+async def _run_all(texts: list[str]) -> None:
     for text in texts:
         code = _compiled(text)
-        names = {**given, "__name__": "snippet"}
+        names: dict[str, Any] = {"__name__": "snippet"}
         sys.modules.pop("snippet", None)
         called = FunctionType(code, names)()
         if code.co_flags & CO_COROUTINE:

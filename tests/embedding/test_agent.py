@@ -45,6 +45,8 @@ from holdfast.testing import (
 from holdfast.tools.signatures import CannotBeTool
 
 UNTYPED: Any = Agent
+UNTYPED_BUDGET: Any = Budget
+UNTYPED_ATTACHMENT: Any = Attachment
 NOBODY = Target(name="main", wire="chat", base_url="http://127.0.0.1:9", model="m")
 
 
@@ -339,10 +341,13 @@ class Purse:
         (lambda: UNTYPED(NOBODY, tools=add), TypeError, "tools is a list of functions"),
         (lambda: UNTYPED(NOBODY, instructions=5), TypeError, "instructions is a text, and not 5"),
         (lambda: UNTYPED(NOBODY, budget=5), TypeError, "budget is a Budget"),
-        (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is an async function"),
-        (lambda: UNTYPED(NOBODY, on_question=Purse().take), TypeError, "on_question is an async function"),
+        (lambda: UNTYPED(NOBODY, on_approval=True), TypeError, "on_approval is a function with one argument"),
+        (lambda: UNTYPED(NOBODY, on_approval=lambda: True), TypeError, "on_approval is called with one"),
+        (lambda: UNTYPED(NOBODY, budget=Budget(turns=-1)), TypeError, "turns of a Budget"),
+        (lambda: UNTYPED(NOBODY).session(5), TypeError, "session is the id"),
+        (lambda: UNTYPED(NOBODY, on_question=Purse().__init__), TypeError, "on_question is called with one"),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_misuse_is_told_at_the_call_that_is_wrong(
     make: Callable[[], object], error: type[Exception], text: str
@@ -362,8 +367,12 @@ def test_misuse_is_told_at_the_call_that_is_wrong(
         ("x", {"session": 5}, TypeError, "session is the id"),
         ("x", {"output_type": Purse}, ConfigurationError, "output_type can't be"),
         ("x", {"budget": 5}, TypeError, "budget is a Budget"),
+        ("x", {"budget": UNTYPED_BUDGET(tokens="5")}, TypeError, "tokens of a Budget is a number"),
+        ("x", {"budget": Budget(minutes=-1)}, TypeError, "minutes of a Budget is a number from 0"),
+        ("x", {"output_type": {"type": "object"}}, ConfigurationError, "output_type is a type"),
+        (["x", UNTYPED_ATTACHMENT("y", "text/plain")], {}, TypeError, "is bytes, and not str"),
     ],
-    ids=range(7),
+    ids=range(11),
 )
 async def test_a_bad_call_of_run_leaves_nothing_behind(
     prompt: Any, options: Any, error: type[Exception], text: str
@@ -373,6 +382,32 @@ async def test_a_bad_call_of_run_leaves_nothing_behind(
     with pytest.raises(error, match=text):
         await agent.run(prompt, **options)
     assert await _rows(agent) == []
+
+
+@pytest.mark.parametrize("of_session", [False, True], ids=["agent", "session"])
+async def test_a_stream_that_is_not_entered_says_how_to_write_it(*, of_session: bool) -> None:
+    """P12: and nothing has run."""
+    agent = Agent(ScriptedModel([]))
+    stream: Any = agent.session().stream("x") if of_session else agent.stream("x")
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"):
+        async for _ in stream:
+            pass
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"):
+        await stream
+    with pytest.raises(TypeError, match=r"Write `async with agent.stream\(…\) as run:`"), stream:
+        pass
+    assert await _rows(agent) == []
+
+
+async def test_what_a_notebook_shows_at_the_end_of_a_cell_fits_in_a_few_lines() -> None:
+    session = Agent(ScriptedModel([Say("hello")])).session("customer-42")
+    async with session.stream("Say hello") as run:
+        result = await run.result()
+    assert repr(session) == "<AgentSession customer-42>"
+    assert repr(run) == f"<RunHandle {result.run_id}>"
+    assert "output='hello'" in repr(result)
+    assert "TextDelta" not in repr(result)
+    assert len(repr(result)) < 400
 
 
 async def test_an_asynchronous_method_is_a_tool_that_works_on_its_object() -> None:

@@ -1,9 +1,10 @@
 """Tools of an embedded agent: options, context, dependencies, approvals."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +21,9 @@ from holdfast import (
 from holdfast.events import ApprovalAnswered, ToolEnded, ToolOutput
 from holdfast.testing import Call, Gate, Hang, Say, ScriptedModel, Wait
 from holdfast.tools.signatures import CannotBeTool
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 
 @dataclass
@@ -136,6 +140,60 @@ async def test_the_program_decides_about_the_exact_action(verdict: Any, told: st
     assert approval.run_id == result.run_id
     (answered,) = [event for event in result.events if isinstance(event, ApprovalAnswered)]
     assert answered.by == "on_approval"
+
+
+async def test_a_plain_function_decides_in_a_thread_so_that_it_may_ask_at_a_terminal() -> None:
+    """P10: the event loop works while it waits; what it raises is no yes (P8)."""
+    asked, decided = threading.Event(), threading.Event()
+
+    def decide(approval: PendingApproval) -> bool:
+        asked.set()
+        return decided.wait(60) and approval.action.tool == "pay"
+
+    async with Agent(paying(), tools=[pay], on_approval=decide).stream("Pay 5 cents") as run:
+        assert await asyncio.to_thread(asked.wait, 60), "the loop is free"
+        decided.set()
+        result = await run.result()
+    assert [event.result for event in result.events if isinstance(event, ToolEnded)] == ["paid 5"]
+
+
+async def told_after(handler: Any) -> str:
+    result = await Agent(paying(), tools=[pay], on_approval=handler).run("Pay 5 cents")
+    (ended,) = [event for event in result.events if isinstance(event, ToolEnded)]
+    return ended.result
+
+
+async def test_a_plain_function_decides_also_one_that_returns_what_an_async_function_does() -> None:
+    """P8: only a clear yes is one."""
+
+    async def decide(approval: PendingApproval, limit: int) -> bool:
+        return f'"cents":{limit}' in approval.action.summary
+
+    def within(limit: int) -> "Callable[[PendingApproval], Awaitable[bool]]":
+        return lambda approval: decide(approval, limit)
+
+    assert await told_after(lambda _: True) == "paid 5"  # pyright: ignore[reportUnknownLambdaType]
+    assert await told_after(within(5)) == "paid 5"
+    assert await told_after(within(4)) == "This was denied."
+    assert (await told_after(lambda _: "yes")).endswith("the program couldn't decide (TypeError)")  # pyright: ignore[reportUnknownLambdaType]
+
+
+async def test_a_plain_function_that_never_decides_does_not_keep_a_stop_waiting() -> None:
+    """P5: the thread is left to itself."""
+    asked, decided = threading.Event(), threading.Event()
+
+    def decide(_: PendingApproval) -> bool:
+        asked.set()
+        return decided.wait(60)
+
+    try:
+        async with Agent(paying(), tools=[pay], on_approval=decide) as agent:
+            run = await agent.start("Pay 5 cents")
+            assert await asyncio.to_thread(asked.wait, 60)
+            assert await run.stop()
+        assert not decided.is_set()
+    finally:
+        decided.set()
 
 
 async def test_without_anybody_to_ask_the_run_waits_and_says_so() -> None:

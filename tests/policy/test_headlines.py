@@ -53,6 +53,23 @@ def test_the_headline_says_what_a_command_does(text: str) -> None:
     assert asked.headline == LINES[text]
 
 
+def test_a_search_of_names_that_another_command_prints_is_asked_about_and_told_what_is_not() -> None:
+    """P8: a person reads why, and what to do instead."""
+    chosen = "Another command chooses what `{}` is run on, so that can't be checked before."
+    for text, told in (
+        (
+            "find . -name '*.py' -print0 | xargs -0 grep -n x",
+            chosen.format("grep") + " `grep -r` on a folder can.",
+        ),
+        ("ls | xargs cat", chosen.format("cat")),
+        ("find . -exec grep x {} +", chosen.format("grep") + " `grep -r` on a folder can."),
+    ):
+        asked = verdict(text)
+        assert isinstance(asked, NeedsApproval)
+        assert told in asked.findings
+    assert not isinstance(verdict("grep -rn x ."), NeedsApproval)
+
+
 @pytest.mark.parametrize(
     ("name", "path", "host", "line"),
     [

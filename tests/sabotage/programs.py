@@ -9,6 +9,7 @@ import msgspec
 from holdfast import Agent, ApprovalNeeded, PendingApproval, tool
 from holdfast.agent.output import problem_with
 from holdfast.embedding.approvals import OnApproval, decide
+from holdfast.embedding.handlers import called
 from holdfast.events import ApprovalAnswered, ApprovalAsked
 from holdfast.host.runtime import Runner
 from holdfast.testing import Call, Say, ScriptedModel
@@ -74,7 +75,7 @@ async def silence_is_consent(
     """Whatever is not a no is taken for a yes."""
 
     async def agreeing(approval: PendingApproval) -> bool:
-        return await on_approval(approval) is not False
+        return await called(on_approval, approval) is not False
 
     await decide(runner, agreeing, session_id=session_id, asked=asked)
 

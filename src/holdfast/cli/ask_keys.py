@@ -1,5 +1,6 @@
 """The keys that answer an ask, for every prompt that shows its menu."""
 
+import asyncio
 from collections.abc import Callable
 
 from prompt_toolkit.application import get_app
@@ -7,7 +8,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from holdfast.cli.ask_menu import DIGITS, WITH_REASON, AskMenu
+from holdfast.cli.ask_menu import DIGITS, GUARD_S, WITH_REASON, AskMenu
 
 
 class MenuKeys:
@@ -42,6 +43,7 @@ class MenuKeys:
         if menu is not None and menu.guard.lets_through():
             return menu
         self._keep_early(_typed(event))
+        asyncio.get_running_loop().call_later(GUARD_S, event.app.invalidate)  # the hint says that keys count
         return None
 
     def _type(self, event: KeyPressEvent) -> None:

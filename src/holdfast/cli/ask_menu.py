@@ -1,5 +1,6 @@
 """The choices below an approval or a question, and the guard against keys that were typed ahead."""
 
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from holdfast.safe_text import safe_line
 GUARD_S = 0.3
 POINTER = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 DIGITS = "123456789"
+TOO_EARLY = "That key was too early to count."
 CHOICE_CHARS_MAX = 200
 _LABELS: Mapping[str, str] = {
     "once": "Allow once",
@@ -37,6 +39,7 @@ class TypeAheadGuard:
         self._guard_s = guard_s
         self._quiet_since_s: float | None = None
         self._is_over = False
+        self._has_dropped = False
 
     def drawn(self) -> bool:
         """Note that the ask is on the screen; True the first time."""
@@ -50,9 +53,15 @@ class TypeAheadGuard:
         """Whether a key that is pressed now counts."""
         return self._is_over or self._is_quiet()
 
+    @property
+    def dropped_last(self) -> bool:
+        """Whether a key didn't count, and none has counted since."""
+        return self._has_dropped and not self._is_over
+
     def lets_through(self) -> bool:
         """Take one more key, and say whether it counts."""
         self._is_over = self.is_over
+        self._has_dropped = not self._is_over
         if not self._is_over and self._quiet_since_s is not None:
             self._quiet_since_s = self._clock()
         return self._is_over
@@ -94,26 +103,41 @@ class AskMenu:
             return self.entries[int(key) - 1].line
         return next((one.line for one in self.entries if one.letter and one.letter == key.lower()), None)
 
+    def all_answer(self, keys: str) -> bool:
+        """Whether every one of these keys would answer, so that together they aren't part of a message."""
+        return all(self.line_for(key) is not None for key in keys)
+
     def line_chosen(self) -> str | None:
         """The line of the chosen entry, if one is chosen."""
         return None if self.chosen is None else self.entries[self.chosen].line
 
     @property
     def hint(self) -> str:
-        """How to answer; nothing while no key counts yet."""
+        """How to answer; nothing while no key counts yet, unless one was pressed too early."""
+        early = TOO_EARLY if self.guard.dropped_last else ""
         if not self.guard.is_over:
-            return ""
+            return early
+        return f"{early} Now: {self._keys}" if early else self._keys
+
+    @property
+    def _keys(self) -> str:
         if not self._is_question:
             return "y, n, a number, or ↑ ↓ and Enter"
         return "a number, ↑ ↓ and Enter, or your own answer" if self.entries else "type your answer"
 
-    def lines(self) -> list[str]:
-        """The menu as lines, the chosen one marked and in colour."""
+    def lines(self, width: int) -> list[str]:
+        """The menu as lines for so many columns, the chosen entry marked and in colour."""
         shown: list[str] = []
         for at, entry in enumerate(self.entries):
             letter = f"  ({entry.letter})" if entry.letter else ""
-            text = f"{at + 1}. {entry.label}{letter}"
-            shown.append(f"\x1b[1;36m  {POINTER} {text}\x1b[0m" if at == self.chosen else f"    {text}")
+            number = f"{at + 1}. "
+            text = textwrap.wrap(f"{entry.label}{letter}", max(20, width - 4 - len(number))) or [""]
+            first, *rest = [number + text[0], *(" " * len(number) + line for line in text[1:])]
+            if at == self.chosen:
+                shown += [f"\x1b[1;36m  {POINTER} {first}\x1b[0m"]
+                shown += [f"\x1b[1;36m    {line}\x1b[0m" for line in rest]
+            else:
+                shown += [f"    {line}" for line in (first, *rest)]
         return shown
 
 

@@ -19,7 +19,7 @@ def show_changes(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
         if form == "json":
             print_json(found)
         else:
-            print("\n".join(_lines(found)))
+            print("\n".join(change_lines(found)))
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -56,7 +56,13 @@ def _told(done: RunUndone, *, form: str, redone: bool) -> int:
 def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
     """What became of an undo or a redo."""
     before = "before the undo" if redone else "before the run"
-    yield f"{_count(len(done.files), 'file')} as {before}."
+    count = len(done.files)
+    yield f"Put back {_count(count, 'file')} as {'it was' if count == 1 else 'they were'} {before}."
+    yield from undone_notes(done)
+
+
+def undone_notes(done: RunUndone) -> Iterator[str]:
+    """What an undo or a redo left alone, and what it did beyond the one run and its files."""
     for one in done.left:
         yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
     if done.log_kept:
@@ -67,7 +73,8 @@ def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
         yield from _git_lines(done.git)
 
 
-def _lines(found: RunChanges) -> Iterator[str]:
+def change_lines(found: RunChanges) -> Iterator[str]:
+    """What a run changed: a line for each file, then the diffs, then what snapshots don't cover."""
     if not found.files:
         yield "This run changed no files that are covered."
     for one in found.files:

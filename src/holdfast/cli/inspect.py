@@ -1,6 +1,7 @@
 """`holdfast inspect`: a session's log as a timeline, from the store or from a file of native lines."""
 
 import asyncio
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.folds.rows import run_of
 from holdfast.folds.timeline import rendered, timeline
 from holdfast.host.data_dir import DataDirectory, find_data_directory
 from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.safe_text import cut
 
 
 class _Seq(msgspec.Struct):
@@ -31,7 +33,9 @@ def inspect(name: str, flags: Mapping[str, object]) -> int:
             directory = find_data_directory(flags)
             pairs, where = asyncio.run(_named(name, directory)), f"{name!r} (data in {directory.data_dir})"
         if pairs:
-            print("\n".join(rendered(timeline(pairs))), flush=True)
+            room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+            lines = rendered(timeline(pairs))
+            print("\n".join(cut(line, room) if room else line for line in lines), flush=True)
             return OK
     except (*EXPECTED_ERRORS, UnreadableEvent, msgspec.MsgspecError) as error:
         return report_error(error)

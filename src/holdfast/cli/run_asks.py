@@ -20,7 +20,7 @@ from holdfast.cli.asks import (
 from holdfast.cli.run_output import Output
 from holdfast.cli.terminal.phrases import tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
-from holdfast.cli.terminal.style import Style
+from holdfast.cli.terminal.style import Style, terminal_width
 from holdfast.client.errors import ClientError, Refused
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.safe_text import exact, safe_line
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 NOBODY = "this run is unattended, so nobody can approve it (no_approver)"
 NO_ANSWER = "Nobody is there to answer, because this run is unattended (no_approver)."
 HOW_TO_ALLOW = (
-    "  To allow it, run this in a terminal, add a rule under [[approvals.rules]] in holdfast.toml{rule},\n"
+    "  To be asked, run this in a terminal, with no text piped in. To allow it unasked, add a rule under\n"
+    "  [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
@@ -106,7 +107,7 @@ class RunAsks:
         style = Style()
         await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
         if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
-            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "yellow"))
+            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
@@ -188,7 +189,7 @@ def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
 
     app = session.app
     app.after_render += drawn
-    above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(), ""])))
+    above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(terminal_width()), ""])))
     app.layout = Layout(
         HSplit([Window(above, dont_extend_height=True, wrap_lines=True), session.layout.container]),
         session.default_buffer,

@@ -2,11 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
-from inspect import iscoroutinefunction, isroutine
+from inspect import isroutine
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, cast
@@ -15,6 +15,7 @@ from typing_extensions import TypeVar
 
 from holdfast.embedding.approvals import OnApproval, decide
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
+from holdfast.embedding.handlers import insist_on_handlers
 from holdfast.embedding.model_names import Model, models_of
 from holdfast.embedding.output_types import OneOf, OutputType, output_type_of
 from holdfast.embedding.parts import AgentParts, Configuration, TrustedTools, kept_in, registry_of
@@ -24,6 +25,7 @@ from holdfast.embedding.results import OutputT, Result
 from holdfast.embedding.runs import RunHandle
 from holdfast.embedding.runtime import AgentRuntime
 from holdfast.embedding.sessions import AgentSession
+from holdfast.embedding.streams import RunStream
 from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
 from holdfast.interfaces.ids import new_session_id
@@ -55,8 +57,8 @@ class Agent(Generic[DepsT]):
       that a crash interrupted continues when an agent opens the file again.
     - `workspace`: the folder that tools work in. If it has an AGENTS.md, that is added to the instructions.
     - `deps`: what `ToolContext.deps` is in runs that you give no `deps` of their own, also in resumed runs.
-    - `on_approval`: a coroutine that decides about calls of tools with `needs_approval`.
-    - `on_question`: a coroutine that answers what tools ask with `ToolContext.ask`.
+    - `on_approval`: a function, async or not, that decides about calls of tools with `needs_approval`.
+    - `on_question`: a function, async or not, that answers what tools ask with `ToolContext.ask`.
 
     `run` opens what it needs and closes it again. In a program that runs for long, use `async with agent:`
     once, so that connections stay open and interrupted runs continue at once. The agent sets no signal
@@ -92,7 +94,7 @@ class Agent(Generic[DepsT]):
         clock: "Clock | None" = None,
     ) -> None:
         _insist_on_types(instructions=instructions, tools=tools, budget=budget)
-        _insist_on_async(on_approval=on_approval, on_question=on_question)
+        insist_on_handlers(on_approval=on_approval, on_question=on_question)
         made = [self._tool(given) for given in tools]
         asked_about = {one.spec.name for one in made if isinstance(one, FunctionTool) and one.needs_approval}
         judge = TrustedTools(frozenset(asked_about))
@@ -241,8 +243,7 @@ class Agent(Generic[DepsT]):
             self.run(prompt, session=session, output_type=output_type, budget=budget, deps=deps)
         )
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         prompt: "Prompt",
         *,
@@ -250,7 +251,7 @@ class Agent(Generic[DepsT]):
         output_type: "type[OutputT] | OneOf[OutputT]" = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: "Budget | None" = None,
         deps: "DepsT | None" = None,
-    ) -> "AsyncGenerator[RunHandle[OutputT]]":
+    ) -> "RunStream[OutputT]":
         """Start a run to follow it: `async with agent.stream(…) as run:`. Leaving early stops the run.
 
         Example::
@@ -263,11 +264,23 @@ class Agent(Generic[DepsT]):
                 async for piece in run.text():
                     print(piece, end="")
         """
-        wanted = output_type_of(output_type)
+        _insist_on_types(budget=budget)
+        send = partial(
+            self._send,
+            prompt=checked_prompt(prompt),
+            session=_session_id(session),
+            output=output_type_of(output_type),
+            budget=budget,
+            deps=deps,
+        )
+        return RunStream(self._streamed(send))
+
+    @asynccontextmanager
+    async def _streamed(
+        self, send: "Callable[[Runner], Awaitable[RunHandle[OutputT]]]"
+    ) -> "AsyncGenerator[RunHandle[OutputT]]":
         async with self._runtime.use() as runner:
-            run = await self._send(
-                runner, prompt, session=_session_id(session), output=wanted, budget=budget, deps=deps
-            )
+            run = await send(runner)
             try:
                 yield run
             except (ApprovalNeeded, AnswerNeeded):
@@ -301,11 +314,16 @@ class Agent(Generic[DepsT]):
                 print(run.id)
                 assert (await run.result()).output == "done"
         """
-        wanted = output_type_of(output_type)
+        _insist_on_types(budget=budget)
+        checked, in_session, wanted = (
+            checked_prompt(prompt),
+            _session_id(session),
+            output_type_of(output_type),
+        )
         self._insist_on_open("start")
         async with self._runtime.use() as runner:
             run = await self._send(
-                runner, prompt, session=_session_id(session), output=wanted, budget=budget, deps=deps
+                runner, checked, session=in_session, output=wanted, budget=budget, deps=deps
             )
         if deps is not None:
             self._runtime.spawn(lambda _: self._forget_deps(run))
@@ -367,7 +385,7 @@ class Agent(Generic[DepsT]):
             await session.run("I am Ann.")
             assert (await session.run("Who am I?")).output == "Ann."
         """
-        return AgentSession(self, session_id or new_session_id())
+        return AgentSession(self, _session_id(session_id or None))
 
     @property
     def runtime(self) -> AgentRuntime:
@@ -387,8 +405,7 @@ class Agent(Generic[DepsT]):
         from holdfast.runner.inbox import IncomingMessage, Sent
 
         _insist_on_no_tool_child()
-        _insist_on_types(budget=budget)
-        text, parts = await text_and_parts(checked_prompt(prompt), runner.store)
+        text, parts = await text_and_parts(prompt, runner.store)
         settings = RunSettings(budget=budget, output=output.format)
         sent = await runner.inbox.send(session, IncomingMessage(text=text, parts=parts, settings=settings))
         if not isinstance(sent, Sent):
@@ -445,16 +462,16 @@ def _insist_on_types(*, instructions: object = "", tools: object = (), budget: o
         raise TypeError(f"instructions is a text, and not {instructions!r:.80}.")
     if not isinstance(tools, Iterable):
         raise TypeError(f"tools is a list of functions, and not {tools!r:.80}: write tools=[…].")
-    if budget is not None and not isinstance(budget, Budget):
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
         raise TypeError(f"budget is a Budget, for example Budget(cost_usd=0.5), and not {budget!r:.80}.")
-
-
-def _insist_on_async(**handlers: object) -> None:
-    """Raise TypeError if a handler can't be awaited; a lambda may return what an async function does."""
-    for name, handler in handlers.items():
-        is_plain = isroutine(handler) and getattr(handler, "__name__", "") != "<lambda>"
-        if handler is not None and (not callable(handler) or (is_plain and not iscoroutinefunction(handler))):
-            raise TypeError(f"{name} is an async function, and not {handler!r:.80}: write `async def`.")
+    for name in budget.__struct_fields__:
+        limit: object = getattr(budget, name)
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
+            raise TypeError(
+                f"{name} of a Budget is a number from 0, which is no limit, and not {limit!r:.80}."
+            )
 
 
 def _session_id(session: "str | AgentSession[DepsT] | None") -> str:

@@ -1,10 +1,11 @@
-"""Approvals in a program: the exact action is shown to a coroutine, and its choice is logged."""
+"""Approvals in a program: the exact action is shown to a function, and its choice is logged."""
 
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.embedding.handlers import called
 from holdfast.events import ApprovalAnswered, ApprovalAsked
 from holdfast.policy.verdicts import Deny
 from holdfast.values import Action, Choice
@@ -46,7 +47,7 @@ class PendingApproval:
     findings: tuple[str, ...]
 
 
-OnApproval: TypeAlias = Callable[[PendingApproval], Awaitable[bool | Deny]]
+OnApproval: TypeAlias = Callable[[PendingApproval], bool | Deny | Awaitable[bool | Deny]]
 
 
 async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, asked: ApprovalAsked) -> None:
@@ -61,7 +62,7 @@ async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, 
     choice: Choice = "deny"
     reason = ""
     try:
-        verdict = await on_approval(request)
+        verdict = await called(on_approval, request)
         if isinstance(verdict, Deny):
             reason = verdict.why
         elif verdict is True:

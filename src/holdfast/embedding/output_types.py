@@ -81,6 +81,10 @@ def one_of(*kinds: type[object]) -> OneOf[Any]:
 def output_type_of(given: type[OutputT] | OneOf[OutputT]) -> OutputType[OutputT]:
     """The output type; raises ConfigurationError if nothing can make a JSON schema of it."""
     kind = cast("type[OutputT]", Union[given.kinds]) if isinstance(given, OneOf) else given  # noqa: UP007  # of a tuple
+    if isinstance(kind, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # programs without types
+        raise ConfigurationError(
+            f"output_type is a type, such as a dataclass or a TypedDict, and not {kind!r:.80}."
+        )
     if kind is str:
         return OutputType(None, cast("Callable[[str], OutputT]", str))
     try:

@@ -40,6 +40,8 @@ def checked_prompt(prompt: Prompt) -> Prompt:
     for part in given:
         if not isinstance(part, str | Attachment):
             raise TypeError(f"A prompt is a text, or a list of texts and Attachments, and not {part!r:.80}.")
+        if isinstance(part, Attachment) and not isinstance(part.data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # programs without types
+            raise TypeError(f"The data of an Attachment is bytes, and not {type(part.data).__name__}.")
     if not given:
         raise ValueError("The prompt is empty.")
     return prompt

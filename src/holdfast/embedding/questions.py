@@ -1,10 +1,11 @@
-"""Questions in a program: a coroutine answers what a tool asks, and its answer is logged."""
+"""Questions in a program: a function answers what a tool asks, and its answer is logged."""
 
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from holdfast.embedding.handlers import called
 from holdfast.events import QuestionAnswered, QuestionAsked
 from holdfast.policy.verdicts import Deny
 
@@ -43,7 +44,7 @@ class PendingQuestion:
     choices: tuple[str, ...]
 
 
-OnQuestion: TypeAlias = Callable[[PendingQuestion], Awaitable[str | Deny]]
+OnQuestion: TypeAlias = Callable[[PendingQuestion], str | Deny | Awaitable[str | Deny]]
 
 
 async def answer(runner: "Runner", on_question: OnQuestion, *, session_id: str, asked: QuestionAsked) -> None:
@@ -57,7 +58,7 @@ async def answer(runner: "Runner", on_question: OnQuestion, *, session_id: str, 
     )
     said, reason = "", ""
     try:
-        given = await on_question(question)
+        given = await called(on_question, question)
         if isinstance(given, Deny):
             reason = given.why
         elif isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # programs without types

@@ -1,7 +1,7 @@
 """The result of a run, or the error that says why there is none."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic
 
@@ -40,8 +40,8 @@ class Result(Generic[OutputT_co]):
     usage: Tally
     run_id: str
     session_id: str
-    messages: "tuple[Message, ...]"
-    events: "tuple[AnyEvent, ...]"
+    messages: "tuple[Message, ...]" = field(repr=False)  # a notebook shows what a cell ends with
+    events: "tuple[AnyEvent, ...]" = field(repr=False)
     outcome: "OutcomeKind"
 
 

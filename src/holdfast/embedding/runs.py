@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Generic
 
+from typing_extensions import override
+
 from holdfast.embedding.errors import AnswerNeeded, ApprovalNeeded, ConfigurationError
 from holdfast.embedding.output_types import OutputType
 from holdfast.embedding.results import OutputT, Result, error_of
@@ -55,6 +57,10 @@ class RunHandle(Generic[OutputT]):
         self._row = row
         self._output = output
         self._unanswered = unanswered  # the kinds of asks that no handler of the agent takes
+
+    @override
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.id}>"
 
     @property
     def id(self) -> str:

@@ -1,16 +1,14 @@
 """A conversation of an agent: its runs, one after the other, and what was said in them."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, cast
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, override
 
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.output_types import OneOf
 from holdfast.embedding.prompts import Prompt
 from holdfast.embedding.results import OutputT, Result
-from holdfast.embedding.runs import RunHandle
+from holdfast.embedding.streams import RunStream
 from holdfast.folds.context import context_for
 from holdfast.interfaces.ids import new_session_id
 from holdfast.interfaces.journal import Appended, IfSessionNew
@@ -45,6 +43,10 @@ class AgentSession(Generic[DepsT]):
         self._agent = agent
         self.id = session_id
 
+    @override
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.id}>"
+
     async def run(
         self,
         prompt: Prompt,
@@ -56,20 +58,16 @@ class AgentSession(Generic[DepsT]):
         """The same as `agent.run`, in this conversation; a second run waits until the first has ended."""
         return await self._agent.run(prompt, session=self, output_type=output_type, budget=budget, deps=deps)
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         prompt: Prompt,
         *,
         output_type: type[OutputT] | OneOf[OutputT] = str,  # pyright: ignore[reportArgumentType]  # the default of OutputT
         budget: Budget | None = None,
         deps: DepsT | None = None,
-    ) -> AsyncGenerator[RunHandle[OutputT]]:
+    ) -> RunStream[OutputT]:
         """The same as `agent.stream`, in this conversation."""
-        async with self._agent.stream(
-            prompt, session=self, output_type=output_type, budget=budget, deps=deps
-        ) as run:
-            yield run
+        return self._agent.stream(prompt, session=self, output_type=output_type, budget=budget, deps=deps)
 
     async def history(self) -> tuple[Message, ...]:
         """What was said, as the model sees it; empty for a conversation that has not begun."""

@@ -101,7 +101,7 @@ class Undos:
         if not keep_log and _went_on(view, seq, earlier):
             raise CannotUndo(
                 "session_went_on",
-                "The conversation went on after the undo, so it stays as it is. "
+                "The conversation continued after the undo, so it stays as it is. "
                 "Use keep_log to bring back only the files.",
             )
         undo = replace(

@@ -9,7 +9,7 @@ FILE_BYTES_MAX = 64 * 1024**3
 _SHELL = "/bin/sh"
 _BASH = "/bin/bash"  # closes descriptors with numbers of several digits
 _NONE = "unlimited"
-# Shells call the limit of processes -u or -p. One that knows neither, or has a lower limit, goes on without.
+# Shells call the limit of processes -u or -p. One that knows neither, or has a lower limit, does without.
 _LIMIT = 'exec 3>&2 2>/dev/null; ulimit -d "$0"; ulimit -u "$1" || ulimit -p "$1"; ulimit -f "$2"; shift 2; '
 _BECOME = 'exec 2>&3 3>&-; exec "$@"'
 # What is left when the command has ended dies with its namespace, so it is named here or nowhere. A signal

@@ -33,7 +33,7 @@ class AskUser(Tool):
     args_type = AskUserArgs
     spec = spec_of(
         ASK_USER,
-        "Ask the user a question and wait for the answer. Use it only when the work cannot go on otherwise.",
+        "Ask the user a question and wait for the answer. Use it only when you can't continue without it.",
         args=AskUserArgs,
     )
     traits = ToolTraits(read_only=True)

@@ -59,9 +59,10 @@ async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: 
             await window.until("again")
 
 
-async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
+async def test_ctrl_c_or_escape_twice_stops_the_run_and_ctrl_c_twice_leaves(tmp_path: Path) -> None:
     """P5: the run says that it was stopped, and the next message is answered."""
-    async with ChaosServer([Say("a half"), Wait(Gate())], [Say("a whole answer")]) as chaos:
+    halves = [[Say("a half"), Wait(Gate())], [Say("another half"), Wait(Gate())]]
+    async with ChaosServer(*halves, [Say("a whole answer")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
             await window.until(READY)
@@ -69,12 +70,16 @@ async def test_ctrl_c_stops_the_run_and_twice_leaves(tmp_path: Path) -> None:
             await window.until("a half")
             await window.keys("C-c")
             await window.until("You stopped this run")
+            await window.say("again")
+            await window.until("another half")
+            await window.keys("Escape", "Escape")
+            await window.until(lambda screen: screen.count("You stopped this run") == 2)
             await window.say("go on")
             await window.until("a whole answer")
             await window.until(lambda screen: "⋯" not in screen)
             await window.keys("C-c", "C-c")
             await window.until("exit=0")
-        assert chaos.seen.requests_seen == 2
+        assert chaos.seen.requests_seen == 3
 
 
 async def test_who_presses_ctrl_c_twice_at_once_has_stopped_the_run(tmp_path: Path) -> None:
@@ -193,6 +198,15 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
                 await first.until("one answer for both")
 
 
+async def helped(window: Terminal, folder: Path) -> None:
+    """The greeting names the workspace; a wrong command and a question mark lead on."""
+    await window.until(lambda screen: f"Agentsworkin{folder}" in "".join(screen.split()))
+    await window.say("/helpp")
+    await window.until("Unknown command: /helpp.")
+    await window.say("?")
+    await window.until("Ctrl-O show more of a tool's output")
+
+
 async def compacted(window: Terminal) -> None:
     """The conversation is summarized, and a second time there is nothing to do."""
     await window.say("/compact hosts")
@@ -213,8 +227,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
         bare = ("env", f"HOLDFAST_CONFIG={tmp_path}/holdfast.toml", *HOLDFAST)
         async with terminal(*bare, folder=tmp_path) as window:
             await window.until(READY)
-            await window.say("/helpp")
-            await window.until("Unknown command: /helpp.")
+            await helped(window, tmp_path)
             await window.say("/etc/hosts is wrong")
             await window.until("first")
             await window.say("/queue two")
@@ -288,6 +301,8 @@ async def test_a_file_is_attached_and_the_last_message_is_edited_with_it(tmp_pat
         ("/help", True, True),
         ("/queue two words", True, True),
         ("/quit", True, True),
+        ("?", True, False),
+        ("? what", False, False),
         ("/hel", True, False),
         ("/", True, False),
         ("/etc/hosts is wrong", False, False),

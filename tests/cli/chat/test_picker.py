@@ -21,6 +21,9 @@ def test_typing_filters_and_the_arrows_stay_in_the_list() -> None:
     assert picker.chosen("") == "/sessions s2"
     assert picker.chosen("FIX the b") == "/sessions s1"
     assert picker.chosen("no such") is None
+    assert picker.chosen("s2") == "/sessions s2", "the beginning of an id"
+    assert picker.chosen("2") is None, "what nobody sees fits nothing"
+    assert picker.chosen("session") is None
     assert picker.lines("no such", width=60, rows_max=9)[1] == "    Nothing fits."
 
 

@@ -1,5 +1,7 @@
 """Text on its way to a terminal: nothing in it is obeyed, and each block is printed once."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,3 +183,21 @@ def test_a_wrapped_line_is_indented_like_its_first_and_loses_no_word(begin: str)
     assert rest
     assert all(line.startswith(" " * len(begin) + "word") and len(line) <= 40 for line in rest)
     assert " ".join([first, *rest]).split() == (begin + words).split()
+
+
+EVERY_KIND = (
+    "# A heading\n\nSome **bold**, *slanted* and `code`, a [link](http://example.com/x).\n\n| a | b |\n"
+    "|---|---|\n| 1 | 2 |\n\n- one\n  1. two\n\n> quoted\n\n---\n\n    indented = 1\n"
+)
+CODE = '@wraps\nclass A:\n    """Text."""\n    def f(self, x=1.5) -> str:\n        return f"{x}"  # why\n'
+
+
+def test_an_answer_is_readable_on_a_dark_and_on_a_light_background() -> None:
+    """No background of its own, no bright colour and no yellow."""
+    style = Style(lambda: 80)
+    blocks = [Block(EVERY_KIND), Block(CODE, "python"), Block("-old\n+new\n@@ -1 +1 @@\n", "diff")]
+    shown = "".join(style.block(block) for block in blocks)
+    sequences = ";".join(re.findall(r"\x1b\[([0-9;]*)m", shown))
+    used = {int(code) for code in sequences.split(";") if code}
+    assert {35, 32, 36} <= used, "there are colours"
+    assert not used & {33, 40, 48, *range(41, 48), *range(90, 108)}

@@ -58,7 +58,7 @@ class ChatAsks:
         self._shown = ask_id(asked)
         text = await shown_ask(chat.client, chat.style, asked)
         if isinstance(asked, e.ApprovalAsked) and not chat.can_approve:
-            await chat.prompt.print(text + chat.style.line(f"  {CANNOT_APPROVE}", "yellow"))
+            await chat.prompt.print(text + chat.style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return
         # The card first: the keys count only after the menu below it is drawn.
         await chat.prompt.print(text)

@@ -6,12 +6,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.api.changes import UndoRequest
 from holdfast.api.sessions import SessionShown
-from holdfast.cli.changes import undone_lines
 from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
 from holdfast.cli.chat.picker import Picker, PickerRow, age
+from holdfast.cli.chat.undo import ChatUndo
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import COMPACT
 
@@ -27,6 +26,7 @@ COMMANDS = (
     ("/steer", "TEXT: message the agent while it works (or just type)"),
     ("/queue", "TEXT: send after the run; alone, show the queue; resume, pause or clear"),
     ("/retry", "answer the last message again"),
+    ("/diff", "show the files that the last run changed"),
     ("/undo", "undo the last run: its files and its messages; force or keep-both if you changed them"),
     ("/redo", "take the last undo back"),
     (COMPACT, "replace the conversation by a summary, for the model; add what it must keep"),
@@ -40,13 +40,14 @@ COMMANDS = (
     ("/export", "FILE: save the conversation as Markdown"),
     ("/exit", "leave (or press Ctrl-D)"),
 )
+SHORT_HELP = "?"
 SESSIONS_SHOWN = 100
 KEYS = (
     ("Enter", "send"),
     ("Alt-Enter, Ctrl-J, \\ Enter", "new line"),
     ("Tab, @", "complete a command; name a file"),
     ("↑ ↓, Ctrl-R", "earlier messages; search them"),
-    ("Esc Esc", "edit your last message"),
+    ("Esc Esc", "stop the run; then, edit your last message"),
     ("Ctrl-O", "show more of a tool's output"),
     ("Ctrl-T", "open the output of tools in a pager"),
     ("Ctrl-C", "stop the run; twice, leave"),
@@ -59,15 +60,17 @@ class Commands:
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
-        self._undone = ""  # the run that /redo brings back
+        undo = ChatUndo(chat)
         self._known: Mapping[str, Callable[[str], Awaitable[None]]] = {
             "/help": self._help,
+            SHORT_HELP: self._help,
             "/stop": self._stop,
             "/steer": self._steer,
             "/queue": self._queue,
             "/retry": self._retry,
-            "/undo": self._undo,
-            "/redo": self._redo,
+            "/undo": undo.undo,
+            "/redo": undo.redo,
+            "/diff": undo.diff,
             COMPACT: self._compact,
             "/model": self._model,
             "/sessions": self._sessions,
@@ -141,36 +144,6 @@ class Commands:
             await self._say("A run is in progress. Stop it first with /stop.")
         else:
             await chat.client.retry(chat.renderer.last_run, session_id=chat.session_id)
-
-    async def _undo(self, how: str) -> None:
-        await self._put_back(how, redo=False)
-
-    async def _redo(self, how: str) -> None:
-        await self._put_back(how, redo=True)
-
-    async def _put_back(self, how: str, *, redo: bool) -> None:
-        chat = self._chat
-        if how not in {"", "force", "keep-both"}:
-            await self._say(f"Use /{'redo' if redo else 'undo'}, with force or keep-both if needed.")
-            return
-        run_id = self._undone if redo else await self._newest_run()
-        if not run_id:
-            await self._say(f"There is nothing to {'redo' if redo else 'undo'}.")
-            return
-        wanted = UndoRequest(force=how == "force", keep_both=how == "keep-both")
-        change = chat.client.redo if redo else chat.client.undo
-        done = await change(run_id, wanted)
-        self._undone = "" if redo else run_id
-        await self._say("\n".join(undone_lines(done, redone=redo)))
-
-    async def _newest_run(self) -> str:
-        """The last run that is still part of the conversation."""
-        chat = self._chat
-        if not chat.session_id:
-            return ""
-        page = await chat.client.messages(chat.session_id, limit=20)
-        ids = [run_id for entry in page.data if (run_id := str(entry.get("run_id") or ""))]
-        return ids[-1] if ids else ""
 
     async def _compact(self, focus: str) -> None:
         chat = self._chat
@@ -292,7 +265,7 @@ class Commands:
 
 def looks_like_command(line: str) -> bool:
     """Whether it begins with a slash and a word, as commands do; a path has a slash more."""
-    return line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:]
+    return line.strip() == SHORT_HELP or (line.startswith("/") and "/" not in line.split(maxsplit=1)[0][1:])
 
 
 def names_command(line: str) -> bool:

@@ -210,7 +210,8 @@ class ChatScreen:
         text = self.style.line(f"Holdfast {__version__} · {safe_line(model, 60)}{where}", "bold")
         if self.attached.loaded is not None and self.attached.loaded.is_demo:
             text += self.style.dim("No model is configured, so the built-in demo model answers. Say hello.")
-        text += self.style.dim("Type /help for commands. Ctrl-C stops a run; press it twice to leave.")
+        text += self.style.dim(f"Agents work in {safe_line(str(self.workspace))}")
+        text += self.style.dim("Type /help or ? for commands. Ctrl-C stops a run; press it twice to leave.")
         await self.prompt.print(text)
 
     def _goodbye(self) -> str:
@@ -411,12 +412,15 @@ class ChatScreen:
         await self.prompt.page("\n".join(texts), command)
 
     async def _edit_last(self) -> None:
-        """Put the last message into the input line; sending it replaces the message and its answer."""
-        if not self.session_id or self.renderer.run_id:
-            why = (
-                "A run is in progress. Stop it first with Ctrl-C." if self.session_id else "Nothing to edit."
-            )
-            await self.prompt.print(self.style.dim(why))
+        """Put the last message into the input line; sending it replaces the message and its answer.
+
+        While a run works, stop that first.
+        """
+        if self.renderer.run_id:
+            await self.stop()
+            return
+        if not self.session_id:
+            await self.prompt.print(self.style.dim("Nothing to edit."))
             return
         try:
             page = await self.client.messages(self.session_id, limit=SHOWN_AT_FIRST)

@@ -19,9 +19,10 @@ class PickerRow:
     beside: str = ""
 
     def fits(self, words: Sequence[str]) -> bool:
-        """Whether every word of the filter is in it."""
-        there = f"{self.text} {self.beside} {self.line}".casefold()
-        return all(word in there for word in words)
+        """Whether every word of the filter is in what is shown, or begins the id, which isn't."""
+        there = f"{self.text} {self.beside}".casefold()
+        named = self.line.rpartition(" ")[2].casefold()
+        return all(word in there or named.startswith(word) for word in words)
 
 
 class Picker:

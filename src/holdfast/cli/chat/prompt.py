@@ -74,7 +74,7 @@ class PromptActs:
     interrupt: Callable[[], None] = _nothing  # Ctrl-C
     expand: Callable[[], None] = _nothing  # Ctrl-O
     page: Callable[[], None] = _nothing  # Ctrl-T
-    edit_last: Callable[[], None] = _nothing  # Esc Esc
+    edit_last: Callable[[], None] = _nothing  # Esc Esc, which first stops the run
 
 
 class Words(Completer):
@@ -231,8 +231,9 @@ class ChatPrompt:
     def resume(self) -> None:
         """Nothing is asked any more: continue with what was half typed."""
         if self._about:
-            # A single early key was an answer that came too soon; more of them belong to a message.
-            is_text = self._draft or len(self._early) > 1
+            # Early keys that would all answer were an answer that came too soon; others belong to a message.
+            is_answer = self._menu is None or self._menu.all_answer(self._early) or len(self._early) == 1
+            is_text = self._draft or not is_answer
             self.put_back(self._draft + self._early if is_text else "")
             self._about, self._menu, self._draft, self._early = "", None, "", ""
 
@@ -249,13 +250,12 @@ class ChatPrompt:
         return ANSI(f"\x1b[1m{next((word for word, is_so in words if is_so), '')}> \x1b[0m")
 
     def _above(self) -> StyleAndTextTuples:
-        rows_max = max(1, shutil.get_terminal_size((80, 24)).lines - 8)
-        lines = self._live().splitlines()[-rows_max:]
+        size = shutil.get_terminal_size((80, 24))
+        lines = self._live().splitlines()[-max(1, size.lines - 8) :]
         if self._picker is not None:
-            size = shutil.get_terminal_size((80, 24))
             lines = self._picker.lines(self.typed, width=size.columns, rows_max=size.lines - 10)
         elif self._menu is not None:
-            lines += ["", *self._menu.lines(), ""]
+            lines += ["", *self._menu.lines(size.columns), ""]
         elif status := self._status():
             lines += ["", f"\x1b[2m⋯ {status}\x1b[0m"]
         text = "\n".join(lines)

@@ -12,8 +12,8 @@ WHOLE = "The capital of Portugal is Lisbon, and you are reading the whole of thi
 HALF = "The capital of Portugal is"
 LONG = (
     "This is a long answer, and in the middle of it the server is killed with signal 9. Nobody asks it to "
-    "finish anything first. Every word that you have seen was on disk before you saw it, so the next "
-    "process reads the log, sees a run without an ending, and goes on with it. The half answer stays in the "
+    "finish anything first. Every word you have seen was on disk before you saw it, so the next "
+    "process reads the log, sees a run without an ending, and continues it. The half answer stays in the "
     "log, this one takes its place, and the client that was cut off comes back to its cursor and misses "
     "nothing."
 )

@@ -30,9 +30,9 @@ SHOWN = frozenset(
 )
 STYLES: Mapping[str, str] = {
     "attempt.failed": "red",
-    "attempt.superseded": "yellow",
+    "attempt.superseded": "magenta",
     "run.resumed": "magenta",
-    "stop.requested": "yellow",
+    "stop.requested": "magenta",
     "run.ended": "bold green",
     "text.delta": "dim",
 }
@@ -79,11 +79,11 @@ class Screen:
                 self._console.print(Text(delta.text), end="")
                 self._in_line = True
             case Seen(event=e.AttemptSuperseded()):
-                self._line(Text("  [the partial answer is discarded]", style="yellow"))
+                self._line(Text("  [the partial answer is discarded]", style="magenta"))
             case Seen(event=e.AttemptFailed() as failed):
                 self._line(Text(f"  [{failed.failure.text}]", style="red"))
             case Seen(event=e.ToolStarted()):
-                self._line(Text("  [the program is running]", style="yellow"))
+                self._line(Text("  [the program is running]", style="magenta"))
             case Seen(event=e.RunResumed()):
                 self._line(Text("  [the run continues]", style="magenta"))
             case LiveLine(text=text):

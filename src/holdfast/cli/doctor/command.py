@@ -22,7 +22,7 @@ Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[DoctorFinding]]
 OK, FAILED = 0, 1
 MARKS: Mapping[State, tuple[str, str]] = {
     "ok": ("✓", "green"),
-    "note": ("!", "yellow"),
+    "note": ("!", "magenta"),
     "fault": ("✗", "bold red"),
 }
 

@@ -5,10 +5,36 @@ from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from pygments import token as code
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown, MarkdownElement
+from rich.style import Style
+from rich.syntax import ANSISyntaxTheme
+from rich.theme import Theme
 
-CODE_THEME = "ansi_dark"
+# Readable on a dark and on a light background: no bright colours, no yellow, and no background of their own.
+CODE_THEME = ANSISyntaxTheme(
+    {
+        code.Token: Style(),
+        code.Comment: Style(dim=True),
+        code.Keyword: Style(color="magenta"),
+        code.Operator.Word: Style(color="magenta"),
+        code.Name.Decorator: Style(color="magenta"),
+        code.Name.Function: Style(bold=True),
+        code.Name.Class: Style(bold=True),
+        code.Name.Tag: Style(color="magenta"),
+        code.Name.Attribute: Style(color="cyan"),
+        code.String: Style(color="green"),
+        code.Number: Style(color="cyan"),
+        code.Generic.Deleted: Style(color="red"),
+        code.Generic.Inserted: Style(color="green"),
+        code.Generic.Heading: Style(bold=True),
+        code.Generic.Subheading: Style(color="cyan"),
+    }
+)
+TEXT_THEME = Theme(
+    {"markdown.code": "cyan", "markdown.link": "bold", "markdown.link_url": "underline"}, inherit=True
+)
 
 
 class LeftHeading(Heading):
@@ -27,7 +53,7 @@ class ChatMarkdown(Markdown):
     elements: ClassVar[dict[str, type[MarkdownElement]]] = Markdown.elements | {"heading_open": LeftHeading}
 
     def __init__(self, text: str) -> None:
-        super().__init__("", hyperlinks=False, code_theme=CODE_THEME)
+        super().__init__("", hyperlinks=False, code_theme=CODE_THEME)  # pyright: ignore[reportArgumentType]  # rich takes a theme, too
         self.markup = text
         parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
         self.parsed = parser.parse(text)

@@ -53,9 +53,9 @@ def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: Grant
 def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
     """One exact action, and everything that was found in it."""
     action = asked.action
-    text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold yellow")
+    text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold magenta")
     if asked.headline:
-        text += style.line(f"  {exact(asked.headline)}", "yellow")
+        text += style.line(f"  {exact(asked.headline)}", "magenta")
     for line in exact(action.summary).split("\n"):
         text += style.line(f"  {line}", "bold")
     # A command may name any path, and still run in another.
@@ -68,8 +68,8 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
     for line in lines[:DIFF_LINES_MAX]:
         text += style.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
     if len(lines) > DIFF_LINES_MAX:
-        text += style.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "yellow")
-    look = "dim" if asked.headline else "yellow"  # below a headline these are the details
+        text += style.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "magenta")
+    look = "dim" if asked.headline else "magenta"  # below a headline these are the details
     text += "".join(style.line(f"  · {exact(finding)}", look) for finding in asked.findings)
     if rule is not None and {"session", "always"} & set(asked.choices):
         text += style.dim(f"  session and always allow: {_rule_text(rule)}")
@@ -109,7 +109,7 @@ def _rule_text(rule: GrantRule) -> str:
 
 def _question_text(style: Style, asked: e.QuestionAsked) -> str:
     """What a run wants to know."""
-    return "\n" + style.line(safe(asked.text), "bold yellow")
+    return "\n" + style.line(safe(asked.text), "bold magenta")
 
 
 STOPPED_HERE = "You stopped this run"
@@ -126,7 +126,7 @@ def ending_text(style: Style, ended: e.RunEnded, *, stopped_here: bool = False) 
     for line in _trace(ended):
         text += style.dim(f"  {safe_line(line)}")
     if ended.failure is not None and ended.failure.hint:
-        text += style.line(f"  {safe_line(ended.failure.hint)}", "yellow")
+        text += style.line(f"  {safe_line(ended.failure.hint)}", "magenta")
     return text
 
 

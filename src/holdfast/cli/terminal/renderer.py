@@ -269,10 +269,12 @@ def _notice(words: Callable[[Any], str]) -> Callable[[Renderer, Any], str]:
 def _rewound(event: e.SessionRewound) -> str:
     if event.undo is None:
         return "the last answer was removed"
-    files = f"{event.undo.files} {'file' if event.undo.files == 1 else 'files'}"
+    count = event.undo.files
+    files = f"{count} file as it was" if count == 1 else f"{count} files as they were"
     if event.undo.redoes:
-        return f"an undo was taken back: {files} as before it"
-    return f"{files} as before the run" + ("" if event.undo.keeps_log else ", and its messages were removed")
+        return f"the undo was undone: put back {files} before it"
+    messages = "" if event.undo.keeps_log else ", and removed its messages"
+    return f"put back {files} before the run{messages}"
 
 
 def _compacted_words(event: e.ContextCompacted) -> str:

@@ -78,9 +78,10 @@ class Style:
             return self.rendered(Padding(code, (0, 0, 0, 2)))
         if len(text) > MARKDOWN_CHARS_MAX:
             return self.line(text)
-        from holdfast.cli.terminal.markdown import ChatMarkdown
+        from holdfast.cli.terminal.markdown import TEXT_THEME, ChatMarkdown
 
-        return self.rendered(ChatMarkdown(text))
+        with self._console.use_theme(TEXT_THEME):
+            return self.rendered(ChatMarkdown(text))
 
 
 def without_padding(text: str) -> str:

@@ -22,6 +22,7 @@ from holdfast.policy.shell.read_only_programs import ReadVerdict, reading_of
 from holdfast.policy.shell.syntax import TEXT_BYTES_MAX, parse
 from holdfast.policy.shell.words import (
     EXPANDED,
+    FROM_INPUT,
     LOOPED,
     SYSTEM_DIRECTORIES,
     Word,
@@ -45,6 +46,7 @@ _HARMLESS_SETTINGS = frozenset((
 ))
 # fmt: on
 _COPIES = frozenset(("cp", "mv", "install", "ln"))
+_GREPS = frozenset(("grep", "egrep", "fgrep"))
 # Not file:, whose path is a path here, and no host that begins with a slash or a dot.
 _ADDRESS = re.compile(
     r"(?:--?[\w-]+=)?((?:https?|ftps?|wss?|ssh|git|rsync|sftp)://[a-z0-9\[].*)", re.IGNORECASE | re.DOTALL
@@ -280,7 +282,16 @@ def _words(command: SimpleCommand) -> Iterator[PolicyFinding]:
     echoes = bool(command.words) and known_name(command.words[0]) == "echo"
     for at, word in enumerate(command.words):
         if not word.literal and not (echoes and at and _is_known_variable(word, command.loop_names)):
-            yield PolicyFinding("word", f"`{word.text}` {word.why}.")
+            yield PolicyFinding("word", _unknown(command.words[0], word))
+
+
+def _unknown(program: Word, word: Word) -> str:
+    """Why a word that isn't fixed can't be checked, and for a search, what can."""
+    if word.why != FROM_INPUT or word is program:
+        return f"`{word.text}` {word.why}."
+    name = likely_name(program)
+    text = f"Another command chooses what `{name}` is run on, so that can't be checked before."
+    return f"{text} `grep -r` on a folder can." if name in _GREPS else text
 
 
 def _is_known_variable(word: Word, fixed: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What goes on around one confined command: its way to the network, and the watch over protected paths."""
+"""What surrounds one confined command: its way to the network, and the watch over protected paths."""
 
 import asyncio
 import json

@@ -30,7 +30,7 @@ from holdfast.tools.shell.tags import put_tag, tagged
 DRAIN_S = 0.3
 LIVE_BYTES_MAX = 1024 * 1024
 _SIGNALS = 128
-_LIVE_IS_OVER = "\n[the live output stops here; the command goes on]\n"
+_LIVE_IS_OVER = "\n[live output ends here; the command is still running]\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -192,7 +192,7 @@ def _killed(
         new = [one for one in living if (one.pid, one.born_ticks) not in told]
         if new:
             scope.signal(new, number)
-            scope.signal(new, signal.SIGCONT)  # a stopped process acts on TERM only when it goes on
+            scope.signal(new, signal.SIGCONT)  # a stopped process handles TERM only once it continues
             told.update((one.pid, one.born_ticks) for one in new)
         if meanwhile:
             meanwhile()

@@ -203,13 +203,13 @@ class Shell(Tool):
             await asyncio.wait([job.ended], timeout=self._world.early_end_s)
             output = await jobs.read(job, since=0)
         except BaseException:
-            await jobs.kill(job)  # the model never hears of it, so it must not go on
+            await jobs.kill(job)  # the model never hears of it, so it must not keep running
             raise
         said = f"\n{output.text.rstrip()}" if output.text.strip() else ""
         if not job.running:
             return ToolResult(f"{job.state.job_id} {status(job)}.{said}", ok=job.state.code == 0)
         text = (
-            f"Started as {job.state.job_id} (pid {job.state.pid}); it goes on running. "
+            f"Started as {job.state.job_id} (pid {job.state.pid}); it keeps running. "
             f"Read it with shell_jobs (since={output.until}), end it with shell_kill.{said}"
         )
         return ToolResult(text, ending="detached")
