@@ -304,9 +304,7 @@ class ChaosConnection(asyncio.BufferedProtocol):
             self._refuse("426 Upgrade Required")  # to plain HTTP: there are no WebSockets here
 
     def _refuse(self, status: str) -> None:
-        self._transport.write(
-            f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
-        )
+        self._transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
         self.hang_up()
 
     def _pause_reading(self) -> None:

@@ -48,7 +48,7 @@ class RequestParser:
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; raises NotHttp if they are not HTTP/1.1, WantsUpgrade if they ask for another protocol."""
+        """Take bytes; raises NotHttp, or WantsUpgrade if they ask for another protocol."""
         self._parser.feed_data(data)
 
     def on_message_begin(self) -> None:
