@@ -20,6 +20,7 @@ from holdfast.chaos import (
 )
 
 ANSWER: Mapping[str, object] = {"city": "Bern", "celsius": 21}
+_FORMATS = ("response_format", "output_config", "output_format")
 REFUSED = "The provider says: this prompt is not acceptable."
 _RETRIED: Sequence[Sequence[Step]] = ([Drop()], [overloaded(529)], [Say("at last")])
 
@@ -71,15 +72,16 @@ class TaskModel:
         return [Hang()] if self.seen["timeout"] == 1 else [Say("done")]
 
 
-def _structured(body: dict[str, Any]) -> Sequence[Step]:
+def _structured(body: Any) -> Sequence[Step]:
     """JSON where a format is asked for, else a call of the tool that takes this object."""
-    asks = body.get("response_format") or (body.get("text") or {}).get("format") or body.get("output_config")
-    if asks or body.get("output_format"):
+    text: Any = body.get("text", {})
+    if text.get("format") or any(body.get(name) for name in _FORMATS):
         return [Say(json.dumps(ANSWER))]
-    for tool in body.get("tools", []):
-        function = tool.get("function", tool)
-        schema = function.get("parameters") or function.get("input_schema") or {}
-        if ANSWER.keys() <= schema.get("properties", {}).keys():
+    tools: list[Any] = body.get("tools", [])
+    for tool in tools:
+        function: Any = tool.get("function", tool)
+        schema: Any = function.get("parameters") or function.get("input_schema", {})
+        if ANSWER.keys() <= set(schema.get("properties", ())):
             return [CallTool(function["name"], ANSWER)]
     return [Say("nobody asked for an object")]
 
@@ -98,11 +100,12 @@ def _error(kind: str) -> Sequence[Step]:
 
 def turns_of(body: Mapping[str, Any]) -> list[Turn]:
     """What users and tools have said, oldest first, on any wire."""
-    given = body.get("messages") or body.get("input") or []
+    given: Any = body.get("messages") or body.get("input") or []
     if isinstance(given, str):
         return [Turn("user", given)]
+    items: list[Any] = given
     turns: list[Turn] = []
-    for item in given:
+    for item in items:
         if item.get("type") == "function_call_output":
             turns.append(Turn("tool", _text(item.get("output"))))
         elif item.get("role") == "tool":
@@ -113,15 +116,13 @@ def turns_of(body: Mapping[str, Any]) -> list[Turn]:
 
 
 def _user_turns(content: Any) -> list[Turn]:
-    if isinstance(content, str):
-        return [Turn("user", content)]
-    results = [part for part in content if part.get("type") == "tool_result"]
+    parts: list[Any] = [] if isinstance(content, str) else content
+    results = [part for part in parts if part.get("type") == "tool_result"]
     if results:
         return [Turn("tool", _text(part.get("content"))) for part in results]
     return [Turn("user", _text(content))]
 
 
 def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text", "") for part in content or [])
+    parts: list[Any] = [{"text": content}] if isinstance(content, str) else content or []
+    return "".join(part.get("text", "") for part in parts)

@@ -15,23 +15,22 @@ NAMES = [
 ]
 
 
-def tool_names(fields: dict[str, Any]) -> set[str]:
-    return {tool.get("function", tool)["name"] for tool in fields.get("tools") or []}
+def tool_names(fields: Any) -> set[str]:
+    given: list[Any] = fields.get("tools") or []
+    return {tool.get("function", tool)["name"] for tool in given}
 
 
-def schema_in(fields: dict[str, Any]) -> Any:
+def schema_in(fields: Any) -> Any:
     """The JSON schema that an answer must follow, where either protocol has it."""
-    chat = (fields.get("response_format") or {}).get("json_schema") or {}
-    flat = (fields.get("text") or {}).get("format") or {}
-    return chat.get("schema") or flat.get("schema")
+    chat: Any = fields.get("response_format", {})
+    flat: Any = fields.get("text", {})
+    return chat.get("json_schema", {}).get("schema") or flat.get("format", {}).get("schema")
 
 
 def results_in(asked: Recorded) -> list[str]:
     """What the client's own tools returned."""
-    fields = asked.fields
-    items = fields.get("messages") or fields.get("input")
-    if not isinstance(items, list):
-        return []
+    given: Any = asked.fields.get("messages") or asked.fields["input"]
+    items: list[Any] = [] if isinstance(given, str) else given
     results = [one.get("content") for one in items if one.get("role") == "tool"]
     return results + [one.get("output") for one in items if one.get("type") == "function_call_output"]
 
