@@ -25,7 +25,8 @@ def options(asking: Asking) -> dict[str, Any]:
         "api_base": asking.url if anthropic else f"{asking.url}/v1",
         "api_key": asking.key,
         "timeout": asking.timeout_s,
-        "max_retries": asking.retries,
+        # For Anthropic's protocol it doesn't use a package that retries, but has retries of its own.
+        "num_retries" if anthropic else "max_retries": asking.retries,
     }
 
 

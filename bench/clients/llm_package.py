@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reporting import Asking, NotOffered, Told, run, weather
+from reporting import PATIENT_S, Asking, NotOffered, Told, run, weather
 
 SETUP = """\
 - model_id: here
   model_name: {model}
   api_base: "{url}/v1"
+  api_key_name: holdfast
   supports_tools: true
   supports_schema: true
 """
@@ -24,16 +25,15 @@ SCHEMA = {
 
 
 def model_for(asking: Asking) -> Any:
-    if asking.timeout_s != Asking.timeout_s:
+    if asking.timeout_s != PATIENT_S:
         raise NotOffered
     folder = Path(tempfile.mkdtemp(dir=Path.home()))
     (folder / "extra-openai-models.yaml").write_text(SETUP.format(model=asking.model, url=asking.url))
+    (folder / "keys.json").write_text(json.dumps({"holdfast": asking.key}))
     os.environ["LLM_USER_PATH"] = str(folder)  # noqa: TID251  # its own way to be set up
     import llm
 
-    model = llm.get_model("here")
-    model.key = asking.key
-    return model
+    return llm.get_model("here")
 
 
 class Llm:

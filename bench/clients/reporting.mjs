@@ -57,7 +57,7 @@ async function statusOf(doing, word) {
   try {
     return `no error, but ${JSON.stringify(await doing)}`;
   } catch (error) {
-    if (error instanceof NotOffered) return null;
+    if (error instanceof NotOffered) throw error;
     return word ?? error.status ?? error.statusCode ?? error.lastError?.statusCode ?? said(error);
   }
 }

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+PATIENT_S = 30.0
 WEATHER = {"Bern": "21 degrees", "Thun": "19 degrees"}
 
 
@@ -24,7 +25,7 @@ class Asking:
     model: str
     surface: str
     retries: int = 0
-    timeout_s: float = 30.0
+    timeout_s: float = PATIENT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ async def _error(doing: Awaitable[Any], *, words: bool = False) -> Any:
     try:
         got = await doing
     except NotOffered:
-        return None
+        raise
     except Exception as error:  # noqa: BLE001  # whatever a client raises is its result
         return "error" if words else _status(error)
     return f"no error, but {got!r}"
