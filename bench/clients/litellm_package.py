@@ -6,7 +6,7 @@ from typing import Any
 
 import litellm
 from pydantic import BaseModel
-from reporting import Asking, Told, run, weather
+from reporting import Asking, NotOffered, Told, run, weather
 
 litellm.telemetry = False
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -20,13 +20,14 @@ class Weather(BaseModel):
 
 def options(asking: Asking) -> dict[str, Any]:
     anthropic = asking.surface == "messages"
+    if anthropic and asking.retries:
+        raise NotOffered  # it says that it retried, but asks once, with any server
     return {
         "model": f"{'anthropic' if anthropic else 'openai'}/{asking.model}",
         "api_base": asking.url if anthropic else f"{asking.url}/v1",
         "api_key": asking.key,
         "timeout": asking.timeout_s,
-        # For Anthropic's protocol it doesn't use a package that retries, but has retries of its own.
-        "num_retries" if anthropic else "max_retries": asking.retries,
+        "max_retries": asking.retries,
     }
 
 

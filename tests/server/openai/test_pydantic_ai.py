@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent, ModelHTTPError, NativeOutput
 from pydantic_ai.models import Model
@@ -14,9 +16,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from holdfast.chaos import CallTool, ChaosServer, Drop, Say, Status
 from server.relay.relaying import anthropic_client, openai_client, relaying, target_on
-from serving import Served
 
-Make = Callable[[Served, str], Model]
+Clients = tuple[AsyncOpenAI, AsyncAnthropic]
+Make = Callable[[Clients, str], Model]
 
 
 class Weather(BaseModel):
@@ -24,16 +26,16 @@ class Weather(BaseModel):
     celsius: int
 
 
-def chat(server: Served, model: str) -> Model:
-    return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=openai_client(server)))
+def chat(clients: Clients, model: str) -> Model:
+    return OpenAIChatModel(model, provider=OpenAIProvider(openai_client=clients[0]))
 
 
-def responses(server: Served, model: str) -> Model:
-    return OpenAIResponsesModel(model, provider=OpenAIProvider(openai_client=openai_client(server)))
+def responses(clients: Clients, model: str) -> Model:
+    return OpenAIResponsesModel(model, provider=OpenAIProvider(openai_client=clients[0]))
 
 
-def messages(server: Served, model: str) -> Model:
-    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=anthropic_client(server)))
+def messages(clients: Clients, model: str) -> Model:
+    return AnthropicModel(model, provider=AnthropicProvider(anthropic_client=clients[1]))
 
 
 WAYS: dict[str, tuple[Make, str, Any]] = {
@@ -69,8 +71,13 @@ async def test_an_agent_talks_uses_its_tools_and_gets_its_object(way: str) -> No
         asked.append(city)
         return city
 
-    async with ChaosServer(*scripts) as chaos, relaying(target_on(chaos, wire), models=MODELS) as server:
-        model = make(server, name)
+    async with (
+        ChaosServer(*scripts) as chaos,
+        relaying(target_on(chaos, wire), models=MODELS) as server,
+        openai_client(server) as of_openai,
+        anthropic_client(server) as of_anthropic,
+    ):
+        model = make((of_openai, of_anthropic), name)
         agent = Agent(model, tools=[weather])
         first = await agent.run("Bern?")
         second = await agent.run("Thun?", message_history=first.all_messages())
