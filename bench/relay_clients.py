@@ -1,26 +1,32 @@
-"""Real programs through the relay, against a model server that stalls, drops and refuses.
+"""Real programs through the relay and direct, against a model server that stalls, drops and refuses.
 
-python bench/relay_clients.py CLIENTS_DIR [CLIENT …]. CLIENTS_DIR has what people install: `npm i --prefix DIR
-@anthropic-ai/claude-code @openai/codex opencode-ai`; `DIR/aider` is a virtual environment with aider-chat.
-Each program edits a file with its own tools, once for each fault, and a line says how that went. With
-`--requests FILE`, the requests are written there, without keys and paths. With `--direct`, the programs talk
-to the bad model server without Holdfast. Only loopback addresses are contacted.
+    python bench/relay_clients.py --cache ~/.cache/holdfast-clients [--only claude,aider] [--fault 529]
+
+Claude Code, Codex, opencode and aider are installed into the cache folder, at the versions that
+client_environments.py pins. Each edits a file with its own tools, once for each fault: through Holdfast, and
+at the same time straight to the same model server, where it is given up after a minute. A line says how both
+went. Bytes on both sides of Holdfast are recorded: a request must arrive as it was sent but for the model's
+name, and no key may cross. With `--record FILE`, each program's requests are added to it, shortened and
+without keys and paths. Only loopback addresses are contacted. The exit status is 1 if a relayed program
+failed.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import re
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from client_environments import ENVIRONMENTS, install, named, program, search_path
+from client_scene import RawRequest, Recorder, holdfast, is_same_but_for_the_model
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -32,9 +38,12 @@ from holdfast.chaos import (
     overloaded,
     rate_limited_s,
 )
+from recorded_requests import written
 
-CLIENT_S = 150.0
+RELAYED_S = 150.0
+DIRECT_S = 60.0
 KEY = "relay-bench-key-0123456789"
+UPSTREAM_KEY = "upstream-key-0123456789"
 TEXT = "edited through the relay"
 FAULTS: Mapping[str, tuple[list[Step], ...]] = {
     "none": (),
@@ -61,7 +70,7 @@ name = "{name}"
 wire = "{wire}"
 base_url = "{url}"
 model = "{name}-model"
-api_key = "upstream-key-0123456789"
+api_key = "{key}"
 [targets.patience]
 first_event_s = 2
 strict = true
@@ -75,6 +84,7 @@ class RealClient:
     """A program: how it is called at an address, and which wire it speaks."""
 
     name: str
+    environment_name: str
     wire: str
     command: Callable[["Place"], Sequence[str]]
     environment: Callable[["Place"], Mapping[str, str]]
@@ -92,8 +102,8 @@ class Place:
     clients: Path
 
     def bin(self, name: str) -> str:
-        """A program that npm installed."""
-        return str(self.clients / "node_modules" / ".bin" / name)
+        """A program that was installed."""
+        return program(self.clients, name, name)
 
 
 def _claude(at: Place) -> Sequence[str]:
@@ -138,7 +148,7 @@ def _opencode_files(at: Place) -> Mapping[str, str]:
 
 def _aider(at: Place) -> Sequence[str]:
     return (
-        str(at.clients / "aider" / "bin" / "aider"),
+        at.bin("aider"),
         *("--model", "openai/gpt-relay-1", "--openai-api-base", f"{at.url}/v1", "--openai-api-key", at.key),
         *("--yes-always", "--no-git", "--no-check-update", "--no-show-model-warnings", "--analytics-disable"),
         *("--edit-format", "whole", "--no-pretty", "--message", "Write the file.", "hello.txt"),
@@ -148,13 +158,17 @@ def _aider(at: Place) -> Sequence[str]:
 CLIENTS = (
     RealClient(
         "claude",
+        "claude",
         "anthropic",
         _claude,
         lambda at: {"ANTHROPIC_BASE_URL": at.url, "ANTHROPIC_API_KEY": at.key, "IS_SANDBOX": "1"},
     ),
-    RealClient("codex", "responses", _codex, lambda at: {"RELAY_KEY": at.key}, _codex_files(CODEX_CUSTOM)),
+    RealClient(
+        "codex", "codex", "responses", _codex, lambda at: {"RELAY_KEY": at.key}, _codex_files(CODEX_CUSTOM)
+    ),
     RealClient(
         "codex-built-in",
+        "codex",
         "responses",
         _codex,
         lambda at: {"OPENAI_API_KEY": at.key},
@@ -162,12 +176,13 @@ CLIENTS = (
     ),
     RealClient(
         "opencode",
+        "opencode",
         "chat",
         lambda at: (at.bin("opencode"), "run", "--model", "relay/gpt-relay-1", "Write the file."),
         lambda _: {},
         _opencode_files,
     ),
-    RealClient("aider", "chat", _aider, lambda _: {}),
+    RealClient("aider", "aider", "chat", _aider, lambda _: {}),
 )
 
 
@@ -224,37 +239,13 @@ def tool_names(text: str) -> set[str]:
     return {name for name in known if f'"name": "{name}"' in text}
 
 
-@asynccontextmanager
-async def holdfast(config: str, home: Path) -> AsyncGenerator[str]:
-    """`holdfast serve` with this configuration; yields its address."""
-    path = home / "holdfast.toml"
-    path.write_text(config)
-    program = Path(sys.executable).parent / "holdfast"
-    process = await asyncio.create_subprocess_exec(
-        program, "serve", "--config", path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            while "http://" not in (line := (await process.stdout.readline()).decode()):
-                if not line:
-                    raise SystemExit("holdfast serve did not start")
-        url = "http://" + line.partition("http://")[2].split("/")[0].split()[0]
-        draining = asyncio.create_task(process.stdout.read())
-        yield url
-        draining.cancel()
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-async def run_client(client: RealClient, at: Place) -> tuple[int, str]:
-    """Run the program; returns its exit status and what it printed."""
+async def run_client(client: RealClient, at: Place, limit_s: float) -> tuple[int | None, str]:
+    """Run the program; returns its exit status, None if it was still waiting, and what it printed."""
     for name, text in client.files(at).items():
         (at.home / name).parent.mkdir(parents=True, exist_ok=True)
         (at.home / name).write_text(text)
     environment = {
-        "PATH": os.defpath + os.pathsep + str(Path(shutil.which("node") or "node").parent),
+        "PATH": search_path(),
         "HOME": str(at.home),
         "CODEX_HOME": str(at.home / ".codex"),
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -274,90 +265,144 @@ async def run_client(client: RealClient, at: Place) -> tuple[int, str]:
         start_new_session=True,
     )
     try:
-        async with asyncio.timeout(CLIENT_S):
+        async with asyncio.timeout(limit_s):
             printed, _ = await process.communicate()
     except TimeoutError:
         os.killpg(process.pid, 9)
         await process.wait()
-        return -1, "did not come back"
+        return None, ""
     return process.returncode or 0, printed.decode(errors="replace")
 
 
-async def try_client(client: RealClient, fault: str, options: argparse.Namespace) -> list[SeenRequest]:
-    """One program and one fault; prints a line."""
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """How a program fared with one fault."""
+
+    edited: bool
+    status: int | None
+    took_s: float
+    requests: int
+    unstreamed: int
+    printed: str
+    differences: tuple[str, ...] = ()
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the file was edited, the program ended well, and nothing leaked or changed on the way."""
+        return self.edited and self.status == 0 and not self.differences
+
+    def __str__(self) -> str:
+        """One cell of the table."""
+        if self.status is None:
+            return f"still waiting after {self.took_s:.0f} s"
+        sent = f"{self.requests} requests" + (f", {self.unstreamed} unstreamed" if self.unstreamed else "")
+        said = "edited" if self.edited else "NOT edited"
+        failed = f", exit {self.status}" if self.status else ""
+        return f"{said} in {self.took_s:.1f} s ({sent}{failed})"
+
+
+async def try_client(client: RealClient, fault: str, options: argparse.Namespace, *, relayed: bool) -> Tried:
+    """One program and one fault, through Holdfast or without it."""
     base = Path(tempfile.mkdtemp(prefix="relay-"))
     home, work = base / "home", base / "work"
     home.mkdir()
     work.mkdir()
     model = ScriptedModel(work, [list(steps) for steps in FAULTS[fault]])
+    upstream, downstream = Recorder(), Recorder()
     try:
-        async with ChaosServer(choose=model) as chaos:
-            targets = [("anthropic", chaos.url), ("responses", chaos.base_url), ("chat", chaos.base_url)]
-            config = CONFIG.format(
-                data=base / "data",
-                key=KEY,
-                gpt=client.wire,
-                targets="".join(TARGET.format(name=wire, wire=wire, url=url) for wire, url in targets),
-            )
+        async with AsyncExitStack() as opened:
+            chaos = await opened.enter_async_context(ChaosServer(choose=model))
+            port = int(chaos.url.rpartition(":")[2])
+            url = await opened.enter_async_context(upstream.before(port))
+            if relayed:
+                served = await opened.enter_async_context(holdfast(_config(client, url, base), home))
+                url = await opened.enter_async_context(downstream.before(served))
             began_s = time.monotonic()
-            if options.direct:
-                at = Place(chaos.url, KEY, home, work, options.clients)
-                status, printed = await run_client(client, at)
-            else:
-                async with holdfast(config, home) as url:
-                    began_s = time.monotonic()
-                    at = Place(url, KEY, home, work, options.clients)
-                    status, printed = await run_client(client, at)
-        took_s = time.monotonic() - began_s
-        written = work / "hello.txt"
-        edited = written.exists() and written.read_text().strip() == TEXT
-        print(
-            f"{client.name:15} {fault:28} edited={edited!s:5} exit={status} "
-            f"requests={len(model.requests)} {took_s:5.1f} s",
-            flush=True,
+            at = Place(url, KEY, home, work, options.cache)
+            status, printed = await run_client(client, at, RELAYED_S if relayed else DIRECT_S)
+            took_s = time.monotonic() - began_s
+        if relayed and options.record:
+            names = {str(base): "/home/you", base.name: "you", KEY: "KEY"}
+            written(options.record, *_to_record(client, fault, downstream), names)
+        file = work / "hello.txt"
+        return Tried(
+            edited=file.exists() and file.read_text().strip() == TEXT,
+            status=status,
+            took_s=took_s,
+            requests=len(model.requests),
+            unstreamed=sum(not request.wants_stream for request in model.requests),
+            printed=printed,
+            differences=tuple(crossed(downstream, upstream)) if relayed else (),
         )
-        if not edited or status or options.verbose:
-            print("\n".join(f"    {line}" for line in printed.splitlines()[-8:]), flush=True)
-        return model.requests
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
 
-def scrubbed(request: SeenRequest) -> dict[str, Any]:
-    """A request as a test may keep it: no keys, no paths of this machine."""
-    kept = (
-        "anthropic-",
-        "openai-",
-        "x-stainless-",
-        "x-codex-",
-        "session",
-        "thread",
-        "originator",
-        "user-agent",
-    )
-    headers = {name: value for name, value in request.headers.items() if name.startswith(kept)}
-    return {"path": request.path, "headers": headers, "body": request.body}
+def _to_record(client: RealClient, fault: str, downstream: Recorder) -> tuple[str, list[RawRequest]]:
+    """What is worth keeping: requests without a fault, and those that are sent again without `stream`."""
+    if fault == "none":
+        return client.name, downstream.requests()
+    asked = [request for request in downstream.requests() if request.path.startswith("/v1/messages?")]
+    return f"{client.name}-unstreamed", [one for one in asked if not json.loads(one.body).get("stream")]
 
 
-async def main(options: argparse.Namespace) -> None:
-    """Try every program with every fault."""
-    recorded: dict[str, list[dict[str, Any]]] = {}
-    for client in CLIENTS:
-        if options.names and client.name not in options.names:
-            continue
+def _config(client: RealClient, url: str, base: Path) -> str:
+    wires = {"anthropic": url, "responses": f"{url}/v1", "chat": f"{url}/v1"}
+    targets = [TARGET.format(name=wire, wire=wire, url=at, key=UPSTREAM_KEY) for wire, at in wires.items()]
+    return CONFIG.format(data=base / "data", key=KEY, gpt=client.wire, targets="".join(targets))
+
+
+def crossed(downstream: Recorder, upstream: Recorder) -> list[str]:
+    """What passed that may not, or changed on its way: keys, and the bytes of bodies."""
+    found: list[str] = []
+    if KEY.encode() in upstream.sent():
+        found.append("the client's key went upstream")
+    if UPSTREAM_KEY.encode() in downstream.received():
+        found.append("the upstream key reached the client")
+    sent = [request.body for request in downstream.requests() if request.body]
+    found += [
+        f"the body of {request.path} arrived changed"
+        for request in upstream.requests()
+        if not any(is_same_but_for_the_model(body, request.body) for body in sent)
+    ]
+    return found
+
+
+def version_of(client: RealClient) -> str:
+    """The pinned version of a program."""
+    return re.sub(r".*[@=]", "", ENVIRONMENTS[client.environment_name].pins[0])
+
+
+async def main(options: argparse.Namespace) -> int:
+    """Try every program with every fault, and print a line for each."""
+    names = named(options.only, [client.name for client in CLIENTS])
+    chosen = [client for client in CLIENTS if client.name in names]
+    for client in chosen:
+        await install(options.cache, client.environment_name)
+    failed = 0
+    print("| program | fault | through Holdfast | direct |\n| --- | --- | --- | --- |")
+    for client in chosen:
         for fault in FAULTS if not options.fault else (options.fault,):
-            requests = await try_client(client, fault, options)
-            recorded.setdefault(client.name, [scrubbed(request) for request in requests])
-    if options.requests:
-        options.requests.write_text(json.dumps(recorded, indent=1))
+            relayed, direct = await asyncio.gather(
+                try_client(client, fault, options, relayed=True),
+                try_client(client, fault, options, relayed=False),
+            )
+            print(f"| {client.name} {version_of(client)} | {fault} | {relayed} | {direct} |", flush=True)
+            if not relayed.is_ok:
+                failed += 1
+                print("\n".join(f"    {line}" for line in relayed.differences), flush=True)
+            if not relayed.is_ok or options.verbose:
+                print("\n".join(f"    {line}" for line in relayed.printed.splitlines()[-8:]), flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("clients", type=Path)
-    parser.add_argument("names", nargs="*")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cache", type=Path, required=True, help="where the clients are installed")
+    parser.add_argument("--only", default="", help="programs, separated by commas")
     parser.add_argument("--fault", choices=list(FAULTS))
-    parser.add_argument("--direct", action="store_true")
-    parser.add_argument("--requests", type=Path)
+    parser.add_argument("--record", type=Path, help="where requests are written, for tests")
     parser.add_argument("--verbose", action="store_true")
-    asyncio.run(main(parser.parse_args()))
+    raise SystemExit(asyncio.run(main(parser.parse_args())))

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
@@ -177,4 +178,13 @@ async def test_models_are_listed_for_both_packages(
     assert [model.id async for model in openai.models.list()] == ["chaos"]
     assert [model.id async for model in anthropic.models.list()] == ["chaos"]
     assert [seen.path.partition("?")[0] for seen in chaos.seen.others] == ["/v1/models"] * 2
+    assert chaos.seen.requests == []
+
+
+async def test_a_client_that_wants_a_websocket_is_told_to_use_http(chaos: ChaosServer) -> None:
+    """Codex tries one first, and takes any other answer for a failure."""
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{chaos.url}/v1/responses")
+    assert refused.value.status == 426
     assert chaos.seen.requests == []

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.chaos.frames import JsonObject
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.http_requests import PARSE_ERRORS, RequestHead, RequestParser
+from holdfast.chaos.http_requests import NotHttp, RequestHead, RequestParser, WantsUpgrade
 from holdfast.chaos.record import ClosedBy, SeenConnection, SeenRequest, SeenTraffic
 
 
@@ -298,11 +298,14 @@ class ChaosConnection(asyncio.BufferedProtocol):
             return
         try:
             self._parser.feed(data)
-        except PARSE_ERRORS:
-            self._transport.write(
-                b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-            )
-            self.hang_up()
+        except NotHttp:
+            self._refuse("400 Bad Request")
+        except WantsUpgrade:
+            self._refuse("426 Upgrade Required")  # to plain HTTP: there are no WebSockets here
+
+    def _refuse(self, status: str) -> None:
+        self._transport.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
+        self.hang_up()
 
     def _pause_reading(self) -> None:
         if self._watch is None and not self.is_closed:

@@ -5,7 +5,8 @@ from typing import Protocol
 
 import httptools
 
-PARSE_ERRORS = (httptools.HttpParserError, httptools.HttpParserUpgrade)
+NotHttp = httptools.HttpParserError
+WantsUpgrade = httptools.HttpParserUpgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class RequestParser:
         self._parser = httptools.HttpRequestParser(self)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; raises one of PARSE_ERRORS if they are not HTTP/1.1."""
+        """Take bytes; raises NotHttp, or WantsUpgrade if they ask for another protocol."""
         self._parser.feed_data(data)
 
     def on_message_begin(self) -> None:
