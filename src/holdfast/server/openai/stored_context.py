@@ -99,6 +99,10 @@ class OpenAIContextRoutes:
             earlier = await await_session_history(self._deps, session_id)
         if not items:
             return GivenContext(earlier)
+        for at, one in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(one, dict) and one.get("role") is None and not one.get("type") and "id" not in one:
+                where = f"input[{at}].role"
+                raise bad_request(f"Missing '{where}': say who said it", param=where)
         await self._deps.put_images_inline(items, param="input")
         resolved = await resolve_references(self._deps, items)
         given = parse_context(resolved, self._deps.limits, param="input")
