@@ -45,8 +45,13 @@ WRONG = [
     ("[sandbox]\nnetwork = 'of'\n", 2, "sandbox.network must be one of off, on, or a list: write"),
     ("[sandbox]\nnetwork = ['a b']\n", 2, "sandbox.network 'a b' is not a host"),
     (
-        "[[mcp_servers]]\nname = 'x'\ncommand = ['x']\n"
-        "[mcp_servers.sandbox]\nwrite = ['x:y']\nnetwork = ['a b']\n",
+        """[[mcp_servers]]
+name = 'x'
+command = ['x']
+[mcp_servers.sandbox]
+write = ['x:y']
+network = ['a b']
+""",
         6,
         "'a b' is not a host",
     ),
