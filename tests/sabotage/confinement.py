@@ -190,8 +190,9 @@ async def check_a_servers_home_folder_has_no_secrets(kind: type[ServerProfiles])
     with TemporaryDirectory() as name:
         home = Path(name) / "home"
         for each in (".ssh/key", "work/.env", "work/plain"):
-            await asyncio.to_thread((home / each).parent.mkdir, parents=True, exist_ok=True)
-            await asyncio.to_thread((home / each).write_text, f"of {each}\n")
+            place = home / each
+            await asyncio.to_thread(os.makedirs, place.parent, exist_ok=True)
+            await asyncio.to_thread(place.write_text, f"of {each}\n")
         profile = await asyncio.to_thread(
             lambda: kind(home, Path(name) / "kept").profile("x", ("cat",), {}, cwd="/", access=ServerAccess())
         )

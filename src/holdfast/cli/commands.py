@@ -25,7 +25,6 @@ from holdfast.cli.options import (
     WholeSession,
     Workspace,
 )
-from holdfast.cli.quarantine_commands import quarantine_app
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -72,7 +71,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
-app.add_typer(quarantine_app, name="quarantine")
+app.add_typer(undo_commands.quarantine_app, name="quarantine")
 
 RUN_EXAMPLES = """Examples:
 

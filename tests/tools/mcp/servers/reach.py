@@ -25,7 +25,7 @@ def tried(what: str, target: str) -> str:
 
 SCHEMA = {"type": "object"}
 TOOL = {"name": "reach", "description": "Tries things.", "inputSchema": SCHEMA}
-INFO: object = {
+INFO: dict[str, object] = {
     "protocolVersion": "2025-06-18",
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "reach", "version": "1"},
