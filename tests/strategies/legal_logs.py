@@ -95,8 +95,8 @@ class Writer:
         self.seq += self.draw(st.integers(1, 5))
 
     def session(self) -> None:
-        kind = self.draw(st.sampled_from(_PLAIN_SESSION_EVENTS))
-        self.put(kind)
+        kind, fields = self.draw(st.sampled_from(_PLAIN_SESSION_EVENTS))
+        self.put(kind, **fields)
 
     def rename(self) -> None:
         self.put(e.SessionRenamed, title=self.words())
@@ -440,14 +440,15 @@ class Writer:
 
 
 _Made: TypeAlias = tuple[type[e.Event], dict[str, object]]
-_PLAIN_SESSION_EVENTS = (
-    e.SessionPinned,
-    e.SessionUnpinned,
-    e.SessionArchived,
-    e.SessionUnarchived,
-    e.SessionRestored,
-    e.QueuePaused,
-    e.QueueResumed,
+_PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
+    (e.SessionPinned, {}),
+    (e.SessionUnpinned, {}),
+    (e.SessionArchived, {}),
+    (e.SessionUnarchived, {}),
+    (e.SessionRestored, {}),
+    (e.QueuePaused, {}),
+    (e.QueueResumed, {}),
+    (e.RelayCalled, {"call_id": "c", "key": "me", "wire": "chat"}),
 )
 _NOTES: tuple[_Made, ...] = (
     (e.CallGated, {"call_id": "c", "until_ms": 9, "target": "t1"}),
