@@ -160,6 +160,15 @@ def test_a_run_s_row_moves_with_an_ordinary_event_only_now_and_then() -> None:
     assert (late.status, late.last_seq, late.updated_ms) == ("queued", 9, rows.FRESH_MS)
 
 
+def test_a_run_s_row_names_each_target_that_answered_once() -> None:
+    row: rows.RunRow | None = RUN
+    for target in ("main", "spare", "main"):
+        used = e.Usage(at_ms=1, run_id="r1", call_id="c1", target=target)
+        row = rows.apply_to_run(row, 9, session_id="s1", event=used)
+    assert row is not None
+    assert row.targets == "main\nspare"
+
+
 def test_an_ask_is_open_until_it_expires_or_is_settled() -> None:
     asked = e.QuestionAsked(
         at_ms=1, run_id="r1", tool_call_id="t", question_id="q", text="Which?", expires_at_ms=10
