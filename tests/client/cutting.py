@@ -1,4 +1,4 @@
-"""A proxy that cuts each connection after so many bytes of its answer."""
+"""A proxy that cuts each connection after so many bytes of its answer's body."""
 
 import asyncio
 from types import TracebackType
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 class Cutting:
-    """Passes requests on, and answers only as far as the number of bytes; an async context manager."""
+    """Passes requests on, and the body of each answer only so far; an async context manager."""
 
     def __init__(self, url: str, *, after_bytes: int) -> None:
         parts = urlsplit(url)
@@ -34,6 +34,7 @@ class Cutting:
         back, forth = await asyncio.open_connection(self._host, self._port)
         try:
             forth.write(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(await back.readuntil(b"\r\n\r\n"))
             left = self._after_bytes
             while left > 0 and (piece := await back.read(left)):
                 left -= len(piece)
