@@ -27,6 +27,9 @@ DiskShown: free_bytes total_bytes
 DraftText: text
 FileChanged: path state kind
 FileNotCovered: path why
+FileStored: path bytes
+FolderEntry: name kind
+FolderListing: path entries entries_total
 Forked: session_id forked_from at_seq
 GateTried: run_id status
 GrantList: data
