@@ -252,7 +252,7 @@ async def test_an_earlier_run_is_taken_back_with_those_after_it_or_alone(tmp_pat
         assert len(await one.texts()) == 8
         await one.undos.undo("s", second, UndoWanted())
         await one.run(write("c", "3"))
-        with pytest.raises(CannotUndo, match="went on"):
+        with pytest.raises(CannotUndo, match="continued after"):
             await one.undos.redo("s", second, UndoWanted())
         await one.undos.redo("s", second, UndoWanted(keep_log=True))
         assert sorted(state(ws)) == ["a", "b", "c"]

@@ -133,7 +133,7 @@ async def test_whatever_signals_end_a_chat_its_tools_are_dead_first(
         work = await prepared(tmp_path, chaos)
         command = (*HOLDFAST, "chat", "--config", str(tmp_path / "holdfast.toml"))
         async with terminal(*command, folder=tmp_path) as window:
-            await window.until("Type /help for commands")
+            await window.until("Type /help or ? for commands")
             await window.say("work")
             await until((work / "begun").exists)
             (lock,) = await asyncio.to_thread(lambda: list(tmp_path.glob("data/lock")))
