@@ -64,6 +64,7 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "GET /api/keys",
                 "GET /api/usage",
                 "POST /api/keys",
+                "POST /api/targets/{name}/try",
                 "DELETE /api/keys/{name}",
                 "DELETE /api/sessions/{session_id}",
             },
