@@ -1,4 +1,4 @@
-"""instructor, in its modes with a tool and with a JSON schema."""
+"""The instructor package, in its modes with a tool and with a JSON schema."""
 
 from collections.abc import Sequence
 from typing import Any

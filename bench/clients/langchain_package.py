@@ -1,4 +1,4 @@
-"""langchain-openai."""
+"""The langchain-openai package."""
 
 from collections.abc import Sequence
 from typing import Any

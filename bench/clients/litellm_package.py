@@ -1,4 +1,4 @@
-"""litellm as a library, with its providers for OpenAI and Anthropic."""
+"""The litellm package as a library, with its providers for OpenAI and Anthropic."""
 
 import json
 from collections.abc import Sequence

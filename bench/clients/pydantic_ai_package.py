@@ -1,4 +1,4 @@
-"""pydantic-ai, with its models for each protocol."""
+"""The pydantic-ai package, with its models for each protocol."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -33,6 +33,7 @@ from holdfast.client.updates import Seen
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import SessionFold
+from holdfast.racing import race
 from holdfast.values import CHAT, Choice
 
 Block: TypeAlias = (
@@ -100,7 +101,7 @@ class EditorSession:
         page = await asked(self._client.messages(self.session_id, limit=1))
         reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._following = asyncio.create_task(self._follow(page.last_seq, reached, tells=tells))
-        await asyncio.wait({reached, self._following}, return_when=asyncio.FIRST_COMPLETED)
+        await race(watched=(reached, self._following))
         if self._following.done():
             self._following.result()
 
