@@ -294,6 +294,8 @@ async def served(
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)
         # The client outlives the server: what it still reads ends in order.
-        client = await stack.enter_async_context(aiohttp.ClientSession())
+        # The server closes idle connections after 5 s, and a request must not meet that.
+        connector = aiohttp.TCPConnector(keepalive_timeout=2)
+        client = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         url = await stack.enter_async_context(serving(app, outermost=setting.around(app.asgi, kept)))
         yield Served(url, client, app.streams)
