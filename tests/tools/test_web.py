@@ -4,14 +4,14 @@ import asyncio
 import gzip
 import ipaddress
 import socket
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from fixed_pages import fixed_pages, page
 from holdfast.chaos.cancel import CancelAt
 from holdfast.interfaces.tool import ToolResult
 from holdfast.policy.public_addresses import IPAddress, is_public
@@ -60,41 +60,6 @@ class Only:
 
     def allows(self, address: IPAddress) -> bool:
         return str(address) in self.addresses
-
-
-@dataclass
-class Server:
-    """Answers each path with what it is given, and remembers what it was asked."""
-
-    pages: Mapping[str, bytes]
-    port: int = 0
-    asked: list[str] = field(default_factory=list[str])
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.asked.append(head)
-            writer.write(self.pages[head.split()[1]].replace(b"PORT", str(self.port).encode()))
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def serving(pages: Mapping[str, bytes]) -> AsyncGenerator[Server]:
-    server = Server(pages)
-    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-    async with listening:
-        server.port = listening.sockets[0].getsockname()[1]
-        yield server
-
-
-def page(body: bytes | str, kind: str = "text/plain", *headers: str) -> bytes:
-    data = body.encode() if isinstance(body, str) else body
-    lines = ["HTTP/1.1 200 OK", f"Content-Type: {kind}", f"Content-Length: {len(data)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + data
 
 
 def redirect(target: str) -> bytes:
@@ -167,7 +132,7 @@ async def test_by_default_a_name_that_leads_inside_is_refused(call: Call) -> Non
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -> None:
-    async with serving({"/": page("right")}) as server:
+    async with fixed_pages({"/": page("right")}) as server:
         names = Names([["127.0.0.2", "127.0.0.1", "::1"], ["127.0.0.2"]])
         made = tool(names)
         result = await fetch(call, f"http://rebinding.example:{server.port}/", made)
@@ -191,14 +156,14 @@ async def test_the_connection_goes_to_the_address_that_was_checked(call: Call) -
     ],
 )
 async def test_a_redirect_is_checked_like_any_url(call: Call, target: str) -> None:
-    async with serving({"/": redirect(target), "/end": page("end")}) as server:
+    async with fixed_pages({"/": redirect(target), "/end": page("end")}) as server:
         result = await fetch(call, f"http://127.0.0.1:{server.port}/")
         assert not result.ok
         assert len(server.asked) == 1
 
 
 async def test_a_redirect_to_a_name_that_leads_inside_is_refused(call: Call) -> None:
-    async with serving({"/": redirect("http://evil.example:PORT/end"), "/end": page("end")}) as server:
+    async with fixed_pages({"/": redirect("http://evil.example:PORT/end"), "/end": page("end")}) as server:
         names = Names([["127.0.0.1"], ["127.0.0.2"]])
         result = await fetch(call, f"http://www.evil.example:{server.port}/", tool(names))
         assert result.text == "evil.example is 127.0.0.2, which is not public."
@@ -208,7 +173,7 @@ async def test_a_redirect_to_a_name_that_leads_inside_is_refused(call: Call) -> 
 async def test_a_redirect_to_another_host_than_the_allowed_one_is_told_and_not_followed(call: Call) -> None:
     """P8: the person allowed good.example, and what an open redirect makes of that is another action."""
     target = "http://other.example:PORT/end?key=1"
-    async with serving({"/": redirect(target), "/end": page("end")}) as server:
+    async with fixed_pages({"/": redirect(target), "/end": page("end")}) as server:
         result = await fetch(call, f"http://good.example:{server.port}/")
         went = target.replace("PORT", str(server.port))
         assert result.text == f"It redirects to another host: {went}. To follow, fetch that URL."
@@ -220,7 +185,7 @@ async def test_a_redirect_to_another_host_than_the_allowed_one_is_told_and_not_f
 
 async def test_redirects_are_followed_but_not_for_ever(call: Call) -> None:
     pages = {f"/{number}": redirect(f"{number + 1}") for number in range(5)} | {"/5": page("the end")}
-    async with serving({**pages, "/loop": redirect("/loop")}) as server:
+    async with fixed_pages({**pages, "/loop": redirect("/loop")}) as server:
         assert (await fetch(call, f"http://127.0.0.1:{server.port}/0")).text.endswith("\nthe end")
         loop = await fetch(call, f"http://127.0.0.1:{server.port}/loop")
         assert loop.text == "It redirects more than 5 times."
@@ -228,10 +193,10 @@ async def test_redirects_are_followed_but_not_for_ever(call: Call) -> None:
 
 async def test_nothing_of_ours_travels_along(call: Call) -> None:
     pages = {"/": redirect("/end").replace(b"Location", b"Set-Cookie: a=b\r\nLocation"), "/end": page("end")}
-    async with serving(pages) as server:
+    async with fixed_pages(pages) as server:
         await fetch(call, f"http://127.0.0.1:{server.port}/")
-        assert "Cookie" not in server.asked[1]
-        assert "Referer" not in server.asked[1]
+        assert "Cookie" not in server.heads[1]
+        assert "Referer" not in server.heads[1]
 
 
 async def test_a_body_is_bounded_also_when_it_unfolds(call: Call) -> None:
@@ -244,7 +209,7 @@ async def test_a_body_is_bounded_also_when_it_unfolds(call: Call) -> None:
         "/odd": page(b"x", "text/plain", "Content-Encoding: br"),
         "/broken": page(b"x", "text/plain", "Content-Encoding: gzip"),
     }
-    async with serving(pages) as server:
+    async with fixed_pages(pages) as server:
         base = f"http://127.0.0.1:{server.port}"
         for path in ("/bomb", "/large"):
             result = await fetch(call, base + path)
@@ -267,7 +232,7 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
         "/none": b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\ngone",
         "/odd": b"no http at all\r\n\r\n",
     }
-    async with serving(pages) as server:
+    async with fixed_pages(pages) as server:
         base = f"http://127.0.0.1:{server.port}"
         html = await fetch(call, f"{base}/html")
         assert html.text == f"[{base}/html: status 200, text/html]\nT\n\nHello link <{base}/x>"
@@ -287,7 +252,7 @@ async def test_text_is_shown_html_made_readable_and_the_rest_refused(call: Call)
 
 
 async def test_cancelled_at_any_await_nothing_is_left(call: Call) -> None:
-    async with serving({"/": redirect("/end"), "/end": page("<p>text", "text/html")}) as server:
+    async with fixed_pages({"/": redirect("/end"), "/end": page("<p>text", "text/html")}) as server:
         url = f"http://name.example:{server.port}/"
         assert (await fetch(call, url)).ok
         before = await asyncio.to_thread(descriptors)

@@ -1,17 +1,15 @@
 """Images that a client names by an https address: fetched under strict rules, stored, shown to the model."""
 
-import asyncio
 import base64
 import ipaddress
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from typing_extensions import override
 from yarl import URL
 
+from fixed_pages import fixed_pages, page
 from holdfast.chaos import ChaosServer, Say
 from holdfast.policy.public_addresses import IPAddress
 from holdfast.server.image_urls import HttpsOnly, ImageUrls
@@ -44,53 +42,16 @@ class Loopback(AddressPolicy):
         return address.is_loopback and str(address) != self.private
 
 
-@dataclass
-class Pictures:
-    """Answers each path with what it is given, and counts what it was asked."""
-
-    pages: Mapping[str, bytes]
-    port: int = 0
-    asked: list[str] = field(default_factory=list[str])
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            self.asked.append(head.split()[1])
-            writer.write(self.pages[head.split()[1]].replace(b"PORT", str(self.port).encode()))
-            await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-
-@asynccontextmanager
-async def pictures(pages: Mapping[str, bytes]) -> AsyncGenerator[Pictures]:
-    made = Pictures(pages)
-    listening = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    async with listening:
-        made.port = listening.sockets[0].getsockname()[1]
-        yield made
-
-
-def page(body: bytes, kind: str = "image/png", status: str = "200 OK", *headers: str) -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
 PAGES = {
-    "/cat.png": page(PNG),
+    "/cat.png": page(PNG, "image/png"),
     "/unnamed": page(PNG, "application/octet-stream"),
-    "/moved": page(b"", "text/plain", "302 Found", "Location: http://localhost:PORT/cat.png"),
-    "/inside": page(b"", "text/plain", "302 Found", "Location: http://127.0.0.9:PORT/cat.png"),
-    "/loop": page(b"", "text/plain", "302 Found", "Location: /loop"),
-    "/gone": page(b"no", "text/plain", "404 Not Found"),
+    "/moved": page(b"", "text/plain", "Location: http://localhost:PORT/cat.png", status="302 Found"),
+    "/inside": page(b"", "text/plain", "Location: http://127.0.0.9:PORT/cat.png", status="302 Found"),
+    "/loop": page(b"", "text/plain", "Location: /loop", status="302 Found"),
+    "/gone": page(b"no", status="404 Not Found"),
     "/text": page(b"<html>", "text/html"),
     "/lie": page(b"<html>", "image/png"),
-    "/huge": page(PNG + bytes(BODY_BYTES_MAX)),
+    "/huge": page(PNG + bytes(BODY_BYTES_MAX), "image/png"),
 }
 
 
@@ -114,7 +75,7 @@ async def test_an_image_is_fetched_once_stored_and_shown_to_the_model_on_each_ro
     """P6: the log has the image itself, so a retry sees the same one although its address is gone."""
     async with (
         ChaosServer([Say("a cat")], after_last="repeat") as chaos,
-        pictures(PAGES) as images,
+        fixed_pages(PAGES) as images,
         served(target_of(chaos), setting=fetching()) as server,
         client_of(server) as client,
     ):
@@ -158,7 +119,7 @@ async def test_what_cant_be_fetched_is_a_400_that_names_the_part(path: str, why:
     """P12: and leaves nothing behind."""
     async with (
         ChaosServer() as chaos,
-        pictures(PAGES) as images,
+        fixed_pages(PAGES) as images,
         served(target_of(chaos), setting=fetching()) as server,
     ):
         answer = await server.call("POST", "/v1/chat/completions", body=chat_body(images.url(path)))
@@ -203,7 +164,7 @@ def test_the_shipped_policy_allows_public_addresses_and_https_alone() -> None:
 async def test_too_many_addresses_are_refused_before_any_is_fetched() -> None:
     async with (
         ChaosServer() as chaos,
-        pictures(PAGES) as images,
+        fixed_pages(PAGES) as images,
         served(target_of(chaos), setting=fetching()) as server,
     ):
         urls = [images.url(f"/cat.png?{nth}") for nth in range(21)]
@@ -220,7 +181,7 @@ async def test_a_repeat_with_the_same_idempotency_key_needs_no_second_fetch() ->
     pages = dict(PAGES)
     async with (
         ChaosServer([Say("a cat")], after_last="repeat") as chaos,
-        pictures(pages) as images,
+        fixed_pages(pages) as images,
         served(target_of(chaos), setting=fetching()) as server,
     ):
         for path, said in (
@@ -245,7 +206,7 @@ async def test_the_relay_passes_addresses_on_and_fetches_them_for_other_wires(
 ) -> None:
     async with (
         ChaosServer([Say("a cat")], after_last="repeat") as chaos,
-        pictures(PAGES) as images,
+        fixed_pages(PAGES) as images,
         relaying(
             target_on(chaos, wire, name="same"), target_on(chaos, other, name="other"), setting=fetching()
         ) as server,
