@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { HTMLAttributes, JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, grouped } from "../format.ts";
+import { PickFiles } from "../frame/pick_files.tsx";
 import { Icon } from "../icons.tsx";
 import { exact } from "../markdown/safe.ts";
 import { may } from "../state.ts";
@@ -87,6 +88,9 @@ export function Tree({ sessionId, onOpen }: TreeProps): JSX.Element {
         {canUpload ? (
           <PickFiles
             label={`Upload files to ${folder === "" ? "the workspace" : exact(folder)}`}
+            purpose="Files to upload"
+            icon="plus"
+            isSmall
             onPick={(files) => uploads.add(folder, files)}
           />
         ) : null}
@@ -258,39 +262,6 @@ function RowView({ row }: { readonly row: Row }): JSX.Element {
         <span class="files-size">{bytes(entry.bytes ?? 0)}</span>
       ) : null}
       <span class="unseen">{wordsFor(row)}</span>
-    </>
-  );
-}
-
-interface PickFilesProps {
-  readonly label: string;
-  readonly onPick: (files: readonly File[]) => void;
-}
-
-function PickFiles({ label, onPick }: PickFilesProps): JSX.Element {
-  const input = useRef<HTMLInputElement>(null);
-  return (
-    <>
-      <button
-        type="button"
-        class="icon-button small"
-        aria-label={label}
-        title={label}
-        onClick={() => input.current?.click()}
-      >
-        <Icon name="plus" />
-      </button>
-      <input
-        ref={input}
-        type="file"
-        multiple
-        hidden
-        aria-label="Files to upload"
-        onChange={(event) => {
-          onPick([...(event.currentTarget.files ?? [])]);
-          event.currentTarget.value = "";
-        }}
-      />
     </>
   );
 }

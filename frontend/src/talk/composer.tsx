@@ -1,6 +1,7 @@
 /** Where a person writes: text, files, and the round buttons that send and stop. */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { PickFiles } from "../frame/pick_files.tsx";
 import { Icon } from "../icons.tsx";
 import {
   compact,
@@ -111,7 +112,7 @@ export function Composer(): JSX.Element {
       />
       <PasteOffer pasted={pasted} draft={text} />
       <div class="composer-foot">
-        <Pick onPick={attach} />
+        <PickFiles label="Attach files" purpose="Files to attach" icon="attach" onPick={attach} />
         <Chips />
         <span class="spread" />
         {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
@@ -134,34 +135,6 @@ function useFitting(field: { readonly current: HTMLTextAreaElement | null }, tex
     element.style.height = "auto";
     if (text !== "") element.style.height = `${element.scrollHeight}px`;
   }, [text]);
-}
-
-function Pick({ onPick }: { readonly onPick: (files: readonly File[]) => void }): JSX.Element {
-  const input = useRef<HTMLInputElement>(null);
-  return (
-    <>
-      <button
-        type="button"
-        class="icon-button"
-        aria-label="Attach files"
-        title="Attach files"
-        onClick={() => input.current?.click()}
-      >
-        <Icon name="attach" />
-      </button>
-      <input
-        ref={input}
-        type="file"
-        multiple
-        hidden
-        aria-label="Files to attach"
-        onChange={(event) => {
-          onPick([...(event.currentTarget.files ?? [])]);
-          event.currentTarget.value = "";
-        }}
-      />
-    </>
-  );
 }
 
 interface ModesProps {
