@@ -5,7 +5,7 @@ from typing import Any
 
 import anthropic
 from pydantic import BaseModel
-from reporting import Asking, Told, run, weather
+from reporting import CITY, Asking, Told, run, user, weather
 
 
 class Weather(BaseModel):
@@ -13,18 +13,13 @@ class Weather(BaseModel):
     celsius: int
 
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-TOOL: Any = {"name": "weather", "description": "How warm it is in a city.", "input_schema": SCHEMA}
+TOOL: Any = {"name": "weather", "description": "How warm it is in a city.", "input_schema": CITY}
 
 
 def client_for(asking: Asking) -> anthropic.AsyncAnthropic:
     return anthropic.AsyncAnthropic(
         base_url=asking.url, api_key=asking.key, max_retries=asking.retries, timeout=asking.timeout_s
     )
-
-
-def user(prompt: str) -> Any:
-    return {"role": "user", "content": prompt}
 
 
 def text_of(message: Any) -> str:

@@ -6,11 +6,9 @@ from typing import Any
 
 import litellm
 from pydantic import BaseModel
-from reporting import Asking, NotOffered, Told, run, weather
+from reporting import FUNCTION, Asking, NotOffered, Told, run, user, weather
 
 litellm.telemetry = False
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-FUNCTION = {"name": "weather", "description": "How warm it is in a city.", "parameters": SCHEMA}
 
 
 class Weather(BaseModel):
@@ -29,10 +27,6 @@ def options(asking: Asking) -> dict[str, Any]:
         "timeout": asking.timeout_s,
         "max_retries": asking.retries,
     }
-
-
-def user(prompt: str) -> Any:
-    return {"role": "user", "content": prompt}
 
 
 class LiteLlm:

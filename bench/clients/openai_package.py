@@ -6,7 +6,7 @@ from typing import Any
 
 import openai
 from pydantic import BaseModel
-from reporting import Asking, Told, run, weather
+from reporting import FUNCTION, Asking, Told, run, user, weather
 
 
 class Weather(BaseModel):
@@ -14,8 +14,6 @@ class Weather(BaseModel):
     celsius: int
 
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-FUNCTION = {"name": "weather", "description": "How warm it is in a city.", "parameters": SCHEMA}
 CHAT_TOOL: Any = {"type": "function", "function": FUNCTION}
 FLAT_TOOL: Any = {"type": "function", **FUNCTION}
 
@@ -27,10 +25,6 @@ def client_for(asking: Asking) -> openai.AsyncOpenAI:
         max_retries=asking.retries,
         timeout=asking.timeout_s,
     )
-
-
-def user(prompt: str) -> Any:
-    return {"role": "user", "content": prompt}
 
 
 class Chat:

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 
 PATIENT_S = 30.0
 WEATHER = {"Bern": "21 degrees", "Thun": "19 degrees"}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+FUNCTION = {"name": "weather", "description": "How warm it is in a city.", "parameters": CITY}
 
 
 class NotOffered(Exception):
@@ -59,6 +61,11 @@ class Client(Protocol):
 def weather(city: str) -> str:
     """Say how warm it is in a city."""
     return WEATHER[city]
+
+
+def user(prompt: str) -> Any:
+    """A message of the user, as the wires of OpenAI and Anthropic write it."""
+    return {"role": "user", "content": prompt}
 
 
 def run(client: Client) -> None:
