@@ -5,7 +5,7 @@ An implementation is complete when it passes the conformance suite in tests/jour
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, TypeAlias
 from zlib import crc32
 
@@ -57,9 +57,14 @@ class Record(msgspec.Struct, eq=False, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Proof that this node owns a session; a later claim by another node invalidates it."""
+    """Proof that this node owns a session; a later claim by another node invalidates it.
+
+    `crashed` says whether the node that owned the session before had crashed; None means that the store
+    doesn't know.
+    """
 
     number: int
+    crashed: bool | None = field(default=None, compare=False)
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -75,7 +80,7 @@ class Node(msgspec.Struct, frozen=True):
     lease_left_s: float = math.inf
 
 
-# "lost": this node no longer owns any session that it had claimed. "claimable": there may be sessions to claim.
+# "lost": this node no longer owns any session that it had claimed. "claimable": some may be unowned.
 OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 

@@ -246,11 +246,16 @@ class MemoryStore(Store):
     ) -> Appended | Declined | Replayed:
         self._check_open()
         assert events, "an append holds at least one event"
-        if fence.number != self._disk.fence:
-            raise FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
+        self._insist_on(session_id, fence)
         result = self._append_idempotent(session_id, events, when=when, idempotency_key=idempotency_key)
         assert not isinstance(result, KeyConflict), "a run's own keys name one record each"
         return result
+
+    def _insist_on(self, session_id: str, fence: Fence) -> None:
+        """Raise FenceLost if this store no longer owns the session."""
+        del session_id  # one store owns them all
+        if fence.number != self._disk.fence:
+            raise FenceLost(f"fence {fence.number} was lost to {self._disk.fence}")
 
     def _append_idempotent(
         self,
@@ -291,8 +296,12 @@ class MemoryStore(Store):
             if type(record.event) not in rows.QUIET:
                 self._index(session_id, record.seq, record.event, counts=counts)
         disk.logs.setdefault(session_id, []).extend(records)
-        self._tails.publish(session_id, records)
+        self._publish(session_id, records)
         return Appended(records[0].seq, records[-1].seq)
+
+    def _publish(self, session_id: str, records: Sequence[Record]) -> None:
+        """Show stored records to followers."""
+        self._tails.publish(session_id, records)
 
     def _index(self, session_id: str, seq: int, event: Event, *, counts: bool) -> None:
         disk = self._disk

@@ -106,9 +106,29 @@ class SessionOwner:
         self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
-        """Follow the log until there is nothing to run; cancelling it cancels the current run."""
+        """Own the session until there is nothing to run; cancelling it cancels the current run.
+
+        A session whose run can't be saved stays with this node until it ends, because no other node could
+        save it either.
+        """
         store = self._deps.store
         fence = await store.claim(self.session_id)
+        try:
+            await self._follow_log(fence)
+        except asyncio.CancelledError:
+            await self._release(fence)
+            raise
+        await self._release(fence)
+
+    async def _release(self, fence: Fence) -> None:
+        try:
+            await self._deps.store.release(self.session_id, fence)
+        except JournalError as error:
+            _log.info("session %s stays with this node until its lease ends: %s", self.session_id, error)
+
+    async def _follow_log(self, fence: Fence) -> None:
+        """Do what the log asks for until there is nothing to do."""
+        store = self._deps.store
         await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
             after = self.view.last_seq
@@ -335,13 +355,18 @@ class SessionOwner:
     async def _continue(self, run: Run, log: RunLog) -> Outcome:
         log.live = None
         await self._pass_drain_gate(run)
-        after = self._shared.crash_history.cause_of(run.taken_up_ms)
+        after = self._cause_of_resumption(run, log.fence)
         log.emit(e.RunResumed(at_ms=log.now_ms(), run_id=run.run_id, after=after))
         log.resumed = True
         if run.attempt_id and run.finish in {None, "failed"}:
             # The call has no answer, so its output so far doesn't count.
             log.emit(e.AttemptSuperseded(at_ms=log.now_ms(), run_id=run.run_id, attempt_id=run.attempt_id))
         return await run_agent(self.view, log, self._deps)
+
+    def _cause_of_resumption(self, run: Run, fence: Fence) -> str:
+        if fence.crashed is None:
+            return self._shared.crash_history.cause_of(run.taken_up_ms)
+        return "crash" if fence.crashed else "restart"
 
     async def _end(self, run: Run, log: RunLog, outcome: Outcome) -> None:
         """Close what is open, then append the ending; it's declined if the run has one already."""

@@ -26,6 +26,11 @@ class Slots:
         self._pending: dict[str, str] = {}  # run -> session
 
     @property
+    def free(self) -> int:
+        """How many more runs could begin now."""
+        return max(self._free - len(self._waiting) - len(self._pending), 0)
+
+    @property
     def waiting(self) -> int:
         """How many runs wait for a slot."""
         return len(self._waiting)

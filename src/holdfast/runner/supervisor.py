@@ -13,7 +13,7 @@ from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.rows import RunRow, RunStatus
-from holdfast.interfaces.journal import Index, JournalError, RunQuery
+from holdfast.interfaces.journal import FenceLost, Index, JournalError, OwnedElsewhere, RunQuery
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
@@ -25,6 +25,7 @@ from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
 DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
+CLAIM_S = 1.0  # how often a node looks for sessions that nobody owns, besides when it is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Supervisor:
     """Starts an owner for each session that has something to run; an async context manager.
 
     Leaving it cancels what still runs; the next start resumes it. `drain` before that lets runs reach a safe
-    point. `lag` says how late the event loop is.
+    point. `lag` says how late the event loop is. Where several nodes share a store, each session has an owner
+    on one of them, and a supervisor claims what others leave.
     """
 
     def __init__(self, deps: AgentDeps, limits: RunnerLimits | None = None) -> None:
@@ -64,6 +66,7 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
+        self._node_tasks: list[asyncio.Task[None]] = []  # only where several nodes share the store
         self._is_started = False  # from then on owners are started
 
     async def __aenter__(self) -> Self:
@@ -85,6 +88,7 @@ class Supervisor:
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
         tasks += [task for task in (self._lag_task, self._resume_task) if task is not None]
+        tasks += self._node_tasks
         for task in tasks:
             task.cancel("shutdown")
         if tasks:
@@ -206,7 +210,10 @@ class Supervisor:
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
-            _log.error("the owner of session %s failed", session_id, exc_info=error)
+            if self._deps.store.node.name and _belongs_elsewhere(error):
+                _log.info("session %s belongs to another node now", session_id)
+            else:
+                _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
         self._shared_folds.keep(session_id, owner.view)
         self._titles.consider(session_id, owner.view)
@@ -233,11 +240,47 @@ class Supervisor:
             if crash_history.last_crashed:
                 await self._end_leftovers()
             return
+        if store.node.name:
+            watching = (self._heed_ownership(), self._claim_regularly())
+            self._node_tasks = [asyncio.create_task(task, name=task.__name__) for task in watching]
+            return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
         # A message to a run that ended before reading it gets a run of its own.
         for session_id in await store.undelivered_steers():
             self.wake(session_id, 0)
+
+    async def _heed_ownership(self) -> None:
+        """Stop everything when this node loses what it owned, and claim what others leave."""
+        async for changes in self._deps.store.ownership():
+            if "lost" in changes:
+                await self._stop_owners()
+            await self._claim_unowned()
+
+    async def _stop_owners(self) -> None:
+        """Stop all runs without a further event: another node may be continuing them already."""
+        tasks = [task for _, task in self._owners.values()]
+        for task in tasks:
+            task.cancel("lost")
+        if tasks:
+            _log.warning("this node lost its sessions, so %d of them stop here", len(tasks))
+            await asyncio.wait(tasks)
+
+    async def _claim_regularly(self) -> None:
+        """Look for sessions that nobody owns, also if nobody told of them."""
+        while True:
+            await self._claim_unowned()
+            await self._deps.clock.sleep_s(CLAIM_S)
+
+    async def _claim_unowned(self) -> None:
+        """Start owners for sessions that have something to run and that nobody owns, as far as slots go."""
+        if self._deps.drain.closed or not (free := self._shared.slots.free):
+            return
+        try:
+            for session_id in await self._deps.store.claimable(limit=min(free, PAGE)):
+                self.wake(session_id, 0)
+        except JournalError as error:
+            _log.info("can't look for sessions that nobody owns: %s", error)
 
     async def _end_leftovers(self) -> None:
         """Kill the processes that a crash left of runs that nobody asked to resume."""
@@ -245,6 +288,14 @@ class Supervisor:
             if row.status == "queued":
                 return  # queued runs come last, and none has started
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
+
+
+def _belongs_elsewhere(error: BaseException) -> bool:
+    """Whether the owner ended because another node owns the session."""
+    kinds = (OwnedElsewhere, FenceLost)
+    if isinstance(error, ExceptionGroup):
+        return error.subgroup(kinds) is not None  # pyright: ignore[reportUnknownMemberType]
+    return isinstance(error, kinds)
 
 
 def _log_resume_failure(starting: asyncio.Task[None]) -> None:

@@ -1,0 +1,90 @@
+"""Several nodes on one disk in memory, which can die and freeze, for tests of what acts on logs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from typing_extensions import override
+
+from holdfast.interfaces.journal import Fence, FenceLost, Node, OwnedElsewhere, OwnershipChange, Record
+from holdfast.journal.memory import MemoryDisk, MemoryStore
+
+
+@dataclass
+class Cluster:
+    """The disk, the nodes that live, and who owns which session."""
+
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    alive: "list[NodeStore]" = field(default_factory=list["NodeStore"])
+    owners: "dict[str, tuple[NodeStore, int]]" = field(default_factory=dict[str, "tuple[NodeStore, int]"])
+
+    def join(self, name: str) -> "NodeStore":
+        """A node that begins to work on the disk."""
+        node = NodeStore(self, name)
+        self.alive.append(node)
+        return node
+
+    def bury(self, node: "NodeStore") -> None:
+        """Take everything from a node that is taken for dead; it learns of that when it wakes."""
+        self.alive.remove(node)
+        for other in self.alive:
+            other.say("claimable")
+        node.say("lost")
+
+
+class NodeStore(MemoryStore):
+    """A store that owns only what it claimed."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        super().__init__(cluster.disk)
+        self._cluster = cluster
+        self._name = name
+        self._incarnation = cluster.disk.fence
+
+    def say(self, change: OwnershipChange) -> None:
+        self._ownership.tell(change)
+
+    @property
+    @override
+    def node(self) -> Node:
+        return Node(name=self._name, incarnation=self._incarnation)
+
+    @override
+    async def nodes(self) -> Sequence[Node]:
+        return [node.node for node in self._cluster.alive]
+
+    @override
+    async def claim(self, session_id: str) -> Fence:
+        cluster = self._cluster
+        owner, number = cluster.owners.get(session_id, (self, 0))
+        if owner in cluster.alive and owner is not self:
+            raise OwnedElsewhere(owner.node.name, owner.node.url)
+        if owner is self and number:
+            return Fence(number)
+        cluster.disk.fence += 1
+        cluster.owners[session_id] = (self, cluster.disk.fence)
+        return Fence(cluster.disk.fence, crashed=owner is not self)
+
+    @override
+    async def release(self, session_id: str, fence: Fence) -> None:
+        if self._cluster.owners.get(session_id) == (self, fence.number):
+            del self._cluster.owners[session_id]
+
+    @override
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        found = await super().claimable(limit=1000)
+        return [session_id for session_id in found if not self._is_owned(session_id)][:limit]
+
+    def _is_owned(self, session_id: str) -> bool:
+        return (
+            session_id in self._cluster.owners and self._cluster.owners[session_id][0] in self._cluster.alive
+        )
+
+    @override
+    def _insist_on(self, session_id: str, fence: Fence) -> None:
+        if self not in self._cluster.alive or self._cluster.owners.get(session_id) != (self, fence.number):
+            raise FenceLost(f"{self._name} no longer owns session {session_id}")
+
+    @override
+    def _publish(self, session_id: str, records: Sequence[Record]) -> None:
+        for node in {*self._cluster.alive, self}:
+            node._tails.publish(session_id, records)  # noqa: SLF001  # of the same class
