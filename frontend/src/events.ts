@@ -209,6 +209,14 @@ export interface Undo {
   readonly by?: string;
 }
 
+/** A person let other machines continue the session, though its files are elsewhere; `home` is new. */
+export interface SessionMoved {
+  readonly type: "session.moved";
+  readonly at_ms: number;
+  readonly home?: string;
+  readonly by?: string;
+}
+
 /** A person's message is on disk. */
 export interface MessageAccepted {
   readonly type: "message.accepted";
@@ -489,6 +497,7 @@ export interface ToolStarted {
   readonly tool_call_id: string;
   readonly effect_key: string;
   readonly profile?: string;
+  readonly home?: string;
 }
 
 /** A running tool said something. */
@@ -860,6 +869,7 @@ export type AnyEvent =
   | SessionRestored
   | SessionForked
   | SessionRewound
+  | SessionMoved
   | MessageAccepted
   | MessageEdited
   | MessageMoved

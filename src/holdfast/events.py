@@ -110,6 +110,16 @@ class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
     undo: Undo | None = None
 
 
+class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
+    """A person let other machines continue the session, though its files are elsewhere; `home` is new.
+
+    An empty home means that any machine may continue it, until a tool touches files again.
+    """
+
+    home: str = ""
+    by: str = ""
+
+
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
     """A person's message is on disk."""
 
@@ -280,6 +290,7 @@ class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
     tool_call_id: str
     effect_key: str
     profile: str = ""  # the digest of the sandbox's profile; empty if there was no sandbox
+    home: str = ""  # where the session stays from here on, as `node:NAME` or `volume:NAME`; empty: as before
 
 
 class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output"):
@@ -577,7 +588,7 @@ class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
 # fmt: off
 AnyEvent: TypeAlias = (
     SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
-    | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound
+    | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound | SessionMoved
     | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched | QueuePaused
     | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted | AttemptFailed
     | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked

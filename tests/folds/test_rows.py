@@ -3,6 +3,7 @@
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import encode
@@ -197,3 +198,11 @@ def test_a_session_is_found_by_the_title_it_was_given_last() -> None:
 def test_a_whole_text_is_the_preview_of_its_session() -> None:
     row = rows.apply_to_session(ROW, e.TextDone(at_ms=7, run_id="r1", segment=0, text="done"))
     assert (row.preview, row.updated_ms) == ("done", 7)
+
+
+def test_a_sessions_home_is_where_a_tool_began_to_work_until_a_person_moves_it() -> None:
+    started = e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k")
+    assert rows.home_after(started) is None
+    assert rows.home_after(replace(started, home="node:a")) == "node:a"
+    assert rows.home_after(e.SessionMoved(at_ms=1)) == ""
+    assert rows.home_after(e.SessionPinned(at_ms=1)) is None

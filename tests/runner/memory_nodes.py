@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from holdfast.interfaces.journal import Fence, FenceLost, Node, OwnedElsewhere, OwnershipChange, Record
+from holdfast.folds.rows import home_after
+from holdfast.interfaces.journal import (
+    Fence,
+    FenceLost,
+    HomedElsewhere,
+    Node,
+    OwnedElsewhere,
+    OwnershipChange,
+    Record,
+)
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 
 
@@ -17,9 +26,9 @@ class Cluster:
     alive: "list[NodeStore]" = field(default_factory=list["NodeStore"])
     owners: "dict[str, tuple[NodeStore, int]]" = field(default_factory=dict[str, "tuple[NodeStore, int]"])
 
-    def join(self, name: str) -> "NodeStore":
-        """A node that begins to work on the disk."""
-        node = NodeStore(self, name)
+    def join(self, name: str, *volumes: str) -> "NodeStore":
+        """A node that begins to work on the disk, with these volumes."""
+        node = NodeStore(self, name, (f"node:{name}", *(f"volume:{volume}" for volume in volumes)))
         self.alive.append(node)
         return node
 
@@ -34,10 +43,11 @@ class Cluster:
 class NodeStore(MemoryStore):
     """A store that owns only what it claimed."""
 
-    def __init__(self, cluster: Cluster, name: str) -> None:
+    def __init__(self, cluster: Cluster, name: str, homes: tuple[str, ...]) -> None:
         super().__init__(cluster.disk)
         self._cluster = cluster
         self._name = name
+        self._homes = homes
         self._incarnation = cluster.disk.fence
 
     def say(self, change: OwnershipChange) -> None:
@@ -46,15 +56,19 @@ class NodeStore(MemoryStore):
     @property
     @override
     def node(self) -> Node:
-        return Node(name=self._name, incarnation=self._incarnation)
+        return Node(name=self._name, incarnation=self._incarnation, homes=self._homes)
 
     @override
     async def nodes(self) -> Sequence[Node]:
         return [node.node for node in self._cluster.alive]
 
     @override
-    async def claim(self, session_id: str) -> Fence:
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         cluster = self._cluster
+        if self not in cluster.alive:
+            raise FenceLost(f"{self._name} is taken for dead")
+        if not to_settle and not self._reaches(home := self._home(session_id)):
+            raise HomedElsewhere(home)
         owner, number = cluster.owners.get(session_id, (self, 0))
         if owner in cluster.alive and owner is not self:
             raise OwnedElsewhere(owner.node.name, owner.node.url)
@@ -72,7 +86,22 @@ class NodeStore(MemoryStore):
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:
         found = await super().claimable(limit=1000)
-        return [session_id for session_id in found if not self._is_owned(session_id)][:limit]
+        return [session_id for session_id in found if self._may_claim(session_id)][:limit]
+
+    def _may_claim(self, session_id: str) -> bool:
+        runs = [run for run in self._cluster.disk.runs.values() if run.session_id == session_id]
+        is_stopping = any(run.status == "stopping" for run in runs)
+        if self not in self._cluster.alive or self._is_owned(session_id):
+            return False
+        return is_stopping or self._reaches(self._home(session_id))
+
+    def _home(self, session_id: str) -> str:
+        records = self._cluster.disk.records(session_id, after=0, limit=10_000)
+        homes = [home for record in records if (home := home_after(record.event)) is not None]
+        return homes[-1] if homes else ""
+
+    def _reaches(self, home: str) -> bool:
+        return not home or home in self._homes
 
     def _is_owned(self, session_id: str) -> bool:
         return (

@@ -1,12 +1,15 @@
 """Several nodes on one store: one owner for each session, and what a node leaves is claimed by another."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from agent.world import Effect, World, ending, process, send
 from holdfast import events as e
+from holdfast.agent.homes import Homes
+from holdfast.agent.instructions import MOVED
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
-from holdfast.interfaces.tool import Tool
+from holdfast.interfaces.tool import Tool, ToolPlace, ToolTraits
 from holdfast.runner.inbox import IncomingMessage
 from runner.memory_nodes import Cluster, NodeStore
 from serving import PATIENT
@@ -14,12 +17,19 @@ from tools.calls import until
 
 
 @asynccontextmanager
-async def node(chaos: ChaosServer, store: NodeStore, *tools: Tool) -> AsyncGenerator[World]:
-    async with process(chaos, *tools, store=store, patience=PATIENT) as world:
+async def node(
+    chaos: ChaosServer, store: NodeStore, *tools: Tool, volume: Path | None = None
+) -> AsyncGenerator[World]:
+    homes = Homes(store.node.name, {"shared": volume} if volume else {})
+    async with process(chaos, *tools, store=store, patience=PATIENT, homes=homes) as world:
         yield world
 
 
-def of_kind(log: list[e.Event], kind: type[e.Event]) -> list[e.Event]:
+def effect(receiver: list[str], place: ToolPlace) -> Effect:
+    return Effect("effect", receiver, ToolTraits(place=place))
+
+
+def of_kind(log: Sequence[e.Event], kind: type[e.Event]) -> list[e.Event]:
     return [event for event in log if isinstance(event, kind)]
 
 
@@ -67,8 +77,8 @@ async def test_a_dead_nodes_run_goes_on_at_another_and_the_dead_one_writes_nothi
     cluster, receiver = Cluster(), list[str]()
     async with (
         ChaosServer([CallTool("effect", {})], [Hang()], [Say("done")]) as chaos,
-        node(chaos, first := cluster.join("a"), Effect("effect", receiver)) as a,
-        node(chaos, cluster.join("b"), Effect("effect", receiver)) as b,
+        node(chaos, first := cluster.join("a"), effect(receiver, "anywhere")) as a,
+        node(chaos, cluster.join("b"), effect(receiver, "anywhere")) as b,
     ):
         await send(a)
         await chaos.seen.until_body(2)
@@ -113,3 +123,80 @@ async def test_many_sessions_that_nobody_owns_are_each_run_once_by_some_node() -
                 log = await events(a, session_id)
                 assert len(of_kind(log, e.RunStarted)) == len(of_kind(log, e.RunEnded)) == 1
         assert len(chaos.seen.requests) == len(ids)
+
+
+async def test_a_session_whose_files_are_on_a_dead_node_waits_for_it_until_a_person_moves_it() -> None:
+    """P6: nobody continues it by guess; a stop works at once, and after a move the model is told."""
+    cluster, receiver = Cluster(), list[str]()
+    tool = effect(receiver, "workspace")
+    async with (
+        ChaosServer([CallTool("effect", {})], [Hang()], [Say("done")]) as chaos,
+        node(chaos, first := cluster.join("a"), tool) as a,
+        node(chaos, cluster.join("b"), tool) as b,
+    ):
+        await send(a)
+        await chaos.seen.until_body(2)
+        cluster.bury(first)
+        await until(lambda: not a.supervisor.active)
+        assert await b.store.claimable() == []
+        before = await events(b)
+        assert (await b.inbox.state("s")).home == "node:a"
+        await b.inbox.put("s", e.SessionMoved(at_ms=1, by="person"))
+        log = [record.event for record in await b.until("s", e.RunEnded)]
+        assert log[: len(before)] == before
+        assert ending(await b.log("s")).outcome == "completed"
+        assert MOVED in str(chaos.seen.requests[-1].body)
+        assert len(receiver) == 1
+
+
+async def test_a_stop_ends_a_run_whose_files_are_on_a_dead_node_and_starts_nothing() -> None:
+    """P5: a stop needs no files."""
+    cluster = Cluster()
+    tool = effect([], "node")
+    async with (
+        ChaosServer([CallTool("effect", {})], [Hang()], [Say("never")]) as chaos,
+        node(chaos, first := cluster.join("a"), tool) as a,
+        node(chaos, cluster.join("b"), tool) as b,
+    ):
+        run_id = await send(a)
+        await chaos.seen.until_body(2)
+        await b.inbox.send("s", IncomingMessage(text="two"))
+        cluster.bury(first)
+        await until(lambda: not a.supervisor.active)
+        await b.inbox.stop("s", run_id)
+        end = ending(await b.until("s", e.RunEnded))
+        assert (end.outcome, end.cause) == ("cancelled", "user_stop")
+        await until(lambda: not b.supervisor.active)
+        assert len(chaos.seen.requests) == 2
+        assert len(of_kind(await events(b), e.RunStarted)) == 1
+
+
+async def test_a_session_on_a_shared_volume_goes_on_at_a_node_that_has_the_volume(tmp_path: Path) -> None:
+    """P6: and not at one that doesn't."""
+    cluster = Cluster()
+    tool = effect([], "workspace")
+    async with (
+        ChaosServer([CallTool("effect", {})], [Hang()], [Say("done")]) as chaos,
+        node(chaos, first := cluster.join("a", "shared"), tool, volume=tmp_path) as a,
+        node(chaos, cluster.join("b"), tool) as b,
+    ):
+        await send(a, workspace=str(tmp_path))
+        await chaos.seen.until_body(2)
+        cluster.bury(first)
+        await until(lambda: not a.supervisor.active)
+        assert await b.store.claimable() == []
+        async with node(chaos, cluster.join("c", "shared"), tool, volume=tmp_path) as c:
+            await c.until("s", e.RunEnded)
+            assert ending(await c.log("s")).outcome == "completed"
+            assert (await c.inbox.state("s")).home == "volume:shared"
+
+
+async def test_a_session_that_touched_no_machine_has_no_home() -> None:
+    cluster = Cluster()
+    async with (
+        ChaosServer([CallTool("effect", {})], [Say("done")]) as chaos,
+        node(chaos, cluster.join("a"), effect([], "anywhere")) as a,
+    ):
+        await send(a)
+        await a.until("s", e.RunEnded)
+        assert not (await a.inbox.state("s")).home

@@ -446,6 +446,7 @@ _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
     (e.SessionArchived, {}),
     (e.SessionUnarchived, {}),
     (e.SessionRestored, {}),
+    (e.SessionMoved, {"home": "node:b", "by": "key"}),
     (e.QueuePaused, {}),
     (e.QueueResumed, {}),
     (e.RelayCalled, {"call_id": "c", "key": "me", "wire": "chat"}),

@@ -360,6 +360,9 @@ class ToolCalls:
                 tool_call_id=asked.tool_call_id,
                 effect_key=key,
                 profile=confinement.profile.digest if confinement else "",
+                home=self._deps.homes.home_for(
+                    tool.traits.place, self._workspace, current=self._view.session.home
+                ),
             )
         )
         await self._view.settled(self._log)

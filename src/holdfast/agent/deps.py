@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast.agent.drain_gate import DrainGate
+from holdfast.agent.homes import Homes
 from holdfast.agent.policy import Judge
 from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
@@ -55,6 +56,7 @@ class AgentDeps:
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
+    homes: Homes = field(default_factory=Homes)
     snapshots: Snapshots | None = None  # None: what runs change can't be undone
 
     def tools_now(self) -> Registry:

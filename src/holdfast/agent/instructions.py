@@ -8,6 +8,10 @@ from holdfast.tools.files.workspace import PathRefused, Workspace
 
 GUIDE = "AGENTS.md"
 GUIDE_CHARS_MAX = 64 * 1024
+MOVED = (
+    "This conversation was moved to another machine. The files there may differ from what was said or seen "
+    "before, and processes that were started before are gone. Look again before you rely on any of them."
+)
 _GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
 _NOT_SHOWN = f"({GUIDE} in the workspace is not shown: {{}})"
 

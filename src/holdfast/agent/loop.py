@@ -15,7 +15,7 @@ from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.instructions import instructions_for
+from holdfast.agent.instructions import MOVED, instructions_for
 from holdfast.agent.output import OutputCheck
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
@@ -182,7 +182,8 @@ async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
         # A background process may have written instructions of its own meanwhile.
         await asyncio.to_thread(deps.protected.look, place)
     history = history_instructions(view.transcript, run_id)
-    return await instructions_for(workspace, deps.instructions, settings.instructions, history)
+    moved = MOVED if view.session.has_moved else ""
+    return await instructions_for(workspace, deps.instructions, settings.instructions, history, moved)
 
 
 def _request(

@@ -129,6 +129,17 @@ def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
             return _apply_arrangement(row, event)
 
 
+def home_after(event: e.Event) -> str | None:
+    """Where the session's files are after the event; None if it doesn't say."""
+    match event:
+        case e.ToolStarted(home=home) if home:
+            return home
+        case e.SessionMoved():
+            return event.home
+        case _:
+            return None
+
+
 def _steers_after(row: SessionRow, event: e.MessageAccepted) -> str:
     is_steer = event.mode in {"steer", "redirect"} and event.run_id != ""
     return f"{row.steers} {event.message_id}".strip() if is_steer else row.steers

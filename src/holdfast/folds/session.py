@@ -41,6 +41,8 @@ class Session:
     grants: dict[str, e.GrantAdded] = field(default_factory=dict[str, e.GrantAdded])
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
+    home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
+    has_moved: bool = False  # a person let other machines continue it without its files
     undos: dict[str, tuple[int, Undo]] = field(default_factory=dict[str, tuple[int, Undo]])  # by id, with seq
 
     def is_undone(self, run_id: str) -> bool:
@@ -100,6 +102,16 @@ def _of_run(session: Session, seq: int, event: Any) -> None:
     if run is None:
         raise IllegalEvent("the run is unknown", event=event, seq=seq, run_id=event.run_id)
     apply_to_run(run, seq, event)
+
+
+def _tool_started(session: Session, seq: int, event: e.ToolStarted) -> None:
+    _of_run(session, seq, event)
+    session.home = event.home or session.home
+
+
+def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
+    session.home = event.home
+    session.has_moved = True
 
 
 def _relayed(session: Session, seq: int, event: e.RelayCalled) -> None:
@@ -238,6 +250,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.SessionRestored: _restored,
         e.SessionForked: _forked,
         e.SessionRewound: _rewound,
+        e.SessionMoved: _session_moved,
+        e.ToolStarted: _tool_started,
         e.MessageAccepted: _accepted,
         e.MessageEdited: _edited,
         e.MessageMoved: _moved,

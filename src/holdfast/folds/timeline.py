@@ -139,6 +139,7 @@ def _count(event: e.SnapshotTaken) -> str:
 _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
         e.SessionRewound: lambda event: f"to {event.to_seq}" + (_undo_text(event.undo) if event.undo else ""),
+        e.SessionMoved: lambda event: f"to {event.home}" if event.home else "to any machine",
         e.AttemptStarted: lambda event: (
             f"#{event.nth} {event.target} {event.model}"
             + (f", reconnected {event.reconnects} times" if event.reconnects else "")

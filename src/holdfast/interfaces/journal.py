@@ -78,6 +78,7 @@ class Node(msgspec.Struct, frozen=True):
     url: str = ""
     incarnation: int = 0
     lease_left_s: float = math.inf
+    homes: tuple[str, ...] = ()  # of sessions that it can continue besides those without a home
 
 
 # "lost": this node no longer owns any session that it had claimed. "claimable": some may be unowned.
@@ -193,6 +194,18 @@ class OwnedElsewhere(JournalError):
         return f"the session belongs to node {self.node}{place}, which is working on it"
 
 
+class HomedElsewhere(JournalError):
+    """The session's files are where this node can't reach them; `home` says where."""
+
+    def __init__(self, home: str) -> None:
+        super().__init__(home)
+        self.home = home
+
+    def __str__(self) -> str:
+        kind, _, name = self.home.partition(":")
+        return f"the session's files are on {kind} {name}, which this node can't reach"
+
+
 class UnknownSession(JournalError):
     """The log doesn't exist, and the first event isn't session.created."""
 
@@ -271,11 +284,12 @@ class Journal(Protocol):
       belong to one node at a time.
     """
 
-    async def claim(self, session_id: str) -> Fence:
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         """Become the owner of the session's runs; raises OwnedElsewhere while another node owns it.
 
-        Claiming a session again returns the same fence. A session that doesn't exist yet can be claimed, to
-        create it with `append_run`.
+        Raises HomedElsewhere if this node can't reach the session's files, unless the claim is only to end
+        runs that were stopped. Claiming a session again returns the same fence. A session that doesn't exist
+        yet can be claimed, to create it with `append_run`.
         """
         ...
 
@@ -580,7 +594,8 @@ class Nodes(Protocol):
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:
         """Ids of sessions with open runs or undelivered steers that no node owns, oldest first.
 
-        In a store that belongs to one process, these are all sessions with such work.
+        Those whose files this node can't reach are left out, unless a stopped run of theirs waits for its
+        ending. In a store that belongs to one process, these are all sessions with such work.
         """
         ...
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.messages import ToolSpec
@@ -11,6 +11,10 @@ from holdfast.values import Action, Part, ToolEnding
 
 if TYPE_CHECKING:
     from holdfast.sandbox.confinement import Confinement
+
+
+# Where a tool works: on any machine, where the workspace's files are, or only on the machine it started on.
+ToolPlace: TypeAlias = Literal["anywhere", "workspace", "node"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,7 @@ class ToolTraits:
     idempotent: bool = False  # one effect per effect_key, so it can run again after a crash
     parallel_safe: bool = False  # can run in parallel with other calls of the same turn
     patience_s: float = 180.0  # how long one call may take
+    place: ToolPlace = "node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,8 @@ class ForwardingStore(Store):
         self._inner = inner
 
     @override
-    async def claim(self, session_id: str) -> Fence:
-        return await self._inner.claim(session_id)
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
+        return await self._inner.claim(session_id, to_settle=to_settle)
 
     @override
     async def release(self, session_id: str, fence: Fence) -> None:

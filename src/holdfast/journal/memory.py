@@ -191,7 +191,7 @@ class MemoryStore(Store):
     async def writable(self) -> None: ...
 
     @override
-    async def claim(self, session_id: str) -> Fence:
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         return self._fence
 
     @override

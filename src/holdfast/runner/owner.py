@@ -28,7 +28,7 @@ from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
 from holdfast.interfaces.ids import new_run_id
-from holdfast.interfaces.journal import Fence, IfAskOpen, IfRunOpen, JournalError
+from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.orphaned_processes import OrphanedProcesses
@@ -103,6 +103,7 @@ class SessionOwner:
         self._is_working = self._is_ending = False
         self._stop_cause = ""
         self._settling: set[str] = set()
+        self._only_settles = False  # the session's files are where this node can't reach them
         self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
@@ -111,14 +112,25 @@ class SessionOwner:
         A session whose run can't be saved stays with this node until it ends, because no other node could
         save it either.
         """
-        store = self._deps.store
-        fence = await store.claim(self.session_id)
+        fence = await self._claim()
         try:
             await self._follow_log(fence)
         except asyncio.CancelledError:
             await self._release(fence)
             raise
         await self._release(fence)
+
+    async def _claim(self) -> Fence:
+        """Claim the session; one whose files are elsewhere only to end runs that were stopped."""
+        store = self._deps.store
+        try:
+            return await store.claim(self.session_id)
+        except HomedElsewhere:
+            await self.view.catch_up(store, self.session_id)
+            if not any(self._is_over(run) for run in self.view.session.open_runs):
+                raise
+            self._only_settles = True
+            return await store.claim(self.session_id, to_settle=True)
 
     async def _release(self, fence: Fence) -> None:
         try:
@@ -174,6 +186,8 @@ class SessionOwner:
             if self._is_over(run) and run.run_id not in self._settling:
                 self._settling.add(run.run_id)
                 tasks.create_task(self._settle(run, fence), name=f"settle {run.run_id}")
+        if self._only_settles:
+            return bool(self._settling)
         if self._current is None:
             return await self._start_next(tasks, fence) or bool(self._settling)
         run = self.view.run(self._current_id)

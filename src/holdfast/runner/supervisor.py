@@ -13,7 +13,14 @@ from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.rows import RunRow, RunStatus
-from holdfast.interfaces.journal import FenceLost, Index, JournalError, OwnedElsewhere, RunQuery
+from holdfast.interfaces.journal import (
+    FenceLost,
+    HomedElsewhere,
+    Index,
+    JournalError,
+    OwnedElsewhere,
+    RunQuery,
+)
 from holdfast.journal.retrying_append import ready
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
@@ -211,7 +218,7 @@ class Supervisor:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
             if self._deps.store.node.name and _belongs_elsewhere(error):
-                _log.info("session %s belongs to another node now", session_id)
+                _log.info("session %s belongs elsewhere: %s", session_id, error)
             else:
                 _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
@@ -292,7 +299,7 @@ class Supervisor:
 
 def _belongs_elsewhere(error: BaseException) -> bool:
     """Whether the owner ended because another node owns the session."""
-    kinds = (OwnedElsewhere, FenceLost)
+    kinds = (OwnedElsewhere, HomedElsewhere, FenceLost)
     if isinstance(error, ExceptionGroup):
         return error.subgroup(kinds) is not None  # pyright: ignore[reportUnknownMemberType]
     return isinstance(error, kinds)

@@ -36,7 +36,7 @@ class AskUser(Tool):
         "Ask the user a question and wait for the answer. Use it only when you can't continue without it.",
         args=AskUserArgs,
     )
-    traits = ToolTraits(read_only=True)
+    traits = ToolTraits(read_only=True, place="anywhere")
 
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:

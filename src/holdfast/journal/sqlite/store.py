@@ -141,7 +141,9 @@ class SqliteStore(SqliteReader, Store):
         await self._blob_threads.close()
 
     @override
-    async def claim(self, session_id: str) -> Fence:  # one fence covers the whole file
+    async def claim(
+        self, session_id: str, *, to_settle: bool = False
+    ) -> Fence:  # one fence covers the whole file
         self._writer.insist()
         return Fence(self._writer.fence)
 

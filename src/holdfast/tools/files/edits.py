@@ -51,7 +51,7 @@ class EditFileArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _ChangesFiles(Tool):
     """Changes a file that the model has seen as it is now."""
 
-    traits = ToolTraits(patience_s=60.0)
+    traits = ToolTraits(patience_s=60.0, place="workspace")
 
     def __init__(self, seen: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
         self._seen = seen

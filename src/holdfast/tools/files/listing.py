@@ -61,7 +61,9 @@ class ListFiles(Tool):
         "control and Holdfast's own folders are named but not opened.",
         args=ListFilesArgs,
     )
-    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
+    traits = ToolTraits(
+        read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0, place="workspace"
+    )
 
     def __init__(self, *, workspaces: Workspaces = Workspace) -> None:
         self._workspaces = workspaces

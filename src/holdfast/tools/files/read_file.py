@@ -61,7 +61,9 @@ class ReadFile(Tool):
         "Read a text file in the workspace, whole or in part, or view an image (PNG, JPEG, GIF, WebP).",
         args=ReadFileArgs,
     )
-    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0)
+    traits = ToolTraits(
+        read_only=True, idempotent=True, parallel_safe=True, patience_s=60.0, place="workspace"
+    )
 
     def __init__(self, seen: FilesSeen, *, workspaces: Workspaces = Workspace) -> None:
         self._seen = seen

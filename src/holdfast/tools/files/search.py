@@ -97,7 +97,9 @@ class SearchFiles(Tool):
         "Files that may hold secrets are left out; read them by name.",
         args=SearchFilesArgs,
     )
-    traits = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0)
+    traits = ToolTraits(
+        read_only=True, idempotent=True, parallel_safe=True, patience_s=SEARCH_S + 30.0, place="workspace"
+    )
 
     def __init__(
         self, environment: Mapping[str, str], *, ripgrep: str | None, workspaces: Workspaces = Workspace

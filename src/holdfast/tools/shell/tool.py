@@ -81,7 +81,7 @@ class Shell(Tool):
         args=ShellArgs,
     )
     # The tool keeps its own time limit and returns the output so far; this one only catches its failure.
-    traits = ToolTraits(patience_s=TIME_LIMIT_S_MAX + 30.0)
+    traits = ToolTraits(patience_s=TIME_LIMIT_S_MAX + 30.0, place="workspace")
 
     def __init__(self, world: ShellWorld) -> None:
         self._world = world

@@ -68,7 +68,9 @@ class FetchUrl(Tool):
         args=FetchUrlArgs,
     )
     # Not read-only: what a URL says can carry away what the model has read.
-    traits = ToolTraits(idempotent=True, parallel_safe=True, patience_s=FETCH_S + CONVERT_S + 30)
+    traits = ToolTraits(
+        idempotent=True, parallel_safe=True, patience_s=FETCH_S + CONVERT_S + 30, place="anywhere"
+    )
 
     def __init__(self, fetcher: Fetcher, *, environment: Mapping[str, str]) -> None:
         self._fetcher = fetcher
