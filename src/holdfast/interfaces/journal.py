@@ -3,6 +3,7 @@
 An implementation is complete when it passes the conformance suite in tests/journal.
 """
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias
@@ -56,9 +57,26 @@ class Record(msgspec.Struct, eq=False, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Proof of ownership; a higher number invalidates all lower ones."""
+    """Proof that this node owns a session; a later claim by another node invalidates it."""
 
     number: int
+
+
+class Node(msgspec.Struct, frozen=True):
+    """One process that works on the store; `incarnation` is different after each start.
+
+    `lease_left_s` says for how long the node certainly still owns its sessions. A store that belongs to one
+    process has one node without a name, and its lease never ends.
+    """
+
+    name: str = ""
+    url: str = ""
+    incarnation: int = 0
+    lease_left_s: float = math.inf
+
+
+# "lost": this node no longer owns any session that it had claimed. "claimable": there may be sessions to claim.
+OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +172,20 @@ class JournalError(Exception):
 
 
 class FenceLost(JournalError):
-    """Another process owns the store now; this one must stop writing for its runs."""
+    """Another process owns the session now; this one must stop writing for its runs."""
+
+
+class OwnedElsewhere(JournalError):
+    """Another node owns the session; `node` is its name and `url` its address."""
+
+    def __init__(self, node: str, url: str) -> None:
+        super().__init__(node, url)
+        self.node = node
+        self.url = url
+
+    def __str__(self) -> str:
+        place = f" ({self.url})" if self.url else ""
+        return f"the session belongs to node {self.node}{place}, which is working on it"
 
 
 class UnknownSession(JournalError):
@@ -235,12 +266,25 @@ class Journal(Protocol):
     - If the caller is cancelled while it waits, the append happens completely or not at all. Appends are
       written in the order they are submitted, so after a later append has returned, a read shows which.
     - An append has at least one event. A JournalError means that nothing was written, now or after a restart.
-      There is one exception: if the disk fails again while a failed commit is undone (StoreFailed), the
-      events may reappear after a power cut.
+      There are two exceptions: if the disk fails again while a failed commit is undone (StoreFailed), the
+      events may reappear after a power cut; and OutcomeUnknown says that the store can't tell.
+    - Several nodes may use one store. Each accepts inputs and reads for every session, but a session's runs
+      belong to one node at a time.
     """
 
     async def claim(self, session_id: str) -> Fence:
-        """Become the owner of the session's runs."""
+        """Become the owner of the session's runs; raises OwnedElsewhere while another node owns it.
+
+        Claiming a session again returns the same fence. A session that doesn't exist yet can be claimed, to
+        create it with `append_run`.
+        """
+        ...
+
+    async def release(self, session_id: str, fence: Fence) -> None:
+        """Give up ownership, after everything appended so far; does nothing if the fence is not the newest.
+
+        In a store that belongs to one process, this changes nothing.
+        """
         ...
 
     async def append(
@@ -263,7 +307,7 @@ class Journal(Protocol):
         when: Sequence[Condition] = (),
         idempotency_key: IdempotencyKey | None = None,
     ) -> Awaitable[Appended | Declined | Replayed]:
-        """Append a run's own events; raises FenceLost if the fence is not the newest.
+        """Append a run's own events; raises FenceLost if the fence was lost or released.
 
         `idempotency_key` is for records that may be appended again after a crash, such as those of a spool.
         """
@@ -522,16 +566,43 @@ class Blobs(Protocol):
         ...
 
 
-class Store(Journal, Index, Notes, Blobs, Protocol):
-    """Everything that a running Holdfast stores, with one owner.
+class Nodes(Protocol):
+    """The processes that share a store, and what they own."""
 
-    A store may be readable before it is writable, for example while another process holds the write lock or
-    the disk is full. Until then every write raises `trouble`; after that, this process is the owner.
+    @property
+    def node(self) -> Node:
+        """This process."""
+        ...
+
+    async def nodes(self) -> Sequence[Node]:
+        """All nodes that haven't ended, by name; one whose lease has run out has no time left."""
+        ...
+
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        """Ids of sessions with open runs or undelivered steers that no node owns, oldest first.
+
+        In a store that belongs to one process, these are all sessions with such work.
+        """
+        ...
+
+    def ownership(self) -> AsyncIterator[Sequence[OwnershipChange]]:
+        """What happens to ownership from now on, gathered between steps.
+
+        The iterator ends when the store is closed; you can abandon it at any point.
+        """
+        ...
+
+
+class Store(Journal, Index, Notes, Blobs, Nodes, Protocol):
+    """Everything that a running Holdfast stores.
+
+    A store may be readable but not writable, for example while another process holds the write lock, the disk
+    is full, or the database can't be reached. Then every write raises `trouble`.
     """
 
     @property
     def trouble(self) -> JournalError | None:
-        """Why the store isn't open for writing yet; None once it is."""
+        """Why nothing can be written now; None if writing works. A store that was opened may return to it."""
         ...
 
     async def writable(self) -> None:

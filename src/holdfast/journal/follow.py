@@ -8,7 +8,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import Self, TypeAlias
+from typing import Generic, Self, TypeAlias, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from typing_extensions import override
@@ -108,7 +108,7 @@ class Tails:
         self._bytes = 0
         self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
         self._recent: OrderedDict[str, Tail] = OrderedDict()
-        self._changes: WeakSet[Changes] = WeakSet()
+        self._changes: ChangeFeed[str] = ChangeFeed()
         self._closed = False
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
@@ -125,7 +125,7 @@ class Tails:
         for record in records:
             if type(record.event) not in QUIET:
                 tail.wake()
-                self._tell(session_id)
+                self._changes.tell(session_id)
                 return
         tail.quiet += len(records)
         if tail.quiet >= QUIET_RECORDS_MAX:
@@ -156,16 +156,9 @@ class Tails:
         if tail is not None:
             self._bytes -= tail.forget()
 
-    def changes(self) -> "Changes":
+    def changes(self) -> "Changes[str]":
         """The sessions that change from now on."""
-        changes = Changes()
-        changes.closed = self._closed
-        self._changes.add(changes)
-        return changes
-
-    def _tell(self, session_id: str) -> None:
-        for changes in list(self._changes):
-            changes.add(session_id)
+        return self._changes.subscribe()
 
     def of(self, session_id: str) -> Tail:
         """The session's tail; it exists as long as it has a follower or a window."""
@@ -187,15 +180,13 @@ class Tails:
         self._tails.pop(session_id, None)
         tail.closed = True
         tail.wake()
-        self._tell(session_id)
+        self._changes.tell(session_id)
 
     def close(self) -> None:
         """End all followers."""
         self._closed = True
-        for changes in list(self._changes):
-            changes.close()
-        # The end of a follower is not a change to its session.
-        self._changes.clear()
+        # Before the followers, because the end of a follower is not a change to its session.
+        self._changes.close()
         for session_id in list(self._tails):
             self.end(session_id)
 
@@ -275,17 +266,20 @@ class Follower(Following):
             (tail.patient if self._is_patient else tail.waiters).pop(waiter, None)
 
 
-class Changes:
-    """An async iterator over the ids of changed sessions, each at most once per step; see Journal.changes."""
+Item = TypeVar("Item")
+
+
+class Changes(Generic[Item]):
+    """An async iterator over what changed, each item at most once per step; see Journal.changes."""
 
     def __init__(self) -> None:
         self.closed = False
-        self._ids: dict[str, None] = {}
+        self._items: dict[Item, None] = {}
         self._waiter: asyncio.Future[None] | None = None
 
-    def add(self, session_id: str) -> None:
-        """Note that something happened in the session."""
-        self._ids[session_id] = None
+    def add(self, item: Item) -> None:
+        """Note a change."""
+        self._items[item] = None
         self._wake()
 
     def close(self) -> None:
@@ -293,19 +287,46 @@ class Changes:
         self.closed = True
         self._wake()
 
-    def __aiter__(self) -> "Changes":
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Sequence[str]:
-        """Wait until a session changes; return all that changed since the last step."""
-        while not self._ids:
+    async def __anext__(self) -> Sequence[Item]:
+        """Wait for a change; return everything that changed since the last step."""
+        while not self._items:
             if self.closed:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        ids, self._ids = list(self._ids), {}
-        return ids
+        items, self._items = list(self._items), {}
+        return items
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class ChangeFeed(Generic[Item]):
+    """Tells every iterator that it has given out about changes; an abandoned one is garbage-collected."""
+
+    def __init__(self) -> None:
+        self._all: WeakSet[Changes[Item]] = WeakSet()
+        self._closed = False
+
+    def subscribe(self) -> Changes[Item]:
+        """What changes from now on."""
+        changes: Changes[Item] = Changes()
+        changes.closed = self._closed
+        self._all.add(changes)
+        return changes
+
+    def tell(self, item: Item) -> None:
+        """Note a change in every iterator."""
+        for changes in list(self._all):
+            changes.add(item)
+
+    def close(self) -> None:
+        """End every iterator."""
+        self._closed = True
+        for changes in list(self._all):
+            changes.close()
+        self._all.clear()

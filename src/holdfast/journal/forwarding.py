@@ -16,6 +16,8 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
+    Node,
+    OwnershipChange,
     Pace,
     Record,
     Replayed,
@@ -39,6 +41,27 @@ class ForwardingStore(Store):
     @override
     async def claim(self, session_id: str) -> Fence:
         return await self._inner.claim(session_id)
+
+    @override
+    async def release(self, session_id: str, fence: Fence) -> None:
+        await self._inner.release(session_id, fence)
+
+    @property
+    @override
+    def node(self) -> Node:
+        return self._inner.node
+
+    @override
+    async def nodes(self) -> Sequence[Node]:
+        return await self._inner.nodes()
+
+    @override
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        return await self._inner.claimable(limit=limit)
+
+    @override
+    def ownership(self) -> AsyncIterator[Sequence[OwnershipChange]]:
+        return self._inner.ownership()
 
     @override
     async def append(

@@ -33,6 +33,8 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
+    Node,
+    OwnershipChange,
     Pace,
     Record,
     Replayed,
@@ -47,7 +49,7 @@ from holdfast.interfaces.journal import (
     UsageQuery,
     UsageSum,
 )
-from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.search_terms import passage, phrases
 from holdfast.journal.thinning import ThinningPlan, thinned
 
@@ -171,12 +173,14 @@ class MemoryStore(Store):
         self._disk.fence += 1
         self._fence = Fence(self._disk.fence)
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
+        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._closed = False
 
     @override
     async def close(self) -> None:
         self._closed = True
         self._tails.close()
+        self._ownership.close()
 
     @property
     @override
@@ -189,6 +193,33 @@ class MemoryStore(Store):
     @override
     async def claim(self, session_id: str) -> Fence:
         return self._fence
+
+    @override
+    async def release(self, session_id: str, fence: Fence) -> None:
+        self._check_open()
+
+    @property
+    @override
+    def node(self) -> Node:
+        return Node(incarnation=self._fence.number)
+
+    @override
+    async def nodes(self) -> Sequence[Node]:
+        return [self.node]
+
+    @override
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        self._check_open()
+        found = [
+            row.session_id
+            for row in self._disk.sessions.values()
+            if not row.purge_at_ms and (row.steers or self._listed(row).open_runs)
+        ]
+        return found[:limit]
+
+    @override
+    def ownership(self) -> Changes[OwnershipChange]:
+        return self._ownership.subscribe()
 
     @override
     async def append(
@@ -333,7 +364,7 @@ class MemoryStore(Store):
         return self._tails.follow(session_id, after, pace)
 
     @override
-    def changes(self) -> Changes:
+    def changes(self) -> Changes[str]:
         return self._tails.changes()
 
     @override

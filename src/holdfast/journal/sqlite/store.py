@@ -23,6 +23,8 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
+    Node,
+    OwnershipChange,
     Pace,
     Record,
     Replayed,
@@ -30,7 +32,7 @@ from holdfast.interfaces.journal import (
     StoreDamaged,
 )
 from holdfast.journal.blobs import FileBlobs
-from holdfast.journal.follow import WINDOW_BYTES_MAX, Changes, Follower, Tails
+from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits
 from holdfast.journal.sqlite.histories import read_rows
 from holdfast.journal.sqlite.jobs import AppendJob, TransactionJob
@@ -73,6 +75,7 @@ class SqliteStore(SqliteReader, Store):
         self._writer = Writer(path, connect, forget=self._forget, tuning=tuning)
         self._row_cache = RowCache()
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
+        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._closing: asyncio.Task[None] | None = None
 
     @classmethod
@@ -133,6 +136,7 @@ class SqliteStore(SqliteReader, Store):
         await super().close()
         await self._writer.close()
         self._tails.close()
+        self._ownership.close()
         self._row_cache.clear()
         await self._blob_threads.close()
 
@@ -140,6 +144,27 @@ class SqliteStore(SqliteReader, Store):
     async def claim(self, session_id: str) -> Fence:  # one fence covers the whole file
         self._writer.insist()
         return Fence(self._writer.fence)
+
+    @override
+    async def release(self, session_id: str, fence: Fence) -> None:
+        self._writer.insist()
+
+    @property
+    @override
+    def node(self) -> Node:
+        return Node(incarnation=self._writer.fence)
+
+    @override
+    async def nodes(self) -> Sequence[Node]:
+        return [self.node]
+
+    @override
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        return [row[0] for row in await self._rows("claimable", {"limit": limit})]
+
+    @override
+    def ownership(self) -> Changes[OwnershipChange]:
+        return self._ownership.subscribe()
 
     @override
     async def append(
@@ -234,7 +259,7 @@ class SqliteStore(SqliteReader, Store):
         return self._tails.follow(session_id, after, pace)
 
     @override
-    def changes(self) -> Changes:
+    def changes(self) -> Changes[str]:
         return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:

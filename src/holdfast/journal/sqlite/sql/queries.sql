@@ -206,6 +206,12 @@ FROM sessions WHERE session_id = :session_id
 -- name: undelivered_steers
 SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY key
 
+-- name: claimable
+SELECT session_id FROM sessions
+WHERE purge_at_ms = 0
+  AND (steers <> '' OR EXISTS (SELECT 1 FROM runs WHERE runs.session = sessions.key AND status <> 'ended'))
+ORDER BY key LIMIT :limit
+
 -- name: sessions_to_purge
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers

@@ -1,0 +1,1 @@
+"""The store in a Postgres database, shared by any number of nodes."""
