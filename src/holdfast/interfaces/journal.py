@@ -541,6 +541,14 @@ class Notes(Protocol):
         """Write a value; it is on disk when this returns."""
         ...
 
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        """Write a value if the stored one is still `expected` (None: there is none); return whether it was.
+
+        Of several processes that replace the same value at the same time, one succeeds. After OutcomeUnknown,
+        read the note.
+        """
+        ...
+
     async def drop_note(self, key: str) -> None:
         """Remove a value, if it exists."""
         ...

@@ -187,6 +187,10 @@ class ForwardingStore(Store):
         await self._inner.put_note(key, value)
 
     @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        return await self._inner.swap_note(key, value, expected=expected)
+
+    @override
     async def drop_note(self, key: str) -> None:
         await self._inner.drop_note(key)
 
