@@ -23,6 +23,7 @@ from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
@@ -72,8 +73,11 @@ async def open_parts(
         prices = Prices()
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock.now_ms, config=config))
-        always = AlwaysGrants(store)
+        grants = SharedNotes(store, "grants")
+        always = AlwaysGrants(grants)
         await always.load()
+        watching = asyncio.create_task(grants.watch(clock, always.load), name="watch grants")
+        stack.push_async_callback(_end, watching)
         judge = _judge(settings, tools, always=always, config=config)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
         yield Parts(
@@ -92,6 +96,11 @@ async def open_parts(
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
         )
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | None) -> Snapshots | None:
