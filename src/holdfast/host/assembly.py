@@ -21,11 +21,11 @@ from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.server_keys import key_limits_of
+from holdfast.host.stores import open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.models.prices import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
@@ -67,7 +67,7 @@ async def open_parts(
     clock = SystemClock()
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        store = await SqliteStore.open_readable(settings.store_path, durability=settings.server.durability)
+        store = await open_store(settings)
         stack.push_async_callback(store.close)
         targets = settings.model_targets() or (await _demo(stack),)
         prices = Prices()
