@@ -213,6 +213,10 @@ class StoreDamaged(JournalError):
     """Something that was on disk is no longer readable."""
 
 
+class StoreUnreachable(JournalError):
+    """The database doesn't answer, or refuses connections; nothing was written."""
+
+
 class StoreOverloaded(JournalError):
     """Too many appends are waiting."""
 
@@ -224,14 +228,16 @@ class StoreClosed(JournalError):
 class OutcomeUnknown(JournalError):
     """The connection to the store was lost in the middle of a write, so the events may or may not be there.
 
-    Repeat the write under its idempotency key, or look for the events.
+    Repeat the write under its idempotency key, or look for the events. The store has `trouble` until it can
+    tell; after that, the events are there to be read, or they never will be.
     """
 
 
 # Trouble that may pass while a store is being opened: a lock is released, space is freed, a disk comes back.
 # A store that is read-only at that point stays read-only.
-TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed)
-# Trouble with a write that may pass, so a run waits for it. Any other JournalError is final.
+TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed, StoreUnreachable)
+# Trouble with a write that may pass, so a run waits for it. Nothing was written. Any other JournalError is
+# final, except OutcomeUnknown, after which the events may be there: look before you write them again.
 TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded)
 
 Pace: TypeAlias = Literal["every", "seldom"]

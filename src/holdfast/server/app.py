@@ -187,6 +187,7 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
         "metrics.show": metrics.show,
         "usage.show": UsageRoutes(deps).show,
         "health.alive": health.alive,
+        "health.ready": health.ready,
         "docs.openapi": docs.openapi,
         "docs.page": docs.page,
     }
