@@ -75,7 +75,8 @@ class Node(msgspec.Struct, frozen=True):
     lease_left_s: float = math.inf
 
 
-# "lost": this node no longer owns any session that it had claimed. "claimable": there may be sessions to claim.
+# "lost": this node no longer owns any session that it had claimed.
+# "claimable": there may be sessions to claim.
 OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 
