@@ -26,6 +26,7 @@ from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_fo
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
+from holdfast.journal.store_clock import StoreClock
 from holdfast.models.prices import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
@@ -64,11 +65,11 @@ async def open_parts(
     settings: Settings, *, keys: tuple[ApiKey, ...] | None, config: Path | None
 ) -> AsyncGenerator[Parts]:
     """The parts that the settings ask for: store, targets, tools and policy."""
-    clock = SystemClock()
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
         store = await open_store(settings)
         stack.push_async_callback(store.close)
+        clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
         targets = settings.model_targets() or (await _demo(stack),)
         prices = Prices()
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)

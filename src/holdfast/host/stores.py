@@ -1,9 +1,15 @@
 """Opens the store that the settings name: an SQLite file, or a Postgres database that servers share."""
 
+import asyncio
+from typing import TYPE_CHECKING
+
 from holdfast.config.settings import Settings
 from holdfast.config.value_formats import shown_database
 from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
+
+if TYPE_CHECKING:
+    from holdfast.journal.postgres.store import PostgresStore
 
 INSTALL = "pip install 'holdfast[postgres]'"
 
@@ -18,10 +24,15 @@ async def open_store(settings: Settings) -> Store:
     server = settings.server
     if not server.store:
         return await SqliteStore.open_readable(settings.store_path, durability=server.durability)
+    kind = await asyncio.to_thread(_postgres)  # reading its files would block
+    return await kind.open_readable(str(server.store), name=settings.node_name, url=server.node_url)
+
+
+def _postgres() -> "type[PostgresStore]":
     require_postgres()
     from holdfast.journal.postgres.store import PostgresStore
 
-    return await PostgresStore.open_readable(str(server.store), name=settings.node_name, url=server.node_url)
+    return PostgresStore
 
 
 def require_postgres() -> None:

@@ -583,6 +583,11 @@ class Nodes(Protocol):
         """This process."""
         ...
 
+    @property
+    def clock_offset_ms(self) -> int:
+        """By how much the store's clock is ahead of this computer's; 0 if they are the same."""
+        return 0
+
     async def nodes(self) -> Sequence[Node]:
         """All nodes that haven't ended, by name; one whose lease has run out has no time left."""
         ...

@@ -51,6 +51,11 @@ class ForwardingStore(Store):
     def node(self) -> Node:
         return self._inner.node
 
+    @property
+    @override
+    def clock_offset_ms(self) -> int:
+        return self._inner.clock_offset_ms
+
     @override
     async def nodes(self) -> Sequence[Node]:
         return await self._inner.nodes()

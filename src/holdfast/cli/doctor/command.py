@@ -124,7 +124,7 @@ def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     settings = loaded.settings
     if settings.server.store:
         with report.busy("asking the database"):
-            found = asyncio.run(check_database(settings))
+            found = check_database(settings)
         yield from found
         yield store.spool(settings)
         return

@@ -26,23 +26,33 @@ _SETTINGS = (
 _STANDBYS = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'"
 
 
-async def check_database(settings: Settings) -> list[DoctorFinding]:
+def check_database(settings: Settings) -> list[DoctorFinding]:
     """Everything about the database that the settings name."""
     try:
         require_postgres()
-        from holdfast.journal.postgres.connection import Database
-        from holdfast.journal.postgres.tuning import PostgresTuning
+    except JournalError as error:
+        return [fault("store", f"{store_place(settings)}: {error}", "install it, then run doctor again")]
+    from holdfast.journal.postgres.connection import Database
+    from holdfast.journal.postgres.tuning import PostgresTuning
 
+    try:
         database = Database(str(settings.server.store), PostgresTuning())
+    except JournalError as error:
+        return [fault("store", f"{store_place(settings)}: {error}", "correct server.store")]
+    return asyncio.run(_check(database, store_place(settings)))
+
+
+async def _check(database: "Database", place: str) -> list[DoctorFinding]:
+    try:
         connection = await database.connect("doctor")
     except (JournalError, OSError) as error:
         advice = "check the address in server.store, the password, and that the database accepts connections"
-        return [fault("store", f"{store_place(settings)}: {error}", advice)]
+        return [fault("store", f"{place}: {error}", advice)]
     try:
-        async with aclosing(_checks(database, connection, store_place(settings))) as checks:
+        async with aclosing(_checks(database, connection, place)) as checks:
             return [finding async for finding in checks]
     except JournalError as error:
-        return [fault("store", f"{store_place(settings)}: {error}", "run doctor again")]
+        return [fault("store", f"{place}: {error}", "run doctor again")]
     finally:
         connection.terminate()
 

@@ -147,9 +147,7 @@ class Database:
             "idle_in_transaction_session_timeout": "5s",
         }
         try:
-            inner = await _connect(
-                self._dsn, timeout=self._tuning.connect_s, server_settings=settings
-            )
+            inner = await _connect(self._dsn, timeout=self._tuning.connect_s, server_settings=settings)
         except Exception as error:
             raise named(error) from error
         return Connection(inner, query_s or self._tuning.query_s)
@@ -205,9 +203,7 @@ class Pool:
             except Exception as error:
                 raise named(error) from error
 
-    async def _used(
-        self, connection: Connection, work: Callable[[Connection], Awaitable[Result]]
-    ) -> Result:
+    async def _used(self, connection: Connection, work: Callable[[Connection], Awaitable[Result]]) -> Result:
         try:
             result = await work(connection)
         except BaseException as error:
