@@ -27,7 +27,9 @@ async def migrate(connection: Connection) -> None:
         for step in migrations()[version:]:
             await connection.run(step.sql)
         if version < newest:
-            record = Query("UPDATE store SET version = $1, lowest = greatest(lowest, $2)", ("version", "lowest"))
+            record = Query(
+                "UPDATE store SET version = $1, lowest = greatest(lowest, $2)", ("version", "lowest")
+            )
             await connection.execute(record, {"version": newest, "lowest": LOWEST_THAT_MAY_START})
         await connection.run("COMMIT")
     except BaseException:
