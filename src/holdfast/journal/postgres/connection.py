@@ -14,14 +14,16 @@ from holdfast.interfaces.journal import (
     StoreFull,
     StoreLocked,
     StoreReadOnly,
+    StoreUnreachable,
 )
+from holdfast.journal.postgres.address import DatabaseAddress
 from holdfast.journal.postgres.queries import Query, queries
 from holdfast.journal.postgres.tuning import PostgresTuning
 
 Row: TypeAlias = Any
 Result = TypeVar("Result")
 
-_connect: Any = asyncpg.connect  # the library has few types
+_connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
 
 # Two appends wanted the same seq, key or lock; the loser looks again.
 CONFLICTS = (pg.UniqueViolationError, pg.DeadlockDetectedError, pg.SerializationError)
@@ -41,7 +43,8 @@ _AWAY = (*_LOST, pg.CannotConnectNowError, pg.TooManyConnectionsError, pg.QueryC
 
 def is_lost(error: BaseException) -> bool:
     """Whether the connection is gone, so that the outcome of its statement isn't known."""
-    return isinstance(error, _LOST)
+    # A ValueError is a parameter that can't be sent, so nothing was sent.
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)
 
 
 def named(error: Exception) -> Exception:
@@ -60,7 +63,7 @@ def named(error: Exception) -> Exception:
             return StoreLocked(f"another process holds a lock in the database: {error}")
         case _ if isinstance(error, _AWAY):
             what = str(error) or type(error).__name__
-            return StoreFailed(f"the database can't be reached: {what}. Nothing was accepted; try again")
+            return StoreUnreachable(f"the database can't be reached: {what}. Nothing was accepted; try again")
         case pg.PostgresError():
             return StoreFailed(f"the database refused a statement: {error}; nothing was accepted")
         case _:
@@ -73,23 +76,19 @@ class Connection:
     def __init__(self, inner: Any, query_s: float) -> None:
         self._inner = inner
         self._query_s = query_s
-
-    @property
-    def pid(self) -> int:
-        """The process id of its server process."""
-        return self._inner.get_server_pid()
+        self.pid: int = inner.get_server_pid()  # of its server process
 
     @property
     def is_closed(self) -> bool:
         """Whether it can no longer be used."""
         return self._inner.is_closed()
 
-    async def rows(self, name: str, **bindings: Any) -> list[Row]:
+    async def rows(self, name: str, /, **bindings: Any) -> list[Row]:
         """The rows of a named query."""
         query = queries()[name]
         return await self._inner.fetch(query.sql, *query.values(bindings), timeout=self._query_s)
 
-    async def value(self, name: str, **bindings: Any) -> Any:
+    async def value(self, name: str, /, **bindings: Any) -> Any:
         """The first column of the first row of a named query, or None."""
         found = await self.rows(name, **bindings)
         return found[0][0] if found else None
@@ -134,7 +133,7 @@ class Database:
     """Where the database is and how long it may take to answer."""
 
     def __init__(self, dsn: str, tuning: PostgresTuning) -> None:
-        self._dsn = dsn
+        self._address = DatabaseAddress.parse(dsn)
         self._tuning = tuning
 
     async def connect(self, purpose: str, *, query_s: float | None = None) -> Connection:
@@ -147,7 +146,11 @@ class Database:
             "idle_in_transaction_session_timeout": "5s",
         }
         try:
-            inner = await _connect(self._dsn, timeout=self._tuning.connect_s, server_settings=settings)
+            inner = await _connect(
+                **await self._address.arguments(),
+                timeout=self._tuning.connect_s,
+                server_settings=settings | self._address.settings,
+            )
         except Exception as error:
             raise named(error) from error
         return Connection(inner, query_s or self._tuning.query_s)
@@ -181,7 +184,7 @@ class Pool:
         if not task.cancelled():
             task.exception()  # the caller may be gone
 
-    async def rows(self, name: str, **bindings: Any) -> list[Row]:
+    async def rows(self, name: str, /, **bindings: Any) -> list[Row]:
         """The rows of a named query."""
         return await self.run(lambda connection: connection.rows(name, **bindings))
 

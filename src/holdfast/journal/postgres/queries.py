@@ -11,7 +11,7 @@ _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 
 
 class Query(NamedTuple):
-    """A statement, and the names of its parameters $1, $2, …"""
+    """A statement, and the names of its parameters in order."""
 
     sql: str
     names: tuple[str, ...]
@@ -31,21 +31,23 @@ class Migration(NamedTuple):
 @cache
 def queries() -> dict[str, Query]:
     """Every query in queries.sql, by name."""
-    return {name: _query(text) for name, text in _named_texts("queries.sql").items()}
+    return {name: _query(text) for name, text in _QUERIES.items()}
 
 
 @cache
 def append_statement(parts: tuple[str, ...]) -> Query:
     """The statement that appends events and writes these further kinds of rows."""
-    texts = _named_texts("append.sql")
     ready = ("changing", "ready_to_change") if "changed" in parts else ("ready",)
-    steps = ",\n".join(texts[name] for name in ("fence", "locked", *ready, *parts))
-    return _query(f"WITH {steps}\n{texts['events']}")
+    steps = ",\n".join(_APPEND_PARTS[name] for name in ("fence", "locked", *ready, *parts))
+    return _query(f"WITH {steps}\n{_APPEND_PARTS['events']}")
 
 
-@cache
 def migrations() -> tuple[Migration, ...]:
     """The steps of the schema, in order, numbered without gaps."""
+    return _MIGRATIONS
+
+
+def _read_migrations() -> tuple[Migration, ...]:
     folder = files("holdfast.journal.postgres") / "sql" / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     steps = [Migration(int(name.partition("_")[0]), (folder / name).read_text("utf-8")) for name in names]
@@ -53,7 +55,6 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(steps)
 
 
-@cache
 def _named_texts(file: str) -> dict[str, str]:
     text = (files("holdfast.journal.postgres") / "sql" / file).read_text("utf-8")
     found: dict[str, str] = {}
@@ -67,3 +68,9 @@ def _query(text: str) -> Query:
     names = tuple(dict.fromkeys(_PARAMETER.findall(text)))
     sql = _PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", text)
     return Query(sql, names)
+
+
+# Read when this is imported, so that nobody waits for the disk later.
+_QUERIES = _named_texts("queries.sql")
+_APPEND_PARTS = _named_texts("append.sql")
+_MIGRATIONS = _read_migrations()
