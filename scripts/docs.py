@@ -47,9 +47,11 @@ running server.
 - **Errors** have one shape, on every route: `{"error": {"message", "type", "param", "code"}}`. The tables
   list the codes. Any route can return 401 `invalid_api_key`, 403 `foreign_origin`,
   `missing_scope`, `no_ticket_taken`, 421 `unknown_host`, 500 `internal_error`, `store_damaged`,
-  503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`; with
-  a body also 408 `body_too_slow`, 413 `body_too_large` (`server.limits.body_bytes_max`, 10 MB by default;
-  26 MB for `POST /api/blobs`).
+  503 `store_unavailable`, `store_overloaded`, `shutting_down`, `too_many_connections`. Any route that
+  changes something can return 504 `outcome_unknown`: the connection to the database broke, and it isn't
+  known whether the change was saved. Send it again with the same `Idempotency-Key`. With a body, any route
+  can also return 408 `body_too_slow`, 413 `body_too_large` (`server.limits.body_bytes_max`, 10 MB by
+  default; 26 MB for `POST /api/blobs`).
 - **Secrets** aren't stored. A key of the server, of a target or of an MCP server, and the key that you send
   in `Authorization`, become `[redacted]` in messages, titles, files and errors. A session id or the name of
   a key that contains one is refused with 400 `secret_in_name`.
@@ -236,7 +238,11 @@ _ANYWHERE = {"401", "403", "408", "413", "421", "500"}
 
 
 def _own_codes(status: str, codes: str) -> str:
-    everywhere = status in _ANYWHERE or (status == "503" and codes.startswith("store_unavailable"))
+    everywhere = (
+        status in _ANYWHERE
+        or (status == "503" and codes.startswith("store_unavailable"))
+        or codes == "outcome_unknown"
+    )
     return (
         ""
         if everywhere

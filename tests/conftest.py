@@ -7,6 +7,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from postgres_lab import PostgresServer, postgres_server
+
 # A busy machine makes an example slow, and that says nothing about the property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -34,3 +36,18 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
             # The measuring of coverage has a lock of its own.
             blocking.functions[acquire].can_block_in("coverage/collector.py", {"lock_data"})
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A real Postgres, started for the first test of this process that asks for it."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_dsn(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a new, empty database."""
+    dsn = postgres.database()
+    yield dsn
+    postgres.drop(dsn)

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.interfaces.journal import Store
-from journal.labs import LABS, Lab
+from journal.labs import LABS, Lab, PostgresLab
 
 
-@pytest.fixture(params=LABS)
+@pytest.fixture(params=[*LABS, "postgres"])
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    if request.param == "postgres":
+        return PostgresLab(request.getfixturevalue("postgres_dsn"))
     return LABS[request.param](tmp_path)
 
 

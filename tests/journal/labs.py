@@ -11,6 +11,10 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import WINDOW_BYTES_MAX
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.postgres.connection import Database
+from holdfast.journal.postgres.node import end_node
+from holdfast.journal.postgres.store import PostgresStore
+from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
@@ -49,6 +53,35 @@ class SqliteLab:
         return await self.kind.open(
             self.path, vfs=self.vfs, window_bytes_max=window_bytes_max, tuning=self.tuning
         )
+
+
+@dataclass
+class PostgresLab:
+    dsn: str
+    tuning: PostgresTuning | None = None
+    opened: int = 0
+
+    async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
+        """A node that owns everything from now on: the others are taken for dead."""
+        store = await self.join(window_bytes_max=window_bytes_max)
+        await self.take_over(store)
+        return store
+
+    async def join(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> PostgresStore:
+        """One more node beside those that are there."""
+        self.opened += 1
+        return await PostgresStore.open(
+            self.dsn, name=f"node-{self.opened}", window_bytes_max=window_bytes_max, tuning=self.tuning
+        )
+
+    async def take_over(self, store: Store) -> None:
+        """End every other node, as if its lease had run out."""
+        tuning = self.tuning or PostgresTuning()
+        for node in await store.nodes():
+            if node.name != store.node.name:
+                await end_node(
+                    Database(self.dsn, tuning), node.incarnation, ended="replaced", lock_s=tuning.lock_s
+                )
 
 
 async def until(holds: Callable[[], bool]) -> None:

@@ -260,13 +260,11 @@ async def test_inputs_need_no_fence_and_a_new_owner_sees_them(lab: Lab) -> None:
 
 async def test_many_tasks_append_at_once_and_no_seq_is_used_twice(store: Store) -> None:
     sessions = [f"s{nth}" for nth in range(5)]
-    for session_id in sessions:
-        await begin(store, session_id)
-    fence = await store.claim("s0")
+    fences = {session_id: await begin(store, session_id) for session_id in sessions}
 
     async def write(session_id: str, nth: int) -> Appended:
         events = [delta(f"{nth}.{part}") for part in range(1 + nth % 3)]
-        appended = await store.append_run(session_id, events, fence=fence)
+        appended = await store.append_run(session_id, events, fence=fences[session_id])
         assert isinstance(appended, Appended)
         return appended
 

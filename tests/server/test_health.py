@@ -5,6 +5,8 @@ from pathlib import Path
 
 from holdfast.api.server import SandboxShown
 from holdfast.chaos import ChaosServer
+from holdfast.interfaces.journal import JournalError, StoreUnreachable
+from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import read_page
 from serving import Setting, served, target_of
@@ -82,3 +84,35 @@ async def test_the_page_is_served_to_everyone_and_its_urls_lead_to_it(tmp_path: 
         assert (await server.call("GET", "/missing.js")).code == "not_found"
         assert (await server.call("GET", "/..%2f..%2fetc/passwd")).status in {200, 404}
         assert (await server.call("GET", "/v1/skills")).code == "invalid_api_key"
+
+
+class Away(MemoryStore):
+    """A store whose database comes and goes."""
+
+    away: JournalError | None = None
+
+    @property
+    def trouble(self) -> JournalError | None:
+        return self.away
+
+
+async def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_is_back() -> None:
+    store = Away()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        assert (await server.get("/health/ready"))[0] == 200
+        store.away = StoreUnreachable("the database at db.internal is away")
+        answer = await server.call("GET", "/health/ready")
+        assert (answer.status, answer.code, answer.headers["Retry-After"]) == (503, "not_ready", "1")
+        assert "db.internal" not in answer.body.decode()
+        assert (await server.get("/health"))[0] == 200
+        _, health = await server.get("/health/detailed")
+        assert (health["status"], health["store"]["writable"], health["store"]["late"]) == (
+            "degraded",
+            False,
+            True,
+        )
+        assert "db.internal" in health["store"]["error"]
+        store.away = None
+        assert (await server.get("/health/ready"))[0] == 200
+        assert (await server.get("/health/detailed"))[1]["status"] == "ok"
+    await store.close()

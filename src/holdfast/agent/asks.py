@@ -162,7 +162,9 @@ class Asks:
         log, ask_id = self._log, ask.asked.ask_id
         # Wait for a store that takes no writes. No spool: after a restart, the ask expires again.
         run_of = (log.session_id, log.run_id)
-        late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=log.fence)
+        late = RetryingAppend(
+            self._deps.store, self._deps.clock, run=run_of, fence=log.fence, last_seq=log.last_seq
+        )
         result = await late.append([expired(ask.asked, log.now_ms())], when=[IfAskOpen(ask_id)])
         assert not isinstance(result, Declined) or result.condition == IfAskOpen(ask_id)
         await self._view.until(lambda: ask.state != "open")

@@ -19,7 +19,6 @@ from holdfast.codec import encodable
 from holdfast.events import Event, ReasoningDelta, TextDelta
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
-    TRANSIENT,
     Appended,
     Condition,
     Declined,
@@ -27,10 +26,11 @@ from holdfast.interfaces.journal import (
     Journal,
     JournalError,
     Replayed,
+    Store,
     StoreClosed,
 )
 from holdfast.interfaces.model import EventSink
-from holdfast.journal.retrying_append import Result, RetryingAppend
+from holdfast.journal.retrying_append import PASSING, Result, RetryingAppend
 from holdfast.journal.spool import Spool
 from holdfast.racing import race
 from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
@@ -83,7 +83,7 @@ class RunLog(EventSink):
 
     def __init__(
         self,
-        journal: Journal,
+        store: Store,
         clock: Clock,
         *,
         run: tuple[str, str],
@@ -93,9 +93,8 @@ class RunLog(EventSink):
     ) -> None:
         self.session_id, self.run_id = run
         self.live: Callable[[], str] | None = None
-        self.last_seq = 0
-        self.journal = journal
-        self._appender = RetryingAppend(journal, clock, run=run, fence=fence, spool=spool)
+        self.journal: Journal = store
+        self._appender = RetryingAppend(store, clock, run=run, fence=fence, spool=spool)
         self._clock = clock
         self.fence = fence
         self.secrets = secrets
@@ -134,8 +133,14 @@ class RunLog(EventSink):
                 self._waiting_out.cancel()
                 await asyncio.wait([self._waiting_out])
 
-    def begin_segments_after(self, segment: int) -> None:
-        """Continue the numbering of segments after a restart."""
+    @property
+    def last_seq(self) -> int:
+        """As far as this run knows its log."""
+        return self._appender.last_seq
+
+    def continue_after(self, seq: int, *, segment: int) -> None:
+        """Continue a log that is known up to this seq, and the numbering of its segments."""
+        self._appender.last_seq = seq
         self._segment = segment
 
     def live_line(self) -> str:
@@ -268,14 +273,14 @@ class RunLog(EventSink):
 
     def _appended(self, events: Sequence[Event], appending: asyncio.Future[Result]) -> None:
         error = StoreClosed(NO_WRITER) if appending.cancelled() else appending.exception()
-        if isinstance(error, TRANSIENT) and not self._is_left:
+        if isinstance(error, PASSING) and not self._is_left:
             waiting = self._wait_out(error, events)
             self._waiting_out = self._loop.create_task(waiting, name=f"wait out {self.run_id}")
             return
         if error is None:
             result = appending.result()
             assert isinstance(result, Appended), "an append without a condition or a key is never declined"
-            self.last_seq = result.last_seq
+            self._appender.last_seq = result.last_seq
         self._finish_append(error)
 
     async def _wait_out(self, trouble: JournalError, events: Sequence[Event]) -> None:
@@ -342,8 +347,6 @@ class RunLog(EventSink):
         return await self._note_last_seq(await self._appender.append(clean, when=when))
 
     async def _note_last_seq(self, result: Appended | Declined | Replayed) -> Appended | Declined | Replayed:
-        if isinstance(result, Appended):
-            self.last_seq = result.last_seq
-        elif isinstance(result, Replayed):
-            self.last_seq = await self.journal.last_seq(self.session_id)
+        if isinstance(result, Replayed):
+            self._appender.last_seq = await self.journal.last_seq(self.session_id)
         return result

@@ -19,6 +19,7 @@ _ANYWHERE = {
     500: "internal_error, store_damaged",
     503: "store_unavailable, store_overloaded, shutting_down",
 }
+_UNKNOWN_OUTCOME = "outcome_unknown"  # whether a request that writes was saved
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
 _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
 _YES_OR_NO = {"type": "boolean"}
@@ -138,6 +139,8 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
         made["responses"][str(status)] = _answer(_words(answer), content)
     errors = {**_ANYWHERE, **(_WITH_BODY if takes_body or method in {"POST", "PATCH", "PUT"} else {})}
     errors |= operation.errors
+    if method != "GET":
+        errors[504] = ", ".join(filter(None, [errors.get(504, ""), _UNKNOWN_OUTCOME]))
     if operation.request is not None:
         codes = [*errors.get(400, "invalid_request").split(", "), *_JSON_CODES]
         errors[400] = ", ".join(dict.fromkeys(codes))

@@ -543,6 +543,16 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation(
         "GET",
+        "/health/ready",
+        "health.ready",
+        tag="Server",
+        summary="Whether the server can take requests now, for a load balancer; needs no key.",
+        scopes=NO_KEY,
+        responses={200: server.HealthShown},
+        errors={503: "not_ready"},
+    ),
+    Operation(
+        "GET",
         "/openapi.json",
         "docs.openapi",
         tag="Server",

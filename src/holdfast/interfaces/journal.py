@@ -81,7 +81,8 @@ class Node(msgspec.Struct, frozen=True):
     homes: tuple[str, ...] = ()  # of sessions that it can continue besides those without a home
 
 
-# "lost": this node no longer owns any session that it had claimed. "claimable": some may be unowned.
+# "lost": this node no longer owns any session that it had claimed.
+# "claimable": there may be sessions to claim.
 OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 
@@ -230,6 +231,10 @@ class StoreDamaged(JournalError):
     """Something that was on disk is no longer readable."""
 
 
+class StoreUnreachable(JournalError):
+    """The database doesn't answer, or refuses connections; nothing was written."""
+
+
 class StoreOverloaded(JournalError):
     """Too many appends are waiting."""
 
@@ -241,14 +246,16 @@ class StoreClosed(JournalError):
 class OutcomeUnknown(JournalError):
     """The connection to the store was lost in the middle of a write, so the events may or may not be there.
 
-    Repeat the write under its idempotency key, or look for the events.
+    Repeat the write under its idempotency key, or look for the events. The store has `trouble` until it can
+    tell; after that, the events are there to be read, or they never will be.
     """
 
 
 # Trouble that may pass while a store is being opened: a lock is released, space is freed, a disk comes back.
 # A store that is read-only at that point stays read-only.
-TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed)
-# Trouble with a write that may pass, so a run waits for it. Any other JournalError is final.
+TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed, StoreUnreachable)
+# Trouble with a write that may pass, so a run waits for it. Nothing was written. Any other JournalError is
+# final, except OutcomeUnknown, after which the events may be there: look before you write them again.
 TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded)
 
 Pace: TypeAlias = Literal["every", "seldom"]
@@ -554,6 +561,14 @@ class Notes(Protocol):
         """Write a value; it is on disk when this returns."""
         ...
 
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        """Write a value if the stored one is still `expected` (None: there is none); return whether it was.
+
+        Of several processes that replace the same value at the same time, one succeeds. After OutcomeUnknown,
+        read the note.
+        """
+        ...
+
     async def drop_note(self, key: str) -> None:
         """Remove a value, if it exists."""
         ...
@@ -586,6 +601,11 @@ class Nodes(Protocol):
     def node(self) -> Node:
         """This process."""
         ...
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """By how much the store's clock is ahead of this computer's; 0 if they are the same."""
+        return 0
 
     async def nodes(self) -> Sequence[Node]:
         """All nodes that haven't ended, by name; one whose lease has run out has no time left."""

@@ -156,6 +156,31 @@ class Tails:
         if tail is not None:
             self._bytes -= tail.forget()
 
+    def known(self) -> dict[str, int]:
+        """The last seq of every log that is followed or was recently written; 0 if nothing was shown yet."""
+        return {session_id: tail.last for session_id, tail in self._tails.items()}
+
+    def catch_up(self, session_id: str, records: Sequence[Record]) -> None:
+        """Show records that another process appended, unless newer ones were shown since they were read."""
+        tail = self._tails.get(session_id)
+        if tail is None:
+            return
+        missed = [record for record in records if record.seq > tail.last]
+        if missed and missed[0].seq == tail.last + 1:
+            self.publish(session_id, missed)
+
+    def advance(self, session_id: str, last_seq: int) -> None:
+        """Make the followers of a log that another process appended to read it from the store."""
+        tail = self._tails.get(session_id)
+        if tail is not None and tail.last < last_seq:
+            self.forget_one(session_id)
+            tail.last = last_seq
+            tail.wake()
+
+    def changed(self, session_id: str) -> None:
+        """Tell of a change that another process made."""
+        self._changes.tell(session_id)
+
     def changes(self) -> "Changes[str]":
         """The sessions that change from now on."""
         return self._changes.subscribe()

@@ -1,7 +1,8 @@
 """Appends that retry: while the store accepts no writes, a run's events go to the spool and the run waits.
 
-When the store accepts writes again, each event is appended once, in order. Records that an earlier process
-left in its spool are moved into the store as soon as it accepts writes, before any run is resumed.
+When the store accepts writes again, each event is appended once, in order. If it isn't known whether an
+append was written, the log is searched for its events before they are appended again. Records that an earlier
+process left in its spool are moved into the store as soon as it accepts writes, before any run is resumed.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from holdfast.codec import UnreadableEvent, decode
+from holdfast.codec import UnreadableEvent, decode, encode
 from holdfast.events import (
     ApprovalWithdrawn,
     ClientToolsWithdrawn,
@@ -33,10 +34,12 @@ from holdfast.interfaces.journal import (
     IfAskOpen,
     IfRunOpen,
     IfSessionKnown,
-    Journal,
     JournalError,
+    OutcomeUnknown,
+    Record,
     Replayed,
     Store,
+    StoreUnreachable,
     UnknownSession,
 )
 from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
@@ -48,16 +51,23 @@ PAUSE_LAST_S = 2.0
 WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn, ClientToolsWithdrawn)
 KEPT_MS = 10 * 365 * 86_400_000  # a spool can stay around for years before it's absorbed
 
+# Trouble that a run waits out, whether or not its events were written.
+PASSING = (*TRANSIENT, OutcomeUnknown)
+
 Result: TypeAlias = Appended | Declined | Replayed
 Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
 
 
 class _Batch(NamedTuple):
-    """Events that wait for the store, and their spool record if they were spooled."""
+    """Events that wait for the store, and their spool record if they were spooled.
+
+    With `unknown_after`, an append without a key may have written them behind this seq.
+    """
 
     events: Sequence[Event]
     when: Sequence[Condition] = ()
     spooled: Spooled | None = None
+    unknown_after: int | None = None
 
 
 async def _silence() -> Sequence[Event]:
@@ -66,22 +76,27 @@ async def _silence() -> Sequence[Event]:
 
 
 class RetryingAppend:
-    """Appends for one run and retries until it works; without a spool, waiting events are only in memory."""
+    """Appends for one run and retries until it works; without a spool, waiting events are only in memory.
+
+    `last_seq` is as far as the log is known: nothing that is still to be appended can be in it up to there.
+    """
 
     def __init__(
         self,
-        journal: Journal,
+        store: Store,
         clock: Clock,
         *,
         run: tuple[str, str],
         fence: Fence,
         spool: Spool | None = None,
+        last_seq: int = 0,
     ) -> None:
-        self._journal = journal
+        self._store = store
         self._clock = clock
         self._session_id, self._run_id = run
         self._fence = fence
         self._spool = spool
+        self.last_seq = last_seq
         self.trouble: JournalError | None = None
         self.is_late = asyncio.Event()  # set while events wait for the store
 
@@ -99,7 +114,7 @@ class RetryingAppend:
         """
         try:
             return await self._put(_Batch(events, when))
-        except TRANSIENT as trouble:
+        except PASSING as trouble:
             delayed_by = trouble
         return await self.wait_out(delayed_by, events, when=when, meanwhile=meanwhile)
 
@@ -114,8 +129,9 @@ class RetryingAppend:
         """Like `append`, for events that the store has just refused because of this trouble."""
         _log.warning("saving is delayed for run %s: %s", self._run_id, trouble)
         self.trouble = trouble
+        unknown_after = self.last_seq if isinstance(trouble, OutcomeUnknown) else None
         try:
-            kept = await self._kept(events, when)
+            kept = await self._kept(_Batch(events, when, unknown_after=unknown_after))
             self.is_late.set()
             return await self._put_late(kept, meanwhile)
         finally:
@@ -134,8 +150,10 @@ class RetryingAppend:
                     if not waiting:
                         _log.info("saving works again for run %s", self._run_id)
                         return result
-            except TRANSIENT as trouble:
+            except PASSING as trouble:
                 self.trouble = trouble
+                if isinstance(trouble, OutcomeUnknown) and waiting[0].unknown_after is None:
+                    waiting[0] = waiting[0]._replace(unknown_after=self.last_seq)
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
     async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
@@ -151,29 +169,42 @@ class RetryingAppend:
             # log.
             is_behind = waiting[-1].spooled is None
             # Outside the timeout: events taken from the run must not be dropped half-way.
-            waiting.append(_Batch(events) if is_behind else await self._kept(events))
+            batch = _Batch(events)
+            waiting.append(batch if is_behind else await self._kept(batch))
 
     async def _put(self, batch: _Batch) -> Result:
-        return await self._journal.append_run(
-            self._session_id,
-            batch.events,
-            fence=self._fence,
-            when=batch.when,
-            idempotency_key=None if batch.spooled is None else _key_of(batch.spooled, self._clock.now_ms()),
-        )
+        result: Result | None = None
+        if batch.unknown_after is not None:
+            bodies = [encode(event) for event in batch.events]
+            result = await _search(self._store, self._session_id, bodies, after=batch.unknown_after)
+        if result is None:
+            spooled = batch.spooled
+            result = await self._store.append_run(
+                self._session_id,
+                batch.events,
+                fence=self._fence,
+                when=batch.when,
+                idempotency_key=None if spooled is None else _key_of(spooled, self._clock.now_ms()),
+            )
+        if isinstance(result, Appended):
+            self.last_seq = result.last_seq
+        return result
 
-    async def _kept(self, events: Sequence[Event], when: Sequence[Condition] = ()) -> _Batch:
+    async def _kept(self, batch: _Batch) -> _Batch:
         if self._spool is None:
-            return _Batch(events, when)
+            return batch
         try:
-            return _Batch(events, when, await self._spool.put(self._session_id, self._run_id, events))
+            spooled = await self._spool.put(
+                self._session_id, self._run_id, batch.events, unknown_after=batch.unknown_after
+            )
         except OSError as error:
             _log.warning(
                 "the spool can't be written either, so run %s keeps its output in memory: %s",
                 self._run_id,
                 error,
             )
-            return _Batch(events, when)
+            return batch
+        return batch._replace(spooled=spooled)
 
     async def _landed(self, batch: _Batch) -> None:
         if batch.spooled is not None and self._spool is not None:
@@ -185,6 +216,21 @@ def _key_of(spooled: Spooled, now_ms: int) -> IdempotencyKey:
     return IdempotencyKey(spooled.key, "", b"", now_ms + KEPT_MS)
 
 
+async def _search(store: Store, session_id: str, bodies: list[bytes], *, after: int) -> Appended | None:
+    """Where the log has these events, one behind the other, after this seq; None if it doesn't."""
+    if store.trouble is not None:
+        # What was under way may still be written, so not finding it would prove nothing.
+        raise StoreUnreachable(str(store.trouble))
+    newest = deque[Record](maxlen=len(bodies))
+    while records := await store.read(session_id, after=after):
+        for record in records:
+            newest.append(record)
+            if [one.body for one in newest] == bodies:
+                return Appended(newest[0].seq, record.seq)
+        after = records[-1].seq
+    return None
+
+
 async def ready(store: Store, clock: Clock, *, spool: Spool | None) -> None:
     """Wait until the store accepts writes and has everything that earlier processes spooled."""
     await store.writable()
@@ -192,7 +238,7 @@ async def ready(store: Store, clock: Clock, *, spool: Spool | None) -> None:
     while spool is not None:
         try:
             count = await absorb(store, spool.folder, now_ms=clock.now_ms())
-        except TRANSIENT as trouble:
+        except PASSING as trouble:
             _log.warning("the spool can't be moved into the journal yet: %s", trouble)
             await clock.sleep_s(pause_s)
             pause_s = min(2 * pause_s, PAUSE_LAST_S)
@@ -224,7 +270,12 @@ def _records(path: Path) -> list[Spooled]:
 
 
 async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
-    events = [decode(bytes(body), where=f"{spooled.key} of run {spooled.run_id}") for body in spooled.events]
+    bodies = [bytes(body) for body in spooled.events]
+    events = [decode(body, where=f"{spooled.key} of run {spooled.run_id}") for body in bodies]
+    if spooled.unknown_after is not None and await _search(
+        store, spooled.session_id, bodies, after=spooled.unknown_after
+    ):
+        return
     fence = await store.claim(spooled.session_id)
     open_run = IfRunOpen(spooled.run_id)
     # A person may have answered first; then there is nothing left to withdraw.

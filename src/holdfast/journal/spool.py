@@ -15,6 +15,7 @@ from pathlib import Path
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.codec import encode
 from holdfast.events import Event
@@ -25,12 +26,17 @@ RECORD_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Spooled(msgspec.Struct, frozen=True, kw_only=True):
-    """One append that the store didn't accept: the stored bodies of its events, in order."""
+    """One append that the store didn't accept: the stored bodies of its events, in order.
+
+    With `unknown_after`, it isn't known whether the store accepted it: the log may have the events after that
+    seq.
+    """
 
     key: str
     session_id: str
     run_id: str
     events: tuple[msgspec.Raw, ...]
+    unknown_after: int | None = None
 
 
 class Spool:
@@ -45,16 +51,20 @@ class Spool:
         # Only taken in threads: if a caller is cancelled, its thread finishes its work.
         self._lock = threading.Lock()
 
-    async def put(self, session_id: str, run_id: str, events: Sequence[Event]) -> Spooled:
+    async def put(
+        self, session_id: str, run_id: str, events: Sequence[Event], *, unknown_after: int | None = None
+    ) -> Spooled:
         """Write the events to disk; raises OSError if that disk is full too."""
         bodies = tuple(msgspec.Raw(encode(event)) for event in events)
-        return await asyncio.to_thread(self._put, session_id, run_id, bodies)
+        record = Spooled(
+            key="", session_id=session_id, run_id=run_id, events=bodies, unknown_after=unknown_after
+        )
+        return await asyncio.to_thread(self._put, record)
 
-    def _put(self, session_id: str, run_id: str, bodies: tuple[msgspec.Raw, ...]) -> Spooled:
+    def _put(self, record: Spooled) -> Spooled:
         with self._lock:
             self._count += 1
-            key = f"spool:{self._path.stem}:{self._count}"
-            record = Spooled(key=key, session_id=session_id, run_id=run_id, events=bodies)
+            record = replace(record, key=f"spool:{self._path.stem}:{self._count}")
             self._bytes = _append(self._path, msgspec.json.encode(record), known_bytes=self._bytes)
             self._waiting.add(record.key)
             return record

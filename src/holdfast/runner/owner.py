@@ -247,7 +247,9 @@ class SessionOwner:
         )
         # The sender was told that it is stored, so wait for the store if it takes no writes now.
         run_of = (self.session_id, queued.run_id)
-        late = RetryingAppend(self._deps.store, self._deps.clock, run=run_of, fence=fence)
+        late = RetryingAppend(
+            self._deps.store, self._deps.clock, run=run_of, fence=fence, last_seq=self.view.last_seq
+        )
         await late.append([queued])
         # Applied before the queue is read again, or the message would get a second run.
         await self.view.catch_up(self._deps.store, self.session_id)
@@ -291,7 +293,7 @@ class SessionOwner:
         log.batcher = self._shared.batcher
         entries = self.view.transcript.runs[run.run_id].entries
         spoken = [entry.segment for entry in entries if isinstance(entry, Text | Thinking)]
-        log.begin_segments_after(max(spoken, default=0))
+        log.continue_after(self.view.last_seq, segment=max(spoken, default=0))
         return log
 
     async def _outcome(self, run: Run, log: RunLog) -> Outcome:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import Judge
@@ -21,7 +21,7 @@ from holdfast.interfaces.journal import (
     OwnedElsewhere,
     RunQuery,
 )
-from holdfast.journal.retrying_append import ready
+from holdfast.journal.retrying_append import PASSING, ready
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.restores import Restores
@@ -31,7 +31,9 @@ from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
+HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
 DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
+ELSEWHERE = (OwnedElsewhere, HomedElsewhere, FenceLost)  # another node owns the session, or has to
 CLAIM_S = 1.0  # how often a node looks for sessions that nobody owns, besides when it is told
 
 
@@ -74,6 +76,8 @@ class Supervisor:
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
         self._node_tasks: list[asyncio.Task[None]] = []  # only where several nodes share the store
+        self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
+        self._hold_up_task: asyncio.Task[None] | None = None
         self._is_started = False  # from then on owners are started
 
     async def __aenter__(self) -> Self:
@@ -94,7 +98,9 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        tasks += [task for task in (self._lag_task, self._resume_task) if task is not None]
+        tasks += [
+            task for task in (self._lag_task, self._resume_task, self._hold_up_task) if task is not None
+        ]
         tasks += self._node_tasks
         for task in tasks:
             task.cancel("shutdown")
@@ -217,8 +223,11 @@ class Supervisor:
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
-            if self._deps.store.node.name and _belongs_elsewhere(error):
+            if self._deps.store.node.name and _is_about(error, ELSEWHERE):
                 _log.info("session %s belongs elsewhere: %s", session_id, error)
+            elif _is_about(error, PASSING):
+                _log.warning("session %s waits for the store: %s", session_id, error)
+                self._hold_up(session_id, wanted)
             else:
                 _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
@@ -227,6 +236,20 @@ class Supervisor:
         if owner.handled_seq < wanted:
             # New events came while the owner was ending.
             self.wake(session_id, wanted)
+
+    def _hold_up(self, session_id: str, seq: int) -> None:
+        self._held_up[session_id] = seq
+        if self._hold_up_task is None or self._hold_up_task.done():
+            self._hold_up_task = asyncio.create_task(self._wake_held_up(), name="wait for the store")
+
+    async def _wake_held_up(self) -> None:
+        """Start the owners again that the store kept from working, once it accepts writes."""
+        while self._held_up:
+            await self._deps.clock.sleep_s(HOLD_UP_S)
+            await self._deps.store.writable()
+            held_up, self._held_up = self._held_up, {}
+            for session_id, seq in held_up.items():
+                self.wake(session_id, seq)
 
     async def _resume_runs(self) -> None:
         """Resume each run without an ending, once the store has everything that earlier processes left."""
@@ -297,11 +320,11 @@ class Supervisor:
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
-def _belongs_elsewhere(error: BaseException) -> bool:
-    """Whether the owner ended because another node owns the session."""
-    kinds = (OwnedElsewhere, HomedElsewhere, FenceLost)
-    if isinstance(error, ExceptionGroup):
-        return error.subgroup(kinds) is not None  # pyright: ignore[reportUnknownMemberType]
+def _is_about(error: BaseException, kinds: tuple[type[JournalError], ...]) -> bool:
+    """Whether an error of these kinds is all that went wrong."""
+    if isinstance(error, BaseExceptionGroup):
+        nested = cast("BaseExceptionGroup[BaseException]", error)
+        return all(_is_about(one, kinds) for one in nested.exceptions)
     return isinstance(error, kinds)
 
 

@@ -26,6 +26,7 @@ from holdfast.api.server import (
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.caller import KEY_SCOPES
 from holdfast.server.deps import RouteDeps
+from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import json_response, raw_response
 
 _OK = HealthShown(status="ok", version=__version__, platform="holdfast")
@@ -106,6 +107,22 @@ class HealthRoutes:
         warning = self._deps.options.open_files.warning
         return json_response(replace(_OK, warning=warning)) if warning else raw_response(_ALIVE)
 
+    async def ready(self, request: Request) -> Response:
+        """GET /health/ready."""
+        del request
+        deps = self._deps
+        why = ""
+        if deps.agent.drain.closed:
+            why = "The server is shutting down"
+        elif deps.store.trouble is not None:
+            # Anyone may ask this; the detailed health has the details.
+            why = "The store doesn't accept writes"
+        elif not deps.supervisor.has_caught_up:
+            why = "The server is starting"
+        if why:
+            raise Problem(503, why, code="not_ready", headers={"Retry-After": "1"})
+        return raw_response(_ALIVE)
+
     async def detailed(self, request: Request) -> Response:
         """GET /health/detailed."""
         del request
@@ -136,7 +153,9 @@ class HealthRoutes:
 
     async def _store(self) -> StoreHealth:
         """Whether the store accepts writes, and how long one takes to reach the disk."""
-        clock = self._deps.clock
+        clock, trouble = self._deps.clock, self._deps.store.trouble
+        if trouble is not None:
+            return StoreHealth(writable=False, late=True, error=str(trouble))
         began_s = clock.monotonic_s()
         try:
             await self._deps.store.put_note(_NOTE, str(clock.now_ms()).encode())

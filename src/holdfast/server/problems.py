@@ -8,7 +8,13 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from holdfast.api.errors import ErrorDetail, ErrorEnvelope
-from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreOverloaded, UnknownSession
+from holdfast.interfaces.journal import (
+    JournalError,
+    OutcomeUnknown,
+    StoreDamaged,
+    StoreOverloaded,
+    UnknownSession,
+)
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -101,6 +107,16 @@ def problem_of(error: Exception) -> Problem:
             _log.error("the store failed a request: %s", error)
             text = f"Stored data can't be read: {error}. Run `holdfast doctor` to see what to do"
             return Problem(500, text, code="store_damaged")
+        case OutcomeUnknown():
+            _log.error("the store left the outcome of a request unknown: %s", error)
+            return Problem(
+                504,
+                f"It isn't known whether this was saved: {error}. "
+                "Send it again with the same Idempotency-Key; without one, look first",
+                code="outcome_unknown",
+                # Without a key, the openai package would send it a second time by itself.
+                headers={"Retry-After": "2", "X-Should-Retry": "false"},
+            )
         case JournalError():
             _log.error("the store failed a request: %s", error)
             return Problem(

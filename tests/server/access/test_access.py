@@ -48,7 +48,7 @@ async def test_with_the_key_or_without_a_lock_runs_start() -> None:
 
 async def test_health_needs_no_key_and_minds_no_origin() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos), setting=LOCKED) as server:
-        for path in ("/health", "/v1/health"):
+        for path in ("/health", "/v1/health", "/health/ready"):
             status, health = await server.get(path, Origin="https://evil.example", Host="evil.example")
             assert (status, health["status"]) == (200, "ok")
             assert health["version"]

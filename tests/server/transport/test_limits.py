@@ -10,7 +10,14 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.events import Input
-from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreFull, StoreOverloaded, UnknownSession
+from holdfast.interfaces.journal import (
+    JournalError,
+    OutcomeUnknown,
+    StoreDamaged,
+    StoreFull,
+    StoreOverloaded,
+    UnknownSession,
+)
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.middleware import SECURITY_HEADERS
@@ -374,6 +381,21 @@ async def test_a_store_that_takes_no_writes_is_said_to_and_nothing_is_accepted()
         store.refuses = None
         assert (await server.post("/v1/runs", {"input": "x", "session_id": "s"}))[0] == 202
         assert len((await server.get("/v1/runs"))[1]["data"]) == 2
+    await store.close()
+
+
+async def test_a_write_of_unknown_outcome_is_a_504_that_says_how_to_send_it_again() -> None:
+    """P2: nobody is told that it failed, and no client repeats it by itself without a key."""
+    store = Refusing()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        store.refuses = OutcomeUnknown("the connection to the database broke")
+        answer = await server.call("POST", "/v1/runs", body={"input": "x", "session_id": "s"})
+        assert (answer.status, answer.code) == (504, "outcome_unknown")
+        assert "Send it again with the same Idempotency-Key" in answer.json["error"]["message"]
+        assert answer.headers["X-Should-Retry"] == "false"
+        _, document = await server.get("/openapi.json")
+        assert "504" in document["paths"]["/v1/runs"]["post"]["responses"]
+        assert "504" not in document["paths"]["/v1/runs"]["get"]["responses"]
     await store.close()
 
 

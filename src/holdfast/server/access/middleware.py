@@ -26,7 +26,7 @@ from holdfast.server.unserved import not_of_this_route
 _log = logging.getLogger(__name__)
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not listened on
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-HEALTH_PATHS = paths_of("health.alive")
+HEALTH_PATHS = paths_of("health.alive") | paths_of("health.ready")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _is_file_path = is_path_of("files.write")

@@ -167,6 +167,7 @@ class CallLog:
             async with RunLog(
                 deps.store, deps.clock, run=run_of, fence=fence, secrets=deps.agent.secrets
             ) as log:
+                log.continue_after(seq, segment=0)
                 self._sink.log = log
                 call = asyncio.current_task()
                 assert call is not None, "a call is a task"

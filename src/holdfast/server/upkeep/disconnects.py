@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from holdfast.folds.rows import RunRow
-from holdfast.interfaces.journal import TRANSIENT
+from holdfast.interfaces.journal import TRANSIENT, OutcomeUnknown
 from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Disconnects:
         ):
             try:
                 await self._deps.inbox.stop(row.session_id, row.run_id, cause="client_gone")
-            except TRANSIENT as trouble:
+            except (*TRANSIENT, OutcomeUnknown) as trouble:
                 _log.warning(
                     "can't stop run %s, which its reader has left; trying again: %s", row.run_id, trouble
                 )

@@ -200,3 +200,45 @@ CREATE TABLE usage_sessions (
   PRIMARY KEY (day, session)
 ) WITH (fillfactor = 80);
 CREATE INDEX usage_sessions_by_session ON usage_sessions (session);
+
+-- Removes every trace of a session. Deleting its row comes first: that waits for appends in flight, and voids
+-- later ones. Each statement here sees what was committed before it, so nothing of those appends stays. As one
+-- function call, a client that stops in the middle holds no lock.
+-- Returns the session's key; 0 if there is none; -1 if its log has grown past `newest`; -2 without the fence.
+CREATE FUNCTION purge_session(id text, newest bigint, node_incarnation bigint, node_writer bigint)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  gone bigint;
+  alone text[];
+BEGIN
+  PERFORM 1 FROM nodes WHERE incarnation = node_incarnation AND writer = node_writer FOR KEY SHARE;
+  IF NOT FOUND THEN
+    RETURN -2;
+  END IF;
+  SELECT key INTO gone FROM sessions WHERE session_id = id FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN 0;
+  END IF;
+  IF newest IS NOT NULL AND (SELECT max(seq) FROM events WHERE session = gone) > newest THEN
+    RETURN -1;
+  END IF;
+  DELETE FROM sessions WHERE key = gone;
+  DELETE FROM events WHERE session = gone;
+  DELETE FROM spans WHERE session = gone;
+  DELETE FROM texts WHERE session = gone;
+  DELETE FROM runs WHERE session = gone;
+  DELETE FROM asks WHERE session = gone;
+  DELETE FROM once WHERE session = gone;
+  DELETE FROM usage_sessions WHERE session = gone;
+  DELETE FROM notes WHERE key >= 'session/' || id || '/' AND key < 'session/' || id || '0';
+  PERFORM 1 FROM blobs WHERE name IN (SELECT blob FROM blob_refs WHERE session = gone) ORDER BY name FOR UPDATE;
+  SELECT array_agg(blob) INTO alone FROM blob_refs AS mine
+  WHERE session = gone
+    AND NOT EXISTS (SELECT 1 FROM blob_refs AS other WHERE other.blob = mine.blob AND other.session <> gone);
+  DELETE FROM blob_refs WHERE session = gone;
+  DELETE FROM blob_pieces USING blobs
+  WHERE blobs.name = ANY (alone) AND blob_pieces.name = blobs.name AND promised = 0 AND offered = 0;
+  DELETE FROM blobs WHERE name = ANY (alone) AND promised = 0 AND offered = 0;
+  RETURN gone;
+END
+$$;

@@ -1,0 +1,233 @@
+"""Connections to the database: how they are opened, used and given up, and what their errors mean."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, TypeVar
+
+import asyncpg
+from asyncpg import exceptions as pg
+
+from holdfast.interfaces.journal import (
+    JournalError,
+    StoreClosed,
+    StoreFailed,
+    StoreFull,
+    StoreLocked,
+    StoreReadOnly,
+    StoreUnreachable,
+)
+from holdfast.journal.postgres.address import DatabaseAddress
+from holdfast.journal.postgres.queries import Query, queries
+from holdfast.journal.postgres.tuning import PostgresTuning
+
+Row: TypeAlias = Any
+Result = TypeVar("Result")
+
+_connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
+
+# Two appends wanted the same seq, key or lock; the loser looks again.
+CONFLICTS = (pg.UniqueViolationError, pg.DeadlockDetectedError, pg.SerializationError)
+# The statement may or may not have been committed.
+_LOST = (
+    pg.PostgresConnectionError,
+    pg.InterfaceError,
+    pg.InternalClientError,
+    pg.AdminShutdownError,
+    pg.CrashShutdownError,
+    pg.StatementCompletionUnknownError,
+    TimeoutError,
+    OSError,
+)
+_AWAY = (*_LOST, pg.CannotConnectNowError, pg.TooManyConnectionsError, pg.QueryCanceledError)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the connection is gone, so that the outcome of its statement isn't known."""
+    # A ValueError is a parameter that can't be sent, so nothing was sent.
+    return isinstance(error, _LOST) and not isinstance(error, ValueError)
+
+
+def named(error: Exception) -> Exception:
+    """The JournalError that says what a database error means; other errors are returned as they are."""
+    match error:
+        case JournalError():
+            return error
+        case pg.DiskFullError():
+            return StoreFull(f"the database's disk is full: free some space; nothing was lost ({error})")
+        case pg.ReadOnlySQLTransactionError() | pg.InsufficientPrivilegeError():
+            return StoreReadOnly(
+                f"the database doesn't accept writes ({error}): check that it is the primary and that its "
+                "user may write"
+            )
+        case pg.LockNotAvailableError():
+            return StoreLocked(f"another process holds a lock in the database: {error}")
+        case _ if isinstance(error, _AWAY):
+            what = str(error) or type(error).__name__
+            return StoreUnreachable(f"the database can't be reached: {what}. Nothing was accepted; try again")
+        case pg.PostgresError():
+            return StoreFailed(f"the database refused a statement: {error}; nothing was accepted")
+        case _:
+            return error
+
+
+class Connection:
+    """One connection with our queries; it is never closed politely, because that can wait forever."""
+
+    def __init__(self, inner: Any, query_s: float) -> None:
+        self._inner = inner
+        self._query_s = query_s
+        self.pid: int = inner.get_server_pid()  # of its server process
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it can no longer be used."""
+        return self._inner.is_closed()
+
+    async def rows(self, name: str, /, **bindings: Any) -> list[Row]:
+        """The rows of a named query."""
+        query = queries()[name]
+        return await self._inner.fetch(query.sql, *query.values(bindings), timeout=self._query_s)
+
+    async def value(self, name: str, /, **bindings: Any) -> Any:
+        """The first column of the first row of a named query, or None."""
+        found = await self.rows(name, **bindings)
+        return found[0][0] if found else None
+
+    async def execute(self, query: Query, bindings: dict[str, Any], *, timeout_s: float | None = None) -> int:
+        """Run a statement; return how many rows it inserted, changed or deleted."""
+        status = await self._inner.execute(
+            query.sql, *query.values(bindings), timeout=timeout_s or self._query_s
+        )
+        return int(status.rpartition(" ")[2])
+
+    async def fetch(self, sql: str) -> list[Row]:
+        """The rows of a query without parameters."""
+        return await self._inner.fetch(sql, timeout=self._query_s)
+
+    async def run(self, sql: str) -> None:
+        """Run a script without parameters."""
+        await self._inner.execute(sql, timeout=self._query_s)
+
+    async def listen(self, channel: str, heard: Callable[[str], None]) -> None:
+        """Call `heard` with each payload sent to the channel from now on."""
+
+        def told(_connection: object, _pid: int, _channel: str, payload: object) -> None:
+            heard(str(payload))
+
+        await self._inner.add_listener(channel, told)
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call this when the connection ends."""
+
+        def ended(_connection: object) -> None:
+            call()
+
+        self._inner.add_termination_listener(ended)
+
+    def terminate(self) -> None:
+        """End it at once."""
+        self._inner.terminate()
+
+
+class Database:
+    """Where the database is and how long it may take to answer."""
+
+    def __init__(self, dsn: str, tuning: PostgresTuning) -> None:
+        self._address = DatabaseAddress.parse(dsn)
+        self._tuning = tuning
+
+    async def connect(self, purpose: str, *, query_s: float | None = None) -> Connection:
+        """A new connection; raises JournalError if there is none to be had."""
+        settings = {
+            "application_name": f"holdfast {purpose}",
+            "jit": "off",  # compiling costs more than these short queries
+            # The server also notices when this process is gone, and stops working for it.
+            "client_connection_check_interval": "1s",
+            "idle_in_transaction_session_timeout": "5s",
+        }
+        try:
+            inner = await _connect(
+                **await self._address.arguments(),
+                timeout=self._tuning.connect_s,
+                server_settings=settings | self._address.settings,
+            )
+        except Exception as error:
+            raise named(error) from error
+        return Connection(inner, query_s or self._tuning.query_s)
+
+
+class Pool:
+    """A few connections for queries that can be repeated, each used by one caller at a time.
+
+    A caller that is cancelled doesn't disturb its query: the connection is free again when that has ended.
+    """
+
+    def __init__(self, database: Database, purpose: str, count: int) -> None:
+        self._database = database
+        self._purpose = purpose
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(count)
+        self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def run(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Return what the work does on some connection; it is done again if that connection was lost."""
+        if self._closed:
+            raise StoreClosed("the store is closed")
+        task = asyncio.create_task(self._work(work), name=f"holdfast {self._purpose}")
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may be gone
+
+    async def rows(self, name: str, /, **bindings: Any) -> list[Row]:
+        """The rows of a named query."""
+        return await self.run(lambda connection: connection.rows(name, **bindings))
+
+    async def _work(self, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        async with self._free:
+            while self._idle:
+                connection = self._idle.pop()
+                try:
+                    return await self._used(connection, work)
+                except Exception as error:
+                    if not is_lost(error):
+                        raise named(error) from error
+                    # The others were idle as long, and may be lost as well.
+            if self._closed:
+                raise StoreClosed("the store is closed")
+            connection = await self._database.connect(self._purpose)
+            try:
+                return await self._used(connection, work)
+            except Exception as error:
+                raise named(error) from error
+
+    async def _used(self, connection: Connection, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+        try:
+            result = await work(connection)
+        except BaseException as error:
+            if is_lost(error) or isinstance(error, asyncio.CancelledError):
+                connection.terminate()
+            else:
+                self._keep(connection)
+            raise
+        self._keep(connection)
+        return result
+
+    def _keep(self, connection: Connection) -> None:
+        if self._closed or connection.is_closed:
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Wait for running queries, then end all connections."""
+        self._closed = True
+        while self._running:
+            await asyncio.wait(list(self._running))
+        while self._idle:
+            self._idle.pop().terminate()

@@ -1,0 +1,105 @@
+"""Shows what other nodes appended to those who follow it here."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.interfaces.journal import OwnershipChange, Record, StoreDamaged
+from holdfast.journal.follow import Tails
+from holdfast.journal.postgres.connection import Pool
+from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.notices import Notice
+
+IDS_MAX = 65_536
+AT_ONCE = 500
+RECORDS_MAX = 256
+
+
+class ForeignAppends:
+    """Turns notices into records for followers; see Tails for why their order is always right."""
+
+    def __init__(
+        self, pool: Pool, tails: Tails, heads: Heads, *, changed: Callable[[OwnershipChange], None]
+    ) -> None:
+        self._pool = pool
+        self._tails = tails
+        self._heads = heads
+        self._changed = changed
+        self._ids: OrderedDict[int, str] = OrderedDict()
+
+    def know(self, key: int, session_id: str) -> None:
+        """Remember the key of a session."""
+        self._ids[key] = session_id
+        self._ids.move_to_end(key)
+        if len(self._ids) > IDS_MAX:
+            self._ids.popitem(last=False)
+
+    async def heard(self, notice: Notice) -> None:
+        """Show what a notice is about."""
+        for session_id in notice.purged:
+            self._heads.forget([session_id])
+            self._tails.end(session_id)
+        if notice.are_claimable:
+            self._changed("claimable")
+        followed = self._tails.known()
+        await self._learn(key for key, _, is_loud in notice.tops if is_loud or followed)
+        behind: list[tuple[str, int]] = []
+        for key, seq, is_loud in notice.tops:
+            session_id = self._ids.get(key)
+            if session_id is None:
+                continue
+            self._heads.forget_older(session_id, seq)
+            if session_id in followed:
+                if followed[session_id] < seq:
+                    behind.append((session_id, seq))
+            elif is_loud:
+                self._tails.changed(session_id)
+        await self._show(behind, followed)
+
+    async def _learn(self, keys: Iterable[int]) -> None:
+        unknown = [key for key in keys if key not in self._ids]
+        if unknown:
+            for row in await self._pool.rows("session_ids", keys=unknown):
+                self.know(row["key"], row["session_id"])
+
+    async def _show(self, behind: Sequence[tuple[str, int]], followed: dict[str, int]) -> None:
+        """Read new records once for all followers; where nothing was shown yet, each reads for itself."""
+        shown = [(session_id, followed[session_id]) for session_id, _ in behind if followed[session_id]]
+        for session_id, records in await self._read(shown):
+            self._tails.catch_up(session_id, records)
+        for session_id, seq in behind:
+            self._tails.advance(session_id, seq)
+
+    async def _read(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, Sequence[Record]]]:
+        if not places:
+            return []
+        found = await self._pool.rows(
+            "read_each",
+            session_ids=[session_id for session_id, _ in places],
+            afters=[after for _, after in places],
+            limit=RECORDS_MAX,
+        )
+        records: list[list[Record]] = [[] for _ in places]
+        try:
+            for nth, seq, crc, body in found:
+                session_id = places[int(nth) - 1][0]
+                records[int(nth) - 1].append(Record.verified(session_id, seq, crc=crc, body=body))
+        except StoreDamaged:
+            return []  # each reader finds the damage in its own log
+        return [(place[0], one) for place, one in zip(places, records, strict=True) if one]
+
+    async def reread(self) -> None:
+        """Look at everything that is followed, because notices may have been missed."""
+        self._heads.clear()
+        followed = self._tails.known()
+        session_ids = list(followed)
+        for begin in range(0, len(session_ids), AT_ONCE):
+            some = session_ids[begin : begin + AT_ONCE]
+            found = await self._pool.rows("last_seqs", session_ids=some)
+            last_seqs = {row["session_id"]: row["last_seq"] for row in found}
+            for session_id in some:
+                last_seq = last_seqs.get(session_id, 0)
+                if last_seq < followed[session_id]:
+                    self._tails.end(session_id)  # purged, and perhaps created again
+                elif last_seq > followed[session_id]:
+                    self._tails.advance(session_id, last_seq)
+                    self._tails.changed(session_id)

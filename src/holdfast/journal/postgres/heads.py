@@ -1,0 +1,135 @@
+"""What a node knows of the ends of logs.
+
+It may be out of date, because other nodes append, too. That does no harm to a write: a row changes only
+together with an appended event, so an append that goes by an outdated head finds its seq taken. Only fresh
+knowledge decides that something is not written.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.folds import rows
+from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunOpen
+from holdfast.journal.postgres.connection import Connection
+from holdfast.journal.postgres.jobs import AppendJob
+from holdfast.journal.postgres.words import clean
+
+HEADS_MAX = 4_096
+_SESSION_FIELDS = rows.SessionRow.__struct_fields__
+
+
+@dataclass(slots=True)
+class LogHead:
+    """The end of a log, with the session's row and those of its open runs."""
+
+    key: int
+    row: rows.SessionRow
+    last_seq: int = 0
+    owner: int | None = None
+    fence: int = 0
+    open_runs: int = 0
+    open_asks: int = 0
+    begun_runs: int = 0
+    runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
+
+
+@dataclass(slots=True)
+class Lookups:
+    """The rows by id that one group of appends needs; what isn't there doesn't exist."""
+
+    fresh: set[str] = field(default_factory=set[str])  # ids of sessions whose head was just read
+    runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
+    asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
+    keys: dict[str, IdempotencyKey] = field(default_factory=dict[str, IdempotencyKey])
+
+
+class Heads:
+    """The ends of the logs that were written to most recently."""
+
+    def __init__(self) -> None:
+        self._heads: OrderedDict[str, LogHead] = OrderedDict()
+
+    def get(self, session_id: str) -> LogHead | None:
+        """The head of a log, if it is known."""
+        return self._heads.get(session_id)
+
+    def put(self, head: LogHead) -> None:
+        """Keep a head."""
+        self._heads[head.row.session_id] = head
+        self._heads.move_to_end(head.row.session_id)
+
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Drop what is out of date."""
+        for session_id in session_ids:
+            self._heads.pop(session_id, None)
+
+    def forget_older(self, session_id: str, seq: int) -> None:
+        """Drop a head if the log is known to go further."""
+        head = self._heads.get(session_id)
+        if head is not None and head.last_seq < seq:
+            del self._heads[session_id]
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._heads.clear()
+
+    def trim(self) -> None:
+        """Drop the oldest heads beyond the limit."""
+        while len(self._heads) > HEADS_MAX:
+            self._heads.popitem(last=False)
+
+    async def look(self, connection: Connection, jobs: Sequence[AppendJob]) -> Lookups:
+        """Read what is missing for these appends.
+
+        Heads come first: if a row changes after that, the append that goes by it finds its seq taken.
+        """
+        found = Lookups()
+        wanted = {job.session_id for job in jobs}
+        if missing := [session_id for session_id in wanted if session_id not in self._heads]:
+            for row in await connection.rows("heads", session_ids=missing):
+                self.put(_head(row))
+            found.fresh.update(missing)
+        await self._look_up_rows(connection, jobs, found)
+        if keys := [clean(job.idempotency_key.key) for job in jobs if job.idempotency_key is not None]:
+            for row in await connection.rows("once_by_key", keys=keys):
+                found.keys[row["key"]] = IdempotencyKey(**dict(row))
+        return found
+
+    async def _look_up_rows(self, connection: Connection, jobs: Sequence[AppendJob], found: Lookups) -> None:
+        run_ids: set[str] = set()
+        ask_ids: set[str] = set()
+        for job in jobs:
+            head = self._heads.get(job.session_id)
+            known = head.runs if head is not None else {}
+            for record in job.records:
+                event = record.event
+                if type(event) not in rows.QUIET:
+                    run_ids.update({clean(rows.run_of(event))} - known.keys())
+                    ask_ids.add(clean(rows.ask_of(event)))
+            run_ids.update(
+                {clean(one.run_id) for one in job.when if isinstance(one, IfRunOpen)} - known.keys()
+            )
+            ask_ids.update(clean(one.ask_id) for one in job.when if isinstance(one, IfAskOpen))
+        run_ids.discard("")
+        ask_ids.discard("")
+        if run_ids:
+            for row in await connection.rows("runs_by_id", run_ids=list(run_ids)):
+                found.runs[row["run_id"]] = rows.RunRow(**dict(row))
+        if ask_ids:
+            for row in await connection.rows("asks_by_id", ask_ids=list(ask_ids)):
+                found.asks[row["ask_id"]] = rows.AskRow(**dict(row))
+
+
+def _head(row: Any) -> LogHead:
+    return LogHead(
+        row["key"],
+        rows.SessionRow(**{name: row[name] for name in _SESSION_FIELDS}),
+        row["last_seq"],
+        row["owner"],
+        row["fence"],
+        row["open_runs"],
+        row["open_asks"],
+        row["begun_runs"],
+    )

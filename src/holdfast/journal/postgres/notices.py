@@ -1,0 +1,211 @@
+"""How nodes learn of each other's appends: NOTIFY after the commit, and LISTEN on one connection per node.
+
+A notice only says where to look. So a lost one costs time and nothing else: notices are numbered, and after a
+gap, or a silence in which not even a beat was heard, the node reads everything that it follows again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from holdfast.interfaces.journal import JournalError
+from holdfast.journal.postgres.connection import Connection, Database, named
+from holdfast.journal.postgres.tuning import PostgresTuning
+
+ENTRIES_MAX = 200  # per notice, whose limit is 8,000 bytes
+PURGED_CHARS_MAX = 1_000
+WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything again
+
+_log = logging.getLogger(__name__)
+
+
+class Notice(msgspec.Struct, array_like=True):
+    """What one node tells the others; `purged` are ids of sessions that are gone.
+
+    `tops` has the key and last seq of each log that has grown, and whether by more than deltas.
+    """
+
+    incarnation: int
+    number: int
+    tops: list[tuple[int, int, bool]] = []
+    purged: list[str] = []
+    are_claimable: bool = False
+
+
+class Notifier:
+    """Sends notices, one at a time: whatever is committed meanwhile shares the next one."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        incarnation: Callable[[], int],
+        channel: Callable[[], str],
+        tuning: PostgresTuning,
+    ) -> None:
+        self._database = database
+        self._incarnation = incarnation
+        self._channel = channel
+        self._tuning = tuning
+        self._tops: dict[int, tuple[int, bool]] = {}
+        self._purged: dict[str, None] = {}
+        self._are_claimable = False
+        self._number = 0
+        self._wanted = asyncio.Event()
+        self._sent = asyncio.Event()
+        self._sent.set()
+        self._connection: Connection | None = None
+
+    def grown(self, tops: list[tuple[int, int, bool]]) -> None:
+        """Tell that these logs have grown."""
+        for key, seq, is_loud in tops:
+            _, was_loud = self._tops.get(key, (0, False))
+            self._tops[key] = (seq, is_loud or was_loud)
+        if len(self._tops) > WAITING_MAX:
+            self._tops.clear()
+            self._number += 1  # a gap, after which everybody reads again
+        self._want()
+
+    def purged(self, session_id: str) -> None:
+        """Tell that a session is gone."""
+        self._purged[session_id] = None
+        self._want()
+
+    def released(self) -> None:
+        """Tell that a session can be claimed."""
+        self._are_claimable = True
+        self._want()
+
+    def _want(self) -> None:
+        self._sent.clear()
+        self._wanted.set()
+
+    async def flush(self) -> None:
+        """Wait until everything so far is sent, but not for long."""
+        try:
+            async with asyncio.timeout(self._tuning.pause_last_s):
+                await self._sent.wait()
+        except TimeoutError:
+            _log.debug("other nodes find out at their next beat")
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                while self._tops or self._purged or self._are_claimable:
+                    await self._send(self._next())
+                self._sent.set()
+        finally:
+            if self._connection is not None:
+                self._connection.terminate()
+
+    def _next(self) -> Notice:
+        keys = list(self._tops)[:ENTRIES_MAX]
+        tops = [(key, *self._tops.pop(key)) for key in keys]
+        purged: list[str] = []
+        while self._purged and sum(map(len, purged)) < PURGED_CHARS_MAX:
+            purged.append(self._purged.popitem()[0])
+        are_claimable, self._are_claimable = self._are_claimable, False
+        self._number += 1
+        return Notice(self._incarnation(), self._number, tops, purged, are_claimable)
+
+    async def _send(self, notice: Notice) -> None:
+        """Send one notice; if that fails its number is missing, and others read again."""
+        payload = msgspec.json.encode(notice).decode()
+        try:
+            if self._connection is None or self._connection.is_closed:
+                self._connection = await self._database.connect("notices", query_s=self._tuning.lease_s)
+            await self._connection.rows("notify", channel=self._channel(), payload=payload)
+        except Exception as error:
+            if not isinstance(named(error), JournalError):
+                raise
+            _log.debug("other nodes were not told at once: %s", error)
+            if self._connection is not None:
+                self._connection.terminate()
+                self._connection = None
+            await asyncio.sleep(self._tuning.pause_last_s)
+
+
+class Listener:
+    """Hears the notices of other nodes, in the order in which they were sent.
+
+    `heard` gets each one. `reread` is called after a gap and whenever it was connected again.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        incarnation: Callable[[], int],
+        channel: Callable[[], str],
+        tuning: PostgresTuning,
+        heard: Callable[[Notice], Awaitable[None]],
+        reread: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._incarnation = incarnation
+        self._channel = channel
+        self._tuning = tuning
+        self._heard = heard
+        self._reread = reread
+        self._numbers: dict[int, int] = {}
+        self._payloads: list[str] = []
+        self._arrived = asyncio.Event()
+        self.is_listening = asyncio.Event()
+
+    async def run(self) -> None:
+        """Listen until cancelled."""
+        while True:
+            try:
+                await self._listen()
+            except Exception as error:
+                if not isinstance(named(error), JournalError):
+                    raise
+                _log.debug("the listener connects again: %s", error)
+            self.is_listening.clear()
+            await asyncio.sleep(self._tuning.pause_first_s)
+
+    async def _listen(self) -> None:
+        connection = await self._database.connect("listener")
+        try:
+            self._payloads.clear()
+            self._numbers.clear()
+            await connection.listen(self._channel(), self._receive)
+            connection.on_end(self._arrived.set)
+            await self._reread()
+            self.is_listening.set()
+            while not connection.is_closed:
+                try:
+                    async with asyncio.timeout(self._tuning.listen_silence_s):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    _log.warning("no notices came from the database, so the node connects again")
+                    return
+                self._arrived.clear()
+                payloads, self._payloads = self._payloads, []
+                for payload in payloads:
+                    await self._take(payload)
+        finally:
+            connection.terminate()
+
+    def _receive(self, payload: str) -> None:
+        self._payloads.append(payload)
+        if len(self._payloads) > WAITING_MAX:
+            self._payloads = self._payloads[-1:]  # a gap
+        self._arrived.set()
+
+    async def _take(self, payload: str) -> None:
+        if not payload:
+            return  # a beat
+        notice = msgspec.json.decode(payload, type=Notice)
+        if notice.incarnation == self._incarnation():
+            return
+        last = self._numbers.get(notice.incarnation)
+        self._numbers[notice.incarnation] = notice.number
+        await self._heard(notice)
+        if last is not None and notice.number != last + 1:
+            await self._reread()

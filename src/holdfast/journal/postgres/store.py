@@ -1,0 +1,469 @@
+"""The store in a Postgres database, as one of any number of nodes."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any
+from zlib import crc32
+
+from typing_extensions import override
+
+from holdfast.codec import UnreadableEvent, encode
+from holdfast.events import Event, Input
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    Fence,
+    IdempotencyKey,
+    JournalError,
+    KeyConflict,
+    Node,
+    OwnedElsewhere,
+    OwnershipChange,
+    Pace,
+    Record,
+    Replayed,
+    Store,
+    StoreClosed,
+    StoreDamaged,
+)
+from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
+from holdfast.journal.postgres.connection import Connection, Database, Pool
+from holdfast.journal.postgres.foreign import ForeignAppends
+from holdfast.journal.postgres.jobs import AppendJob, CallJob
+from holdfast.journal.postgres.node import Lease, Membership, NodeRowGone
+from holdfast.journal.postgres.notices import Listener, Notifier
+from holdfast.journal.postgres.plan import AppendPlan
+from holdfast.journal.postgres.queries import queries
+from holdfast.journal.postgres.reader import PostgresReader
+from holdfast.journal.postgres.schema import migrate
+from holdfast.journal.postgres.tuning import PostgresTuning
+from holdfast.journal.postgres.words import clean
+from holdfast.journal.postgres.writer import Writer
+from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+
+_log = logging.getLogger(__name__)
+
+BLOB_PIECE_BYTES = 1024 * 1024
+
+
+class PostgresStore(PostgresReader, Store):
+    """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        name: str,
+        url: str = "",
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+        tuning: PostgresTuning | None = None,
+    ) -> None:
+        self._tuning = tuning = tuning or PostgresTuning()
+        database = Database(dsn, tuning)
+        super().__init__(Pool(database, "reader", tuning.readers))
+        self._blob_pool = Pool(database, "blobs", tuning.blob_connections)
+        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
+        self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
+        self._channel = ""
+        self._membership = Membership(database, name=name, url=url, tuning=tuning)
+        self._writer = Writer(
+            database,
+            self._membership,
+            tuning=tuning,
+            committed=self._publish,
+            forget=self._tails.forget,
+            lost=lambda: self._ownership.tell("lost"),
+            prepare=self._prepare,
+        )
+        self._foreign = ForeignAppends(
+            self._pool, self._tails, self._writer.heads, changed=self._ownership.tell
+        )
+        self._lease = Lease(
+            database,
+            self._membership,
+            tuning=tuning,
+            changed=self._ownership.tell,
+            lost=self._writer.check_connection,
+            channel=lambda: self._channel,
+        )
+        self._notifier = Notifier(
+            database,
+            incarnation=lambda: self._membership.incarnation,
+            channel=lambda: self._channel,
+            tuning=tuning,
+        )
+        self._listener = Listener(
+            database,
+            incarnation=lambda: self._membership.incarnation,
+            channel=lambda: self._channel,
+            tuning=tuning,
+            heard=self._foreign.heard,
+            reread=self._foreign.reread,
+        )
+        self._working = asyncio.create_task(self._work(), name="holdfast store")
+        self._closing: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        dsn: str,
+        *,
+        name: str,
+        url: str = "",
+        window_bytes_max: int = WINDOW_BYTES_MAX,
+        tuning: PostgresTuning | None = None,
+    ) -> "PostgresStore":
+        """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
+        store = cls(dsn, name=name, url=url, window_bytes_max=window_bytes_max, tuning=tuning)
+        try:
+            await store._writer.tried.wait()
+            store._writer.insist()
+            await store._listener.is_listening.wait()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    @classmethod
+    async def open_readable(
+        cls, dsn: str, *, name: str, url: str = "", tuning: PostgresTuning | None = None
+    ) -> "PostgresStore":
+        """Join the store as a node, and wait for the database if it can't be reached yet."""
+        store = cls(dsn, name=name, url=url, tuning=tuning)
+        try:
+            await store.writable()
+        except BaseException:
+            await store.close()
+            raise
+        return store
+
+    async def _prepare(self, connection: Connection) -> None:
+        if not self._channel:
+            await migrate(connection)
+            ((schema,),) = await connection.fetch("SELECT current_schema()")
+            self._channel = f"holdfast_{schema}"[:63]
+
+    async def _work(self) -> None:
+        """Do everything that the store does on its own, until it is closed."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                helping = tasks.create_task(self._help())
+                await self._writer.run()
+                self._notifier.released()
+                await self._notifier.flush()
+                helping.cancel()
+        except Exception as error:
+            _log.exception("the store has stopped working")
+            self._writer.trouble = StoreClosed(
+                f"the store accepts no more writes, restart Holdfast: {error!r}"
+            )
+
+    async def _help(self) -> None:
+        await self._writer.decided.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for helper in (self._lease, self._notifier, self._listener):
+                tasks.create_task(helper.run())
+
+    @property
+    @override
+    def trouble(self) -> JournalError | None:
+        return self._writer.trouble
+
+    @override
+    async def writable(self) -> None:
+        await self._writer.decided.wait()
+        self._writer.insist()
+
+    @override
+    async def close(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._writer.refuse()
+        await asyncio.wait([self._working])
+        self._tails.close()
+        self._ownership.close()
+        await super().close()
+        await self._blob_pool.close()
+
+    @property
+    @override
+    def node(self) -> Node:
+        return self._membership.node
+
+    @override
+    async def nodes(self) -> Sequence[Node]:
+        found = await self._pool.rows("nodes")
+        return [
+            Node(row["name"], row["url"], row["incarnation"], max(row["lease_left_s"], 0.0)) for row in found
+        ]
+
+    @override
+    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+        return [row["session_id"] for row in await self._pool.rows("claimable", limit=limit)]
+
+    @override
+    def ownership(self) -> Changes[OwnershipChange]:
+        return self._ownership.subscribe()
+
+    @override
+    async def claim(self, session_id: str) -> Fence:
+        return Fence(await self._call(lambda connection: self._claim(connection, clean(session_id))))
+
+    async def _claim(self, connection: Connection, session_id: str) -> int:
+        member = self._membership
+        bindings = {"incarnation": member.incarnation, "writer": member.writer}
+        fence = await connection.value("claim", session_id=session_id, **bindings)
+        self._writer.heads.forget([session_id])
+        if fence is not None:
+            return fence
+        if not await connection.value("is_node_alive", **bindings):
+            raise NodeRowGone
+        found = await connection.rows("owner", session_id=session_id)
+        if not found:
+            return await connection.value("reserve_fence")
+        if found[0]["owner"] == member.incarnation:
+            return found[0]["fence"]
+        raise OwnedElsewhere(found[0]["name"] or "", found[0]["url"] or "")
+
+    @override
+    async def release(self, session_id: str, fence: Fence) -> None:
+        async def release(connection: Connection) -> bool:
+            bindings = {"session_id": clean(session_id), "fence": fence.number}
+            found = await connection.rows("release", incarnation=self._membership.incarnation, **bindings)
+            self._writer.heads.forget([session_id])
+            return bool(found)
+
+        if await self._call(release):
+            self._notifier.released()
+
+    @override
+    async def append(
+        self,
+        session_id: str,
+        inputs: Sequence[Input],
+        *,
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Appended | Declined | Replayed | KeyConflict:
+        return await self._submit(session_id, inputs, None, when, idempotency_key)
+
+    @override
+    def append_run(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        *,
+        fence: Fence,
+        when: Sequence[Condition] = (),
+        idempotency_key: IdempotencyKey | None = None,
+    ) -> Awaitable[Appended | Declined | Replayed]:
+        return self._submit(session_id, events, fence, when, idempotency_key)
+
+    # No keyword arguments: this is called for every delta of every run.
+    def _submit(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        fence: Fence | None,
+        when: Sequence[Condition],
+        idempotency_key: IdempotencyKey | None,
+    ) -> asyncio.Future[Any]:
+        assert events, "an append holds at least one event"
+        if "\x00" in session_id:
+            raise ValueError("a session's id can't contain U+0000")
+        session_id.encode()  # raises what the database can't store, before it is in anybody's way
+        records: list[Record] = []
+        size = 0
+        for event in events:
+            body = encode(event)
+            size += len(body)
+            records.append(Record(session_id, 0, body, event))
+        writer = self._writer
+        return writer.submit(
+            AppendJob(
+                future=writer.future(),
+                bytes=size,
+                session_id=session_id,
+                records=records,
+                fence=fence,
+                when=when,
+                idempotency_key=idempotency_key,
+            )
+        )
+
+    async def _call(
+        self, work: Callable[[Connection], Awaitable[Any]], *, then: Callable[[Any], None] | None = None
+    ) -> Any:
+        return await self._writer.submit(CallJob(future=self._writer.future(), work=work, then=then))
+
+    def _publish(self, plan: AppendPlan) -> None:
+        tops = plan.tops()
+        for (key, _, _), session_id in zip(tops, plan.session_ids, strict=True):
+            self._foreign.know(key, session_id)
+        for job, _ in plan.jobs:
+            self._tails.publish(job.session_id, job.records)
+        self._notifier.grown(tops)
+
+    @override
+    def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
+        return self._tails.follow(session_id, after, pace)
+
+    @override
+    def changes(self) -> Changes[str]:
+        return self._tails.changes()
+
+    async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        return await self.read(session_id, after=after, limit=limit)
+
+    @override
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        async def purge(connection: Connection) -> int:
+            member = self._membership
+            bindings = {"incarnation": member.incarnation, "writer": member.writer}
+            gone = await connection.value(
+                "purge", session_id=clean(session_id), last_seq=last_seq, **bindings
+            )
+            if gone == -2:  # noqa: PLR2004  # see purge_session
+                raise NodeRowGone
+            return gone
+
+        def end(gone: int) -> None:
+            if gone < 0:
+                return
+            self._writer.heads.forget([session_id])
+            self._tails.end(session_id)
+            if gone:
+                self._notifier.purged(session_id)
+            if then is not None:
+                then()
+
+        return await self._call(purge, then=end) >= 0
+
+    @override
+    async def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:
+        found = await self._pool.rows("thinned", session_id=clean(session_id))
+        if not found:
+            return
+        key, at, end = found[0]  # what is appended from now on is not old
+        plan = ThinningPlan(before_ms)
+        try:
+            while at < end and not plan.is_over:
+                at = await self._plan_on(plan, session_id, key=key, after=at) or end
+                while plan.is_step_full:
+                    yield await self._join(session_id, key, stretches=plan.next_due())
+                if at < end and not plan.is_over:
+                    yield 0
+            yield await self._join(
+                session_id, key, stretches=plan.next_due(), upto_seq=plan.upto_seq, upto_ms=before_ms
+            )
+        except (StoreDamaged, UnreadableEvent):
+            await self._join(session_id, key, upto_ms=before_ms)
+            raise
+
+    async def _plan_on(self, plan: ThinningPlan, session_id: str, *, key: int, after: int) -> int:
+        """Read some more of the log; return the last seq read, 0 if there is no more."""
+        seq = 0
+        for row in await self._pool.rows("read_to_thin", session=key, after=after, limit=READ_AT_ONCE):
+            seq = row["seq"]
+            plan.add(seq, Record.verified(session_id, seq, crc=row["crc"], body=row["body"]).event)
+            if plan.is_over:
+                break
+        return seq
+
+    async def _join(
+        self,
+        session_id: str,
+        key: int,
+        *,
+        stretches: Sequence[Stretch] = (),
+        upto_seq: int = 0,
+        upto_ms: int = 0,
+    ) -> int:
+        """Write one step of thinning; return how many records it removed."""
+        joins: list[tuple[int, int, int, bytes]] = []
+        for stretch in stretches:
+            rows = await self._pool.rows("read_stretch", session=key, first=stretch.first, last=stretch.last)
+            if len(rows) == stretch.count:
+                records = [
+                    Record.verified(session_id, row["seq"], crc=row["crc"], body=row["body"]) for row in rows
+                ]
+                body = joined_body(records)
+                joins.append((stretch.first, stretch.last, crc32(body), body))
+        bindings = {
+            "session": key,
+            "firsts": [one[0] for one in joins],
+            "lasts": [one[1] for one in joins],
+            "crcs": [one[2] for one in joins],
+            "bodies": [one[3] for one in joins],
+            "upto_seq": upto_seq,
+            "upto_ms": upto_ms,
+        }
+        return await self._call(
+            lambda connection: connection.execute(queries()["join_stretches"], bindings),
+            then=lambda _: self._tails.forget_one(session_id),
+        )
+
+    @override
+    async def put_note(self, key: str, value: bytes) -> None:
+        bindings = {"key": clean(key), "value": value}
+        await self._call(lambda connection: connection.execute(queries()["put_note"], bindings))
+
+    @override
+    async def drop_note(self, key: str) -> None:
+        bindings = {"key": clean(key)}
+        await self._call(lambda connection: connection.execute(queries()["drop_note"], bindings))
+
+    @override
+    async def put_blob(self, data: bytes) -> str:
+        return await self._put_blob(data, promised=1)
+
+    @override
+    async def offer_blob(self, data: bytes) -> str:
+        return await self._put_blob(data, offered=1)
+
+    async def _put_blob(self, data: bytes, *, promised: int = 0, offered: int = 0) -> str:
+        self._writer.insist()
+        name = await asyncio.to_thread(_digest, data) if len(data) > BLOB_PIECE_BYTES else _digest(data)
+        pieces = [data[at : at + BLOB_PIECE_BYTES] for at in range(0, len(data), BLOB_PIECE_BYTES)]
+        bindings = {"name": name, "bytes": len(data), "pieces": pieces}
+        bindings |= {"promised": promised, "offered": offered}
+        await self._blob_pool.run(lambda connection: connection.execute(queries()["put_blob"], bindings))
+        return name
+
+    @override
+    async def keep_blob(self, name: str) -> bool:
+        return bool(await self._blob_pool.rows("keep_blob", name=clean(name)))
+
+    @override
+    async def blob(self, name: str) -> bytes | None:
+        found = await self._blob_pool.rows("blob", name=clean(name))
+        if not found:
+            return None
+        data = b"".join([row["data"] or b"" for row in found])
+        digest = await asyncio.to_thread(_digest, data) if len(data) > BLOB_PIECE_BYTES else _digest(data)
+        if digest != name:
+            raise StoreDamaged(
+                f"integrity check failed at blob {name}: its bytes are not the ones written; restore a backup"
+            )
+        return data
+
+    @override
+    async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
+        swept = 0
+        while True:
+            ((count,),) = await self._blob_pool.rows("sweep_blobs", unnamed_for_s=unnamed_for_s)
+            swept += count
+            if not count:
+                return swept
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

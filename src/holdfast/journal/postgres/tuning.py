@@ -1,0 +1,23 @@
+"""How a Postgres store trades latency, memory and patience; the defaults fit a server."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTuning:
+    """Sizes and intervals of a node's store."""
+
+    lease_s: float = 4.0  # a node that hasn't renewed its lease for this long can be taken over from
+    beat_s: float = 1.0
+    listen_silence_s: float = 3.0  # a listener that hears no beat for this long connects again
+    connect_s: float = 3.0  # the longest that connecting may take
+    query_s: float = 30.0  # the longest that a query may take
+    write_s: float = 5.0  # the longest that an append may take before its connection counts as lost
+    resolve_s: float = 5.0  # how long an append whose connection was lost waits to learn what became of it
+    lock_s: float = 0.5  # how long a take-over waits for the dead node's last statement before it ends it
+    pause_first_s: float = 0.05  # between attempts to reach the database, doubled each time
+    pause_last_s: float = 0.5
+    readers: int = 4
+    blob_connections: int = 2
+    group_jobs_max: int = 1_024  # per commit
+    waiting_jobs_max: int = 65_536  # beyond this, appends are refused

@@ -1,0 +1,437 @@
+"""The writer: one task, one connection, and as many appends per statement as are waiting.
+
+A connection can be lost in the middle of a statement. Then the writer connects again and raises its number in
+the node's row, which waits for that statement or voids it. After that it looks whether the events are there,
+and only then answers.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from holdfast.folds import rows
+from holdfast.interfaces.journal import (
+    FenceLost,
+    JournalError,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreOverloaded,
+    StoreReadOnly,
+)
+from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
+from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.jobs import AppendJob, CallJob
+from holdfast.journal.postgres.node import Membership, NodeRowGone
+from holdfast.journal.postgres.plan import AppendPlan, NotFresh
+from holdfast.journal.postgres.queries import queries
+from holdfast.journal.postgres.tuning import PostgresTuning
+from holdfast.journal.postgres.words import vectors
+from holdfast.journal.sqlite.threads import Threads
+
+GROUP_BYTES_MAX = 16 * 1024 * 1024
+LONG_TEXT_BYTES = 64 * 1024  # the words of a longer one are found outside the event loop
+TRIES_MAX = 50  # of one append that finds its seq taken each time
+NEW_KEYS = 64
+
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Writes jobs in the order in which they were submitted.
+
+    `committed` is called after each statement, before its futures complete; `forget` when other nodes may have
+    written what this one has cached; `lost` when the node's sessions belong to others.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        membership: Membership,
+        *,
+        tuning: PostgresTuning,
+        committed: Callable[[AppendPlan], None],
+        forget: Callable[[], None],
+        lost: Callable[[], None],
+        prepare: Callable[[Connection], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._membership = membership
+        self._tuning = tuning
+        self._prepare = prepare
+        self._committed = committed
+        self._forget = forget
+        self._lost = lost
+        self._queue: deque[AppendJob | CallJob] = deque()
+        self._wanted = asyncio.Event()
+        self._connection: Connection | None = None
+        self._old_pid = 0  # the server process of the last connection, which may still be busy
+        self._new_keys: list[int] = []
+        self._threads = Threads(1, "holdfast-words")
+        self._is_refusing = False
+        self._loop = asyncio.get_running_loop()
+        self.heads = Heads()
+        self.trouble: JournalError | None = StoreClosed("the store is not open yet")
+        self.tried = asyncio.Event()  # the first attempt to connect was made
+        self.decided = asyncio.Event()  # the store was writable, or never will be
+
+    def future(self) -> asyncio.Future[Any]:
+        """The future of a new job."""
+        return self._loop.create_future()
+
+    def submit(self, job: AppendJob | CallJob) -> asyncio.Future[Any]:
+        """Submit a job; its future completes after its commit."""
+        if self._is_refusing:
+            job.future.set_exception(StoreClosed("the store is closed"))
+        elif self.trouble is not None:
+            job.future.set_exception(own_copy(self.trouble))
+        elif len(self._queue) >= self._tuning.waiting_jobs_max:
+            text = (
+                f"{self._tuning.waiting_jobs_max} writes are waiting for the database; try again in a moment"
+            )
+            job.future.set_exception(StoreOverloaded(text))
+        else:
+            self._queue.append(job)
+            self._wanted.set()
+        return job.future
+
+    def refuse(self) -> None:
+        """Accept no more work; `run` returns when everything accepted is done."""
+        self._is_refusing = True
+        self._wanted.set()
+
+    def check_connection(self) -> None:
+        """Make the writer see whether it is still connected and still owns its row."""
+        self._wanted.set()
+
+    def insist(self) -> None:
+        """Raise the error that keeps the store from being writable now, if there is one."""
+        if self.trouble is not None:
+            raise own_copy(self.trouble)
+
+    async def run(self) -> None:
+        """Write until `refuse` was called and nothing is left."""
+        try:
+            while not (self._is_refusing and (not self._queue or self.trouble is not None)):
+                if self._connection is None or self._connection.is_closed or self._membership.is_lost:
+                    await self._connect()
+                elif self._queue:
+                    await self._write_next(self._connection)
+                else:
+                    self._wanted.clear()
+                    await self._wanted.wait()
+            await self._leave()
+        finally:
+            self._end()
+            await self._threads.close()
+
+    async def _leave(self) -> None:
+        try:
+            if self._connection is not None and not self._connection.is_closed:
+                await self._membership.leave(self._connection)
+        except Exception as error:
+            if not isinstance(named(error), JournalError):
+                raise
+            _log.warning("the node's row could not be removed; others take over in a few seconds: %s", error)
+
+    def _end(self) -> None:
+        self._drop_connection()
+        self.trouble = self.trouble or StoreClosed("the store is closed")
+        self._refuse_all(StoreClosed("the store is closed"))
+        self.tried.set()
+        self.decided.set()
+
+    def _refuse_all(self, error: JournalError) -> None:
+        while self._queue:
+            self._fail(self._queue.popleft(), error)
+
+    def _drop_connection(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def _connect(self) -> None:
+        """Connect, however long that takes; all waiting jobs are refused if it doesn't work at once."""
+        pause_s = self._tuning.pause_first_s
+        while True:
+            try:
+                await self._try_to_connect()
+            except (FenceLost, StoreReadOnly) as error:
+                self._be_in_trouble(error)
+                self.decided.set()
+            except JournalError as error:
+                self._be_in_trouble(error)
+            else:
+                break
+            self.tried.set()
+            if self._is_refusing:
+                return
+            self._wanted.clear()
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wanted.wait()
+            except TimeoutError:
+                pause_s = min(2 * pause_s, self._tuning.pause_last_s)
+        if self.trouble is not None:
+            if self.decided.is_set():
+                _log.warning("the database can be reached again")
+            self.trouble = None
+        self.tried.set()
+        self.decided.set()
+
+    async def _try_to_connect(self) -> None:
+        self._drop_connection()
+        connection = await self._database.connect("writer", query_s=self._tuning.write_s)
+        had_lease = self._membership.incarnation != 0
+        try:
+            if self._old_pid:
+                await connection.rows("terminate", pid=self._old_pid)
+            await self._prepare(connection)
+            is_same = await self._membership.join(connection)
+        except BaseException as error:
+            connection.terminate()
+            if isinstance(error, Exception):
+                raise named(error) from error
+            raise
+        connection.on_end(self.check_connection)
+        self._connection = connection
+        self._old_pid = connection.pid
+        self.heads.clear()
+        if had_lease:
+            self._forget()
+            if not is_same:
+                self._lost()
+
+    def _be_in_trouble(self, error: JournalError) -> None:
+        if self.trouble is None or str(self.trouble) != str(error):
+            _log.error("%s", error)
+        self.trouble = error
+        self._refuse_all(error)
+
+    async def _write_next(self, connection: Connection) -> None:
+        if isinstance(self._queue[0], CallJob):
+            await self._call(connection, self._queue[0])
+            return
+        # After all tasks that are ready now: this makes one statement of what they submit.
+        await asyncio.sleep(0)
+        group: list[AppendJob] = []
+        size = 0
+        for job in self._queue:
+            if (
+                not isinstance(job, AppendJob)
+                or len(group) >= self._tuning.group_jobs_max
+                or size >= GROUP_BYTES_MAX
+            ):
+                break
+            group.append(job)
+            size += job.bytes
+        for _ in group:
+            self._queue.popleft()
+        await self._append(group)
+
+    async def _call(self, connection: Connection, job: CallJob) -> None:
+        """Do another write; if the connection is lost, it stays the next one to be done."""
+        try:
+            result = await job.work(connection)
+        except NodeRowGone:
+            self._membership.is_lost = True
+            return
+        except Exception as error:
+            if is_lost(error):
+                self._drop_lost(error)
+                return
+            self._queue.popleft()
+            self._fail(job, named(error))
+            return
+        self._queue.popleft()
+        if job.then is not None:
+            job.then(result)
+        if not job.future.done():
+            job.future.set_result(result)
+
+    def _drop_lost(self, error: BaseException) -> None:
+        _log.warning("the connection to the database was lost: %s", error or type(error).__name__)
+        if self._connection is not None:
+            self._connection.terminate()
+
+    async def _append(self, group: Sequence[AppendJob]) -> None:
+        """Write all appends of the group, together or, if one of them is in the way, each on its own."""
+        left = deque(group)
+        tries = 0
+        while left:
+            jobs = [left[0]] if tries > 1 else list(left)
+            step = _Step(jobs)
+            try:
+                await self._try(step)
+            except (*CONFLICTS, _NothingWritten):
+                self.heads.forget(job.session_id for job in jobs)
+                tries += 1
+                if tries > TRIES_MAX:
+                    self._fail(left.popleft(), StoreOverloaded("the session is written to from many sides"))
+                    tries = 2
+                continue
+            except Exception as error:  # noqa: BLE001  # every job gets its error
+                self.heads.forget(job.session_id for job in jobs)
+                if is_lost(error):
+                    await self._settle(step, error, left)
+                elif self.trouble is not None:
+                    self._give_up(step, self.trouble, left)
+                elif len(jobs) > 1 and not isinstance(named(error), StoreReadOnly):
+                    # Something is wrong with one of them, and the others must not be affected.
+                    tries = 2
+                else:
+                    self._fail(left.popleft(), named(error))
+                continue
+            tries = 2 if tries > 1 else 0
+            self._deliver(step)
+            for _ in step.results:
+                left.popleft()
+        self.heads.trim()
+
+    async def _try(self, step: "_Step") -> None:
+        """Plan and write as many of the step's jobs as can be decided now, at least one."""
+        connection = self._connection
+        if connection is None or connection.is_closed or self._membership.is_lost:
+            await self._reconnect()
+            connection = self._connection
+            assert connection is not None, "it has just been opened"
+        lookups = await self.heads.look(connection, step.jobs)
+        if len(self._new_keys) < len(step.jobs):
+            found = await connection.rows("session_keys", count=max(len(step.jobs), NEW_KEYS))
+            self._new_keys += [row[0] for row in found]
+        step.plan = plan = AppendPlan(
+            self.heads, lookups, incarnation=self._membership.incarnation, new_keys=self._new_keys
+        )
+        for job in step.jobs:
+            if job.bytes > LONG_TEXT_BYTES and job.vectors is None:
+                job.vectors = await self._threads.run(_vectors, job)
+            try:
+                step.results.append(plan.add(job))
+            except NotFresh:
+                self.heads.forget([job.session_id])
+                break
+            except JournalError as error:
+                step.results.append(error)
+        if plan.jobs:
+            await self._execute(connection, plan)
+        elif not step.results:
+            await self._try_again_fresh(step)
+
+    async def _try_again_fresh(self, step: "_Step") -> None:
+        """The first job needs a fresh look at its log, which was just forgotten."""
+        step.jobs = step.jobs[:1]
+        await self._try(step)
+
+    async def _execute(self, connection: Connection, plan: AppendPlan) -> None:
+        if plan.used_up_keys:
+            now_ms = plan.jobs[0][0].records[0].event.at_ms
+            bindings = {"keys": plan.used_up_keys, "now_ms": now_ms}
+            await connection.execute(queries()["expire_once"], bindings)
+        query, bindings = plan.statement()
+        member = self._membership
+        bindings |= {"incarnation": member.incarnation, "writer": member.writer}
+        plan.was_sent = True
+        count = await connection.execute(query, bindings, timeout_s=self._tuning.write_s)
+        if count:
+            return
+        plan.was_sent = False
+        if not await connection.value("is_node_alive", incarnation=member.incarnation, writer=member.writer):
+            member.is_lost = True
+        raise _NothingWritten
+
+    async def _reconnect(self) -> None:
+        try:
+            await self._try_to_connect()
+        except JournalError as error:
+            self._be_in_trouble(error)
+            raise
+
+    async def _settle(self, step: "_Step", error: BaseException, left: deque[AppendJob]) -> None:
+        """Find out what became of a statement whose connection was lost, and answer if that takes too long."""
+        self._drop_lost(error)
+        deadline_s = self._loop.time() + self._tuning.resolve_s
+        while True:
+            try:
+                await self._try_to_connect()
+                is_written = await self._is_written(step)
+                break
+            except Exception as worse:
+                failure = named(worse)
+                if not isinstance(failure, JournalError):
+                    raise
+                self._be_in_trouble(failure)
+                if self._loop.time() >= deadline_s or isinstance(failure, FenceLost):
+                    self._give_up(step, failure, left)
+                    return
+            await asyncio.sleep(self._tuning.pause_first_s)
+        self.trouble = None
+        if is_written:
+            self._deliver(step)
+            for _ in step.results:
+                left.popleft()
+
+    async def _is_written(self, step: "_Step") -> bool:
+        if step.plan is None or not step.plan.was_sent:
+            return False
+        assert self._connection is not None, "it has just been opened"
+        return bool(await self._connection.value("count_written", **step.plan.firsts()))
+
+    def _give_up(self, step: "_Step", failure: JournalError, left: deque[AppendJob]) -> None:
+        sent = {id(job) for job, _ in step.plan.jobs} if step.plan and step.plan.was_sent else set[int]()
+        for job in left:
+            unknown = OutcomeUnknown(
+                f"the connection to the database was lost during a write ({failure}): it may or may not have "
+                "been made; repeat it with the same idempotency key"
+            )
+            self._fail(job, unknown if id(job) in sent else failure)
+        left.clear()
+
+    def _deliver(self, step: "_Step") -> None:
+        """Publish what a statement wrote, then complete its futures."""
+        if step.plan is not None and step.plan.jobs:
+            try:
+                self._committed(step.plan)
+            except Exception:  # noqa: BLE001  # it is in the database, whatever goes wrong here
+                _log.exception("saved events couldn't be published; readers take them from the database")
+                self._forget()
+        for job, result in zip(step.jobs, step.results, strict=False):
+            if isinstance(result, Exception):
+                self._fail(job, result)
+            elif not job.future.done():
+                job.future.set_result(result)
+
+    @staticmethod
+    def _fail(job: AppendJob | CallJob, error: Exception) -> None:
+        if not job.future.done():
+            job.future.set_exception(own_copy(error))
+
+
+class _NothingWritten(Exception):
+    """The node's row, a session or its ownership was not as expected, so another look is needed."""
+
+
+class _Step:
+    """Some jobs that are tried together, and what became of those at the front."""
+
+    def __init__(self, jobs: list[AppendJob]) -> None:
+        self.jobs = jobs
+        self.results: list[Any] = []
+        self.plan: AppendPlan | None = None
+
+
+def _vectors(job: AppendJob) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for nth, record in enumerate(job.records):
+        if type(record.event) not in rows.QUIET and (text := rows.search_text(1, record.event)) is not None:
+            found[nth] = vectors(text.text)
+    return found
+
+
+def own_copy(error: Exception) -> Exception:
+    """A copy, because raising an exception changes its traceback: no two tasks may share one."""
+    if not isinstance(error, JournalError):
+        return error
+    copy = type(error)(*error.args)
+    copy.__cause__ = error.__cause__
+    return copy
