@@ -110,6 +110,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     node_url: Annotated[
         str, doc("The URL at which the other servers reach this one; people are shown it.", "url or empty")
     ] = ""
+    volumes: Annotated[
+        dict[str, str],
+        doc(
+            "Folders that several servers share, by name. A session whose workspace is in one goes on at any "
+            "server that lists it; any other session waits for the server that has its files.",
+            "path",
+        ),
+    ] = {}
     api_keys: Annotated[
         tuple[Secret, ...] | None,
         doc(
@@ -488,6 +496,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         # Two servers on one machine have different data directories, because each locks its own.
         place = sha256(str(self.data_dir.absolute()).encode()).hexdigest()[:4]
         return f"{gethostname() or 'node'}-{place}"
+
+    @property
+    def volumes(self) -> dict[str, Path]:
+        """Folders that several servers share, by name."""
+        return {name: Path(folder).absolute() for name, folder in self.server.volumes.items()}
 
     @property
     def spool_dir(self) -> Path:

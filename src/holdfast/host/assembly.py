@@ -21,7 +21,7 @@ from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.server_keys import key_limits_of
-from holdfast.host.stores import open_store
+from holdfast.host.stores import homes_of, open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.shared_notes import SharedNotes
@@ -197,6 +197,7 @@ def _agent(
         instructions=settings.agent.instructions,
         secrets=secrets,
         spool=Spool(settings.spool_dir),
+        homes=homes_of(settings),
         context_window=min(target.context_window for target in targets),
         turns_max=settings.agent.turns_max,
         budget=settings.agent.run_budget(),

@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from holdfast.agent.homes import Homes
 from holdfast.config.settings import Settings
 from holdfast.config.value_formats import shown_database
 from holdfast.interfaces.journal import Store, StoreFailed
@@ -25,7 +26,14 @@ async def open_store(settings: Settings) -> Store:
     if not server.store:
         return await SqliteStore.open_readable(settings.store_path, durability=server.durability)
     kind = await asyncio.to_thread(_postgres)  # reading its files would block
-    return await kind.open_readable(str(server.store), name=settings.node_name, url=server.node_url)
+    return await kind.open_readable(
+        str(server.store), name=settings.node_name, url=server.node_url, homes=homes_of(settings).all
+    )
+
+
+def homes_of(settings: Settings) -> Homes:
+    """The homes of sessions that this server can continue; a store of one server needs none."""
+    return Homes(settings.node_name, settings.volumes) if settings.server.store else Homes()
 
 
 def _postgres() -> "type[PostgresStore]":

@@ -29,6 +29,7 @@ class LogHead:
     last_seq: int = 0
     owner: int | None = None
     fence: int = 0
+    home: str = ""
     open_runs: int = 0
     open_asks: int = 0
     begun_runs: int = 0
@@ -129,6 +130,7 @@ def _head(row: Any) -> LogHead:
         row["last_seq"],
         row["owner"],
         row["fence"],
+        row["home"],
         row["open_runs"],
         row["open_asks"],
         row["begun_runs"],

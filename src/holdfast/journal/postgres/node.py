@@ -21,11 +21,14 @@ class NodeRowGone(Exception):
 class Membership:
     """The node's row. Only the writer calls its methods, so appends and registrations never overlap."""
 
-    def __init__(self, database: Database, *, name: str, url: str, tuning: PostgresTuning) -> None:
+    def __init__(
+        self, database: Database, *, name: str, url: str, homes: tuple[str, ...], tuning: PostgresTuning
+    ) -> None:
         self._database = database
         self._tuning = tuning
         self.name = name
         self.url = url
+        self.homes = homes
         self.incarnation = 0
         self.writer = 0
         self.is_lost = False  # the row is gone, so another node may own our sessions
@@ -36,7 +39,7 @@ class Membership:
     def node(self) -> Node:
         """This process as others see it."""
         left_s = max(self.lease_until_s - time.monotonic(), 0.0)
-        return Node(self.name, self.url, self.incarnation, left_s)
+        return Node(self.name, self.url, self.incarnation, left_s, self.homes)
 
     async def join(self, connection: Connection) -> bool:
         """Own the row on a new connection; False if this is not the incarnation that it was before.
@@ -53,7 +56,11 @@ class Membership:
         asked_s = time.monotonic()
         try:
             incarnation: int = await connection.value(
-                "register", name=self.name, url=self.url, lease_s=self._tuning.lease_s
+                "register",
+                name=self.name,
+                url=self.url,
+                homes=list(self.homes),
+                lease_s=self._tuning.lease_s,
             )
         except CONFLICTS as error:
             raise FenceLost(

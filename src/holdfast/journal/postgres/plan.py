@@ -205,8 +205,9 @@ class AppendPlan:
         session_id = head.row.session_id
         earlier = run = None
         row = rows.apply_to_session(head.row, event)
-        if row is not head.row:
-            head.row = row
+        home = rows.home_after(event)
+        if row is not head.row or home is not None:
+            head.row, head.home = row, head.home if home is None else home
             if session_id not in self._created:
                 self._changed[session_id] = head
         if run_id := rows.run_of(event):
@@ -306,7 +307,7 @@ class AppendPlan:
 
 
 def _session(head: LogHead) -> dict[str, Any]:
-    return asdict(head.row) | {"key": head.key}
+    return asdict(head.row) | {"key": head.key, "home": head.home}
 
 
 def _clean_row(row: Mapping[str, Any]) -> dict[str, Any]:

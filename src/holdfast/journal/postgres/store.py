@@ -16,6 +16,7 @@ from holdfast.interfaces.journal import (
     Condition,
     Declined,
     Fence,
+    HomedElsewhere,
     IdempotencyKey,
     JournalError,
     KeyConflict,
@@ -58,6 +59,7 @@ class PostgresStore(PostgresReader, Store):
         *,
         name: str,
         url: str = "",
+        homes: tuple[str, ...] = (),
         window_bytes_max: int = WINDOW_BYTES_MAX,
         tuning: PostgresTuning | None = None,
     ) -> None:
@@ -68,7 +70,7 @@ class PostgresStore(PostgresReader, Store):
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
         self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._channel = ""
-        self._membership = Membership(database, name=name, url=url, tuning=tuning)
+        self._membership = Membership(database, name=name, url=url, homes=homes, tuning=tuning)
         self._writer = Writer(
             database,
             self._membership,
@@ -113,11 +115,12 @@ class PostgresStore(PostgresReader, Store):
         *,
         name: str,
         url: str = "",
+        homes: tuple[str, ...] = (),
         window_bytes_max: int = WINDOW_BYTES_MAX,
         tuning: PostgresTuning | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
-        store = cls(dsn, name=name, url=url, window_bytes_max=window_bytes_max, tuning=tuning)
+        store = cls(dsn, name=name, url=url, homes=homes, window_bytes_max=window_bytes_max, tuning=tuning)
         try:
             await store._writer.tried.wait()
             store._writer.insist()
@@ -129,10 +132,16 @@ class PostgresStore(PostgresReader, Store):
 
     @classmethod
     async def open_readable(
-        cls, dsn: str, *, name: str, url: str = "", tuning: PostgresTuning | None = None
+        cls,
+        dsn: str,
+        *,
+        name: str,
+        url: str = "",
+        homes: tuple[str, ...] = (),
+        tuning: PostgresTuning | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, and wait for the database if it can't be reached yet."""
-        store = cls(dsn, name=name, url=url, tuning=tuning)
+        store = cls(dsn, name=name, url=url, homes=homes, tuning=tuning)
         try:
             await store.writable()
         except BaseException:
@@ -200,36 +209,55 @@ class PostgresStore(PostgresReader, Store):
     async def nodes(self) -> Sequence[Node]:
         found = await self._pool.rows("nodes")
         return [
-            Node(row["name"], row["url"], row["incarnation"], max(row["lease_left_s"], 0.0)) for row in found
+            Node(
+                row["name"],
+                row["url"],
+                row["incarnation"],
+                max(row["lease_left_s"], 0.0),
+                tuple(row["homes"]),
+            )
+            for row in found
         ]
 
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:
-        return [row["session_id"] for row in await self._pool.rows("claimable", limit=limit)]
+        return [row["session_id"] for row in await self._claimable(limit)]
+
+    async def _claimable(self, limit: int) -> Sequence[Any]:
+        return await self._pool.rows("claimable", limit=limit, homes=list(self._membership.homes))
 
     @override
     def ownership(self) -> Changes[OwnershipChange]:
         return self._ownership.subscribe()
 
     @override
-    async def claim(self, session_id: str) -> Fence:
-        return Fence(await self._call(lambda connection: self._claim(connection, clean(session_id))))
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
+        return await self._call(
+            lambda connection: self._claim(connection, clean(session_id), to_settle=to_settle)
+        )
 
-    async def _claim(self, connection: Connection, session_id: str) -> int:
+    async def _claim(self, connection: Connection, session_id: str, *, to_settle: bool) -> Fence:
         member = self._membership
         bindings = {"incarnation": member.incarnation, "writer": member.writer}
-        fence = await connection.value("claim", session_id=session_id, **bindings)
+        claimed = await connection.rows(
+            "claim", session_id=session_id, homes=list(member.homes), to_settle=to_settle, **bindings
+        )
         self._writer.heads.forget([session_id])
-        if fence is not None:
-            return fence
+        if claimed:
+            return Fence(claimed[0]["fence"], crashed=claimed[0]["crashed"])
         if not await connection.value("is_node_alive", **bindings):
             raise NodeRowGone
         found = await connection.rows("owner", session_id=session_id)
         if not found:
-            return await connection.value("reserve_fence")
-        if found[0]["owner"] == member.incarnation:
-            return found[0]["fence"]
-        raise OwnedElsewhere(found[0]["name"] or "", found[0]["url"] or "")
+            return Fence(await connection.value("reserve_fence"))
+        owner = found[0]
+        if owner["owner"] == member.incarnation:
+            return Fence(owner["fence"])
+        if owner["name"] is not None:
+            raise OwnedElsewhere(owner["name"], owner["url"])
+        if to_settle or owner["home"] in {"", *member.homes}:
+            raise OwnedElsewhere("another", "")  # it has just been released, or its node has just ended
+        raise HomedElsewhere(owner["home"])
 
     @override
     async def release(self, session_id: str, fence: Fence) -> None:

@@ -40,11 +40,11 @@ ready AS MATERIALIZED (
 -- name: created
 created AS (
   INSERT INTO sessions (key, session_id, epoch, title, titled, source, workspace, preview, created_ms,
-                        updated_ms, pinned, archived, purge_at_ms, messages, steers, owner, fence)
+                        updated_ms, pinned, archived, purge_at_ms, messages, steers, owner, fence, home)
   SELECT new.* FROM ready, json_to_recordset(:created::json) AS new (
     key bigint, session_id text, epoch text, title text, titled boolean, source text, workspace text,
     preview text, created_ms bigint, updated_ms bigint, pinned boolean, archived boolean, purge_at_ms bigint,
-    messages bigint, steers text, owner bigint, fence bigint)
+    messages bigint, steers text, owner bigint, fence bigint, home text)
 )
 
 -- name: changed
@@ -53,11 +53,11 @@ changed AS (
   SET epoch = new.epoch, title = new.title, titled = new.titled, source = new.source,
       workspace = new.workspace, preview = new.preview, created_ms = new.created_ms,
       updated_ms = new.updated_ms, pinned = new.pinned, archived = new.archived,
-      purge_at_ms = new.purge_at_ms, messages = new.messages, steers = new.steers
+      purge_at_ms = new.purge_at_ms, messages = new.messages, steers = new.steers, home = new.home
   FROM ready, json_to_recordset(:changed::json) AS new (
     key bigint, epoch text, title text, titled boolean, source text, workspace text, preview text,
     created_ms bigint, updated_ms bigint, pinned boolean, archived boolean, purge_at_ms bigint,
-    messages bigint, steers text)
+    messages bigint, steers text, home text)
   WHERE sessions.key = new.key
 )
 

@@ -1,8 +1,8 @@
 -- name: register
 -- Only if no process uses the name.
 WITH life AS (INSERT INTO lives (name) VALUES (:name) RETURNING incarnation)
-INSERT INTO nodes (incarnation, writer, name, url, expires_at)
-SELECT incarnation, 1, :name, :url, clock_timestamp() + make_interval(secs => :lease_s) FROM life
+INSERT INTO nodes (incarnation, writer, name, url, homes, expires_at)
+SELECT incarnation, 1, :name, :url, :homes::text[], clock_timestamp() + make_interval(secs => :lease_s) FROM life
 RETURNING incarnation
 
 -- name: node_named
@@ -13,12 +13,12 @@ WITH beat AS (
   UPDATE nodes SET expires_at = clock_timestamp() + make_interval(secs => :lease_s)
   WHERE incarnation = :incarnation RETURNING 1
 )
-SELECT name, url, incarnation, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
+SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
        EXISTS (SELECT 1 FROM beat) AS is_renewed
 FROM nodes ORDER BY name
 
 -- name: nodes
-SELECT name, url, incarnation, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s
+SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s
 FROM nodes ORDER BY name
 
 -- name: end_node
@@ -58,16 +58,24 @@ SELECT nextval(pg_get_serial_sequence('sessions', 'key')) FROM generate_series(1
 SELECT key, session_id FROM sessions WHERE key = ANY (:keys::bigint[])
 
 -- name: claim
+-- Returns whether the earlier owner, if it did not release the session, ended in a crash.
 WITH fence AS MATERIALIZED (
   SELECT 1 FROM nodes WHERE incarnation = :incarnation AND writer = :writer FOR KEY SHARE
+),
+unowned AS MATERIALIZED (
+  SELECT key, owner AS earlier FROM sessions
+  WHERE session_id = :session_id AND EXISTS (SELECT 1 FROM fence)
+    AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.incarnation = owner))
+    AND (home = '' OR home = ANY (:homes::text[]) OR :to_settle)
+  FOR NO KEY UPDATE
 )
 UPDATE sessions SET owner = :incarnation, fence = nextval('fences')
-WHERE session_id = :session_id AND EXISTS (SELECT 1 FROM fence)
-  AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.incarnation = owner))
-RETURNING fence
+FROM unowned LEFT JOIN lives ON lives.incarnation = unowned.earlier
+WHERE sessions.key = unowned.key
+RETURNING fence, coalesce(lives.ended <> 'closed', false) AS crashed
 
 -- name: owner
-SELECT owner, fence, name, url
+SELECT owner, fence, home, name, url
 FROM sessions LEFT JOIN nodes ON nodes.incarnation = owner
 WHERE session_id = :session_id
 
@@ -84,11 +92,13 @@ SELECT session_id FROM sessions
 WHERE purge_at_ms = 0
   AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.incarnation = owner))
   AND key IN (SELECT session FROM runs WHERE status <> 'ended' UNION SELECT key FROM sessions WHERE steers <> '')
+  AND (home = '' OR home = ANY (:homes::text[])
+       OR key IN (SELECT session FROM runs WHERE status = 'stopping'))
 ORDER BY key LIMIT :limit
 
 -- name: heads
 SELECT key, session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
-       pinned, archived, purge_at_ms, messages, steers, owner, fence,
+       pinned, archived, purge_at_ms, messages, steers, owner, fence, home,
        (SELECT coalesce(max(seq), 0) FROM events WHERE events.session = sessions.key) AS last_seq,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended') AS open_runs,
        (SELECT count(*) FROM asks
