@@ -916,6 +916,21 @@ export interface BudgetShown {
   readonly resets_at: number;
 }
 
+/** All servers that share the store, by name. */
+export interface NodeList {
+  readonly data: readonly NodeShown[];
+}
+
+/** A server that shares the store; `lease_left_s` is null for one that has the store to itself. */
+export interface NodeShown {
+  readonly name: string;
+  readonly url: string;
+  readonly is_this: boolean;
+  readonly lease_left_s: number | null;
+  readonly homes: readonly string[];
+  readonly sessions: number;
+}
+
 /** What this server can do, in the form that hermes clients ask for. */
 export interface Capabilities {
   readonly object: "hermes.api_server.capabilities";

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+from holdfast.interfaces.journal import SessionPlace
 from holdfast.interfaces.tool import ToolPlace
 
 _NODE, _VOLUME = "node:", "volume:"
@@ -44,3 +46,15 @@ def in_words(home: str) -> str:
     """The home as a person reads it."""
     kind, _, name = home.partition(":")
     return f"{kind} {name}"
+
+
+def waiting_text(place: SessionPlace) -> str:
+    """What people read about a session whose files no living node reaches."""
+    since = ""
+    if place.away_since_ms:
+        at = datetime.fromtimestamp(place.away_since_ms / 1000, UTC)
+        since = f", which has been gone since {at:%Y-%m-%d %H:%M} UTC"
+    return (
+        f"This waits for {in_words(place.home)}{since}. Start it again, stop the run, or move the session to "
+        "another server, which has other files: `holdfast sessions move`."
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.api import access, openai, server, usage
+from holdfast.api import access, nodes, openai, server, usage
 from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.operation import (
     EVENTS,
@@ -503,6 +503,18 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "from": "The first day (UTC), as 2026-01-31; by default, 29 days before `to`.",
             "to": "The last day (UTC); by default, today. At most 366 days.",
         },
+    ),
+    Operation(
+        "GET",
+        "/api/nodes",
+        "nodes.list",
+        tag="Server",
+        summary=(
+            "The servers that share the store, with how many sessions each works on; only this one, without "
+            "a name, if the store is an SQLite file."
+        ),
+        scopes=("admin",),
+        responses={200: nodes.NodeList},
     ),
     Operation(
         "GET",

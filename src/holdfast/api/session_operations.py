@@ -78,6 +78,19 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
     ),
     Operation(
+        "POST",
+        _ONE + "/move",
+        "sessions.move",
+        tag="Sessions",
+        summary=(
+            "Let any server continue the session, though its files are on one that is gone. What ran there "
+            "counts as unknown, and the model is told that files may differ."
+        ),
+        request=None,
+        responses={200: sessions.SessionShown},
+        errors={**SESSION_ERRORS, 409: "session_not_away"},
+    ),
+    Operation(
         "DELETE",
         _ONE,
         "sessions.delete",

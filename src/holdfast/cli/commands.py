@@ -253,6 +253,14 @@ def usage(
     raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
 
 
+@app.command(short_help="List the servers that share a Postgres store.")
+def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
+    """List the servers that share the store, and how many sessions each works on."""
+    from holdfast.cli.sessions import list_nodes
+
+    raise typer.Exit(list_nodes(_flags(data_dir, config), form=_form(as_json)))
+
+
 @app.command(short_help="Check this installation, and say what to do.")
 def doctor(
     config: Config = None,
@@ -489,6 +497,14 @@ def sessions_export(
         raise typer.BadParameter("must be json or md", param_hint="--format")
     kind = "md" if form == "md" else "json"
     raise typer.Exit(export_session(_flags(data_dir, config), session, form=kind, output=output))
+
+
+@sessions_app.command("move", short_help="Let another server continue a session whose own is gone.")
+def sessions_move(session: WholeSession, data_dir: DataDir = None, config: Config = None) -> None:
+    """Let any server continue a session whose own is gone; the files there may differ."""
+    from holdfast.cli.sessions import move_session
+
+    raise typer.Exit(move_session(_flags(data_dir, config), session))
 
 
 @sessions_app.command("delete")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from holdfast.api.nodes import NodeShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.ids import resolve_session
@@ -93,6 +94,43 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+def move_session(flags: Mapping[str, object], session_id: str) -> int:
+    """Let any server continue a session whose own is gone."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.move(session_id)
+        print("Moved. It goes on at a server that is running; the files there may differ.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
+    """Print the servers that share the store."""
+
+    async def work(attached: Attached) -> int:
+        nodes = await attached.client.nodes()
+        if form == "json":
+            print_json(nodes)
+        else:
+            print_columns(("NODE", "SESSIONS", "LEASE", "URL", "HOMES"), [_node(one) for one in nodes])
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def _node(one: NodeShown) -> tuple[str, ...]:
+    name = f"{one.name or 'this server'}{' (this one)' if one.is_this and one.name else ''}"
+    lease = (
+        "none needed"
+        if one.lease_left_s is None
+        else f"{one.lease_left_s:g} s"
+        if one.lease_left_s
+        else "expired"
+    )
+    return (name, str(one.sessions), lease, one.url, " ".join(one.homes))
 
 
 def _row(one: SessionShown) -> tuple[str, ...]:

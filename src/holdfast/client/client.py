@@ -13,6 +13,7 @@ from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
 from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
+from holdfast.api.nodes import NodeList, NodeShown
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
 from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
@@ -288,6 +289,14 @@ class Client:
     async def change_queue(self, session_id: str, action: Literal["pause", "resume", "clear"]) -> QueueShown:
         """Pause, resume or clear the session's queue."""
         return await self._post(f"{_session(session_id)}/queue/{action}", {}, QueueShown, once=_once())
+
+    async def move(self, session_id: str) -> SessionShown:
+        """Let any server continue the session, though its files are on one that is gone."""
+        return await self._post(_session(session_id) + "/move", {}, SessionShown, once=_once())
+
+    async def nodes(self) -> Sequence[NodeShown]:
+        """The servers that share the store."""
+        return (await self._get("/api/nodes", NodeList)).data
 
     async def usage(self, *, by: str, first: str = "", last: str = "") -> UsageSummary:
         """What was used on these days (UTC), by default the last 30; by day, target, session or key."""

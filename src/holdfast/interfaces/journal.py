@@ -79,6 +79,20 @@ class Node(msgspec.Struct, frozen=True):
     incarnation: int = 0
     lease_left_s: float = math.inf
     homes: tuple[str, ...] = ()  # of sessions that it can continue besides those without a home
+    sessions: int = 0  # how many it owns
+
+
+class SessionPlace(msgspec.Struct, frozen=True):
+    """Which node works on a session, and where its files are.
+
+    `is_away` says that no living node reaches the files; `away_since_ms` is 0 if nobody knows since when.
+    """
+
+    owner: str = ""
+    url: str = ""
+    home: str = ""
+    is_away: bool = False
+    away_since_ms: int = 0
 
 
 # "lost": this node no longer owns any session that it had claimed.
@@ -609,6 +623,10 @@ class Nodes(Protocol):
 
     async def nodes(self) -> Sequence[Node]:
         """All nodes that haven't ended, by name; one whose lease has run out has no time left."""
+        ...
+
+    async def place(self, session_id: str) -> SessionPlace:
+        """Where the session is worked on; in a store that belongs to one process, this says nothing."""
         ...
 
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:

@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
     Replayed,
     RunQuery,
     SearchHit,
+    SessionPlace,
     SessionQuery,
     Store,
     StoreDamaged,
@@ -59,6 +60,10 @@ class ForwardingStore(Store):
     @override
     async def nodes(self) -> Sequence[Node]:
         return await self._inner.nodes()
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        return await self._inner.place(session_id)
 
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:

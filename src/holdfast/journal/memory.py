@@ -40,6 +40,7 @@ from holdfast.interfaces.journal import (
     Replayed,
     RunQuery,
     SearchHit,
+    SessionPlace,
     SessionQuery,
     Store,
     StoreClosed,
@@ -206,6 +207,10 @@ class MemoryStore(Store):
     @override
     async def nodes(self) -> Sequence[Node]:
         return [self.node]
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        return SessionPlace()
 
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:

@@ -20,6 +20,7 @@ from holdfast.interfaces.journal import (
     JournalError,
     OwnedElsewhere,
     RunQuery,
+    SessionPlace,
 )
 from holdfast.journal.retrying_append import PASSING, ready
 from holdfast.runner.loop_lag import LoopLag
@@ -145,6 +146,13 @@ class Supervisor:
     def owner(self, session_id: str) -> SessionOwner | None:
         """The session's owner, if it has one now."""
         return self._owners[session_id][0] if session_id in self._owners else None
+
+    async def place(self, session_id: str) -> SessionPlace:
+        """Where the session is worked on; `owner` is empty if no node works on it."""
+        store = self._deps.store
+        if self.owner(session_id) is not None:
+            return SessionPlace(owner=store.node.name or "this server", url=store.node.url)
+        return await store.place(session_id) if store.node.name else SessionPlace()
 
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""

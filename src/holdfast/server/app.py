@@ -35,6 +35,7 @@ from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
+from holdfast.server.nodes import NodeRoutes
 from holdfast.server.openai.chat import OpenAIChatRoutes
 from holdfast.server.openai.conversations import ConversationRoutes
 from holdfast.server.openai.models import OpenAIModelRoutes
@@ -119,6 +120,7 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "sessions.create": sessions.create,
         "sessions.show": sessions.show,
         "sessions.change": sessions.change,
+        "sessions.move": sessions.move,
         "sessions.delete": sessions.delete,
         "sessions.undelete": sessions.undelete,
         "sessions.draft": sessions.draft,
@@ -190,6 +192,7 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
         "health.detailed": health.detailed,
         "metrics.show": metrics.show,
         "usage.show": UsageRoutes(deps).show,
+        "nodes.list": NodeRoutes(deps).list,
         "health.alive": health.alive,
         "health.ready": health.ready,
         "docs.openapi": docs.openapi,

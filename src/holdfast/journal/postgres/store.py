@@ -26,6 +26,7 @@ from holdfast.interfaces.journal import (
     Pace,
     Record,
     Replayed,
+    SessionPlace,
     Store,
     StoreClosed,
     StoreDamaged,
@@ -215,9 +216,15 @@ class PostgresStore(PostgresReader, Store):
                 row["incarnation"],
                 max(row["lease_left_s"], 0.0),
                 tuple(row["homes"]),
+                row["sessions"],
             )
             for row in found
         ]
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        found = await self._pool.rows("place", session_id=clean(session_id))
+        return SessionPlace(**dict(found[0])) if found else SessionPlace()
 
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:

@@ -28,6 +28,7 @@ from holdfast.interfaces.journal import (
     Pace,
     Record,
     Replayed,
+    SessionPlace,
     Store,
     StoreDamaged,
 )
@@ -159,6 +160,10 @@ class SqliteStore(SqliteReader, Store):
     @override
     async def nodes(self) -> Sequence[Node]:
         return [self.node]
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        return SessionPlace()
 
     @override
     async def claimable(self, *, limit: int = 100) -> Sequence[str]:

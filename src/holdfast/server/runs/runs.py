@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast import events as e
+from holdfast.agent.homes import waiting_text
 from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
@@ -154,11 +155,11 @@ class RunRoutes:
     async def _mark(self, row: RunRow) -> str:
         """The remark on a run that was interrupted, or that isn't being executed."""
         deps = self._deps
-        gone = deps.supervisor.owner(row.session_id) is None
-        if row.outcome is None and not gone:
-            return ""
+        place = await deps.supervisor.place(row.session_id)
+        if row.outcome is None and (place.owner or place.is_away):
+            return waiting_text(place) if place.is_away else ""
         _, seen = await deps.folds.session(row.session_id)
-        said = interruption_text(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=gone)
+        said = interruption_text(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=not place.owner)
         if said and row.outcome is None and not deps.supervisor.has_caught_up:
             said = text_while_recovering(said)
         return said or ""

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
+from holdfast.agent.homes import waiting_text
 from holdfast.api.sessions import Forked, ForkRequest, LogStretch, RewindRequest, TranscriptPage
 from holdfast.codec import numbered
 from holdfast.events import Event
@@ -60,9 +61,11 @@ class SessionLogRoutes:
         before = whole_number(request, "before", default=0, most=1 << 60)
         state, seen = await deps.folds.session(session_id)
         page, more_below = page_of(seen, before=before, limit=limit, reach=_reach(state, seen, before))
-        owned = deps.supervisor.owner(session_id) is not None
-        now_ms = deps.clock.now_ms()
+        place = await deps.supervisor.place(session_id)
+        owned, now_ms = bool(place.owner), deps.clock.now_ms()
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
+        if place.is_away:
+            marks = dict.fromkeys(marks, waiting_text(place))
         if not deps.supervisor.has_caught_up:
             marks = {run_id: text_while_recovering(said) for run_id, said in marks.items()}
         answer = TranscriptPage(

@@ -33,6 +33,7 @@ from holdfast.interfaces.journal import (
     UnknownSession,
 )
 from holdfast.safe_text import safe_line
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request, session_not_found
 from holdfast.server.sessions.read_marks import ReadMark
@@ -167,6 +168,18 @@ class SessionRoutes:
         if wanted.read_seq is not None:
             await self._mark(row, wanted.read_seq)
         if changes and not await deps.inbox.put(session_id, *changes):
+            raise session_not_found(session_id)
+        return json_response(wrapped(listed(await session_of(deps, request), deps.marks)))
+
+    async def move(self, request: Request) -> Response:
+        """POST /api/sessions/{session_id}/move."""
+        deps = self._deps
+        session_id = (await session_of(deps, request)).row.session_id
+        if not (await deps.supervisor.place(session_id)).is_away:
+            why = "A server that has the session's files is running, so the session can go on there"
+            raise Problem(409, why, code="session_not_away")
+        moved = e.SessionMoved(at_ms=deps.clock.now_ms(), by=request.scope[KEY_NAME])
+        if not await deps.inbox.put(session_id, moved):
             raise session_not_found(session_id)
         return json_response(wrapped(listed(await session_of(deps, request), deps.marks)))
 

@@ -18,7 +18,8 @@ SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_time
 FROM nodes ORDER BY name
 
 -- name: nodes
-SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s
+SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
+       (SELECT count(*) FROM sessions WHERE owner = incarnation) AS sessions
 FROM nodes ORDER BY name
 
 -- name: end_node
@@ -76,6 +77,14 @@ RETURNING fence, coalesce(lives.ended <> 'closed', false) AS crashed
 
 -- name: owner
 SELECT owner, fence, home, name, url
+FROM sessions LEFT JOIN nodes ON nodes.incarnation = owner
+WHERE session_id = :session_id
+
+-- name: place
+SELECT coalesce(name, '') AS owner, coalesce(url, '') AS url, home,
+       home <> '' AND NOT EXISTS (SELECT 1 FROM nodes AS near WHERE home = ANY (near.homes)) AS is_away,
+       coalesce((SELECT (extract(epoch FROM max(ended_at)) * 1000)::bigint FROM lives
+                 WHERE 'node:' || lives.name = home), 0) AS away_since_ms
 FROM sessions LEFT JOIN nodes ON nodes.incarnation = owner
 WHERE session_id = :session_id
 

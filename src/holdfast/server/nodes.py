@@ -1,0 +1,36 @@
+"""GET /api/nodes: the servers that share one store."""
+
+import math
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.api.nodes import NodeList, NodeShown
+from holdfast.interfaces.journal import Node
+from holdfast.server.deps import RouteDeps
+from holdfast.server.transport.bodies import json_response
+
+
+class NodeRoutes:
+    """The routes under /api/nodes."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/nodes."""
+        del request
+        store = self._deps.store
+        nodes = await store.nodes()
+        return json_response(NodeList(data=tuple(_shown(node, store.node) for node in nodes)))
+
+
+def _shown(node: Node, this: Node) -> NodeShown:
+    return NodeShown(
+        name=node.name,
+        url=node.url,
+        is_this=node.incarnation == this.incarnation,
+        lease_left_s=None if math.isinf(node.lease_left_s) else round(node.lease_left_s, 1),
+        homes=node.homes,
+        sessions=node.sessions,
+    )
