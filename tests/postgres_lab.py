@@ -11,13 +11,15 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
+
+from holdfast.chaos.tcp_proxy import TcpProxy
 
 START_S = 60.0
 STOP_S = 30.0
@@ -249,8 +251,16 @@ def own_server(**settings: str) -> PostgresServer:
     return server
 
 
+@asynccontextmanager
+async def proxied(server: PostgresServer, dsn: str) -> AsyncGenerator[tuple[TcpProxy, str]]:
+    """A proxy in front of the server that breaks connections on command, and the DSN that goes through it."""
+    parts = urlsplit(dsn)
+    async with TcpProxy(parts.hostname or "127.0.0.1", parts.port or 5432) as proxy:
+        yield proxy, server.through(dsn, port=proxy.port)
+
+
 @contextmanager
-def postgres_server() -> Iterator[PostgresServer]:
+def postgres_server() -> Generator[PostgresServer]:
     """The server for one pytest process: another's if HOLDFAST_TEST_POSTGRES names it, else our own."""
     named = os.environ.get("HOLDFAST_TEST_POSTGRES", "")  # noqa: TID251  # this is the edge of the tests
     server = PostgresServer(named) if named else own_server()

@@ -1,5 +1,6 @@
 """Notes, blobs, and what a purge takes along."""
 
+import asyncio
 import hashlib
 import os
 from pathlib import Path
@@ -27,6 +28,31 @@ async def test_the_last_note_wins_and_survives(lab: Lab) -> None:
     assert await store.note("a") == b"\x00\xff2"
     assert await store.note("b") is None
     await store.close()
+
+
+async def test_a_note_is_replaced_only_if_it_is_still_the_one_that_was_read(store: Store) -> None:
+    assert not await store.swap_note("a", b"1", expected=b"0")
+    assert await store.note("a") is None
+    assert await store.swap_note("a", b"1", expected=None)
+    assert not await store.swap_note("a", b"2", expected=None)
+    assert not await store.swap_note("a", b"2", expected=b"")
+    assert await store.swap_note("a", b"", expected=b"1")
+    assert await store.swap_note("a", b"\x00", expected=b"")
+    assert await store.note("a") == b"\x00"
+    await store.drop_note("a")
+    assert not await store.swap_note("a", b"2", expected=b"\x00")
+    assert await store.notes("") == {}
+
+
+async def test_of_many_who_replace_a_note_at_once_nobody_s_change_is_lost(store: Store) -> None:
+    async def add_one() -> None:
+        while True:
+            raw = await store.note("sum")
+            if await store.swap_note("sum", b"%d" % (int(raw or 0) + 1), expected=raw):
+                return
+
+    await asyncio.gather(*[add_one() for _ in range(20)])
+    assert await store.note("sum") == b"20"
 
 
 async def test_notes_are_listed_by_prefix(store: Store) -> None:

@@ -67,8 +67,14 @@ class AlwaysGrants:
     rules: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
 
     async def load(self) -> None:
-        """Load the stored grants."""
-        found: Mapping[str, bytes] = await self.notes.notes(NOTE)
+        """Load the stored grants, or what other nodes have changed."""
+        before: dict[str, GrantRule] | None = None
+        found: Mapping[str, bytes] = {}
+        while before != self.rules:
+            # What changes here while the notes are read is newer than they are.
+            before = dict(self.rules)
+            found = await self.notes.notes(NOTE)
+        self.rules.clear()
         for key, raw in found.items():
             self.rules[key.removeprefix(NOTE)] = msgspec.json.decode(raw, type=GrantRule)
 

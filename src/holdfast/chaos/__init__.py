@@ -12,7 +12,8 @@ Python, `serve_chaos` answers by model name (`chaos/stall`, see SCENARIOS) or by
 holds a scenario's name or a script as text (`say hel; hang | say hello`). README.md here has more.
 
 `CrashPoint` dies at the nth passage of a point, `CancelAt` cancels at the nth suspension, and in `LossyVFS`
-a power cut loses what was not synced.
+a power cut loses what was not synced. `TcpProxy` stands in front of a database and cuts, stalls or delays
+connections on command.
 """
 
 from typing import TYPE_CHECKING
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from holdfast.chaos.scenarios import SCENARIOS, ScenarioSource
     from holdfast.chaos.script_text import BadScript, parse_attempts
     from holdfast.chaos.serve import chaos_in_thread, serve_chaos
+    from holdfast.chaos.tcp_proxy import TcpProxy
 
 __all__ = [
     "SCENARIOS",
@@ -142,6 +144,7 @@ __all__ = [
     "Stage",
     "Status",
     "Step",
+    "TcpProxy",
     "Think",
     "Wait",
     "bad_key",
@@ -180,6 +183,7 @@ _LATER = {
     "scenarios": ("SCENARIOS", "ScenarioSource"),
     "script_text": ("BadScript", "parse_attempts"),
     "serve": ("chaos_in_thread", "serve_chaos"),
+    "tcp_proxy": ("TcpProxy",),
 }
 
 

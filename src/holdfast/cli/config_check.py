@@ -13,6 +13,7 @@ from holdfast.config.load import Loaded, load_configuration
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import PatienceSettings, Secret, TargetSettings
 from holdfast.config.sources import BadConfiguration, KeyPath
+from holdfast.config.value_formats import shown_database
 from holdfast.decisions.deadlines import LOCAL, REMOTE, WHY_TEXT, Limit, RequestFacts, effective, is_local
 from holdfast.decisions.proxies import shown_proxy
 
@@ -111,7 +112,8 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
         case Secret() | None if path[-1] == "proxy":
             return _text(shown_proxy(value or ""))
         case Secret():
-            return "(hidden)" if value else '""'
+            hidden = _text(shown_database(value)) if path[-1] == "store" else "(hidden)"
+            return hidden if value else '""'
         case str():
             return _text(value)
         case bool():

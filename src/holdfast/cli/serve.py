@@ -25,6 +25,7 @@ from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.logs import log_to_file, terminal_log
 from holdfast.host.open_files import allow_open_files
 from holdfast.host.server_keys import first_key, keys_of
+from holdfast.host.stores import store_place
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.auth import LINK_MS
 from holdfast.server.access.middleware import AccessMiddleware
@@ -80,7 +81,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         listening = _listen(settings.server.host, settings.server.port)
         stack.callback(listening.close)
         keys = keys_of(settings, first_key)
-        await asyncio.to_thread(show_step, f"Opening {settings.data_dir}")
+        await asyncio.to_thread(show_step, f"Opening {store_place(settings)}")
         stack.callback(clear_step)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])

@@ -1,6 +1,8 @@
 """Every table and key of holdfast.toml, with its default and one sentence about it."""
 
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -14,6 +16,7 @@ from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestar
 # The format of a text, where the type alone doesn't say it.
 TextFormat: TypeAlias = Literal[
     "",
+    "database",
     "host",
     "host name",
     "name",
@@ -22,6 +25,7 @@ TextFormat: TypeAlias = Literal[
     "proxy",
     "url",
     "url with query",
+    "url or empty",
     "text or file",
     "key",
     "header",
@@ -87,6 +91,25 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     data_dir: Annotated[str, doc("The directory for the database, blobs, key and lock.", "path")] = (
         "~/.local/share/holdfast"
     )
+    store: Annotated[
+        Secret,
+        doc(
+            "A Postgres database that several servers share, as `postgresql://user:password@host/name`; if "
+            "empty, an SQLite file in data_dir. Needs the extra `holdfast[postgres]`.",
+            "database",
+        ),
+    ] = Secret()
+    node_name: Annotated[
+        str,
+        doc(
+            "The name of this server among those that share a database; if empty, it is made from the "
+            "machine's name and data_dir. No two may have the same.",
+            "name",
+        ),
+    ] = ""
+    node_url: Annotated[
+        str, doc("The URL at which the other servers reach this one; people are shown it.", "url or empty")
+    ] = ""
     api_keys: Annotated[
         tuple[Secret, ...] | None,
         doc(
@@ -456,6 +479,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def store_path(self) -> Path:
         """The SQLite file that holds every session."""
         return self.data_dir / "holdfast.db"
+
+    @property
+    def node_name(self) -> str:
+        """What this server is called among those that share its database."""
+        if self.server.node_name:
+            return self.server.node_name
+        # Two servers on one machine have different data directories, because each locks its own.
+        place = sha256(str(self.data_dir.absolute()).encode()).hexdigest()[:4]
+        return f"{gethostname() or 'node'}-{place}"
 
     @property
     def spool_dir(self) -> Path:

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from holdfast.config.settings import TextFormat
 
@@ -13,6 +13,7 @@ _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE_NAME = re.compile(r"[^=\0]+")
+DATABASE_SCHEMES = ("postgresql://", "postgres://")
 LOOPBACK_NAMES = ("localhost", "localhost.")
 
 
@@ -61,6 +62,34 @@ def _proxy(text: str) -> str:
     if url is not None and (url.path.strip("/") or url.query or url.fragment):
         return "must end with the host and port; in a password, write @, / and # as %40, %2F and %23"
     return ""
+
+
+def _url_or_empty(text: str) -> str:
+    return _url(text) if text else ""
+
+
+def _database(text: str) -> str:
+    # Several hosts may follow one another, which no URL allows, so only the beginning is checked here.
+    if text and not text.startswith(DATABASE_SCHEMES):
+        return "must be a URL that starts with postgresql://"
+    return "" if text.isprintable() and " " not in text else "must not contain spaces or line breaks"
+
+
+def shown_database(url: str) -> str:
+    """The URL of a database for people: without the password and without options."""
+    scheme, _, rest = url.partition("://")
+    place = rest.partition("?")[0]
+    credentials, at, host = place.rpartition("@")
+    return f"{scheme}://{credentials.partition(':')[0]}{at}{host}"
+
+
+def database_secrets(url: str) -> tuple[str, ...]:
+    """The password in the URL of a database, as it is written there and as it is."""
+    rest = url.partition("://")[2]
+    place, _, query = rest.partition("?")
+    written = [place.rpartition("@")[0].partition(":")[2]]
+    written += [pair.partition("=")[2] for pair in query.split("&") if pair.startswith("password=")]
+    return tuple(dict.fromkeys(one for text in written if text for one in (text, unquote(text))))
 
 
 def _split(text: str) -> SplitResult | None:
@@ -125,6 +154,7 @@ def _no_nul(text: str) -> str:
 
 
 CHECKS: Mapping[TextFormat, Callable[[str], str]] = {
+    "database": _database,
     "header": _header,
     "host": _host,
     "host name": _host_name,
@@ -134,6 +164,7 @@ CHECKS: Mapping[TextFormat, Callable[[str], str]] = {
     "path": _no_nul,
     "proxy": _proxy,
     "url": _url,
+    "url or empty": _url_or_empty,
     "url with query": _url_with_query,
     "variable": _no_nul,
 }

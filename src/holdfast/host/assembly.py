@@ -21,10 +21,12 @@ from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
 from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.server_keys import key_limits_of
+from holdfast.host.stores import open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
-from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.store_clock import StoreClock
 from holdfast.models.prices import Prices
 from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
@@ -63,17 +65,20 @@ async def open_parts(
     settings: Settings, *, keys: tuple[ApiKey, ...] | None, config: Path | None
 ) -> AsyncGenerator[Parts]:
     """The parts that the settings ask for: store, targets, tools and policy."""
-    clock = SystemClock()
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        store = await SqliteStore.open_readable(settings.store_path, durability=settings.server.durability)
+        store = await open_store(settings)
         stack.push_async_callback(store.close)
+        clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
         targets = settings.model_targets() or (await _demo(stack),)
         prices = Prices()
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock.now_ms, config=config))
-        always = AlwaysGrants(store)
+        grants = SharedNotes(store, "grants")
+        always = AlwaysGrants(grants)
         await always.load()
+        watching = asyncio.create_task(grants.watch(clock, always.load), name="watch grants")
+        stack.push_async_callback(_end, watching)
         judge = _judge(settings, tools, always=always, config=config)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
         yield Parts(
@@ -92,6 +97,11 @@ async def open_parts(
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
         )
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | None) -> Snapshots | None:

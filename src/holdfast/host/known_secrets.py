@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 from holdfast.config.secret_values import command_parts
 from holdfast.config.settings import Settings
 from holdfast.config.target_secrets import is_secret_header, names_secret, secrets_of, without_scheme
+from holdfast.config.value_formats import database_secrets
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
@@ -13,6 +14,7 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     yield from secrets_of(settings.model_targets())
     yield from mcp_secrets_of(settings)
     yield from (str(key) for key in settings.server.api_keys or ())
+    yield from database_secrets(settings.server.store)
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:

@@ -3,6 +3,7 @@
 `holdfast serve`, `holdfast chat`, the embedded `Agent` and the tests all start here and differ in the parts.
 """
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.shared_notes import SharedNotes
 from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
 from holdfast.models.http import ModelHttp
@@ -90,7 +92,8 @@ class Runtime:
 async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
     """The runtime; leaving it closes the connections to models."""
     async with parts.http() as http:
-        shared = TargetStates(parts.store, parts.clock)
+        notes = SharedNotes(parts.store, "targets")
+        shared = TargetStates(notes, parts.clock)
         await shared.load()
         calls = CallDeps(
             http,
@@ -103,7 +106,12 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
         )
         model = ModelCalls(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
-        yield Runtime(agent, parts.targets, calls)
+        watching = asyncio.create_task(notes.watch(parts.clock, shared.load), name="watch targets")
+        try:
+            yield Runtime(agent, parts.targets, calls)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
 
 
 @dataclass(frozen=True, slots=True)

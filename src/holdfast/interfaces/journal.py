@@ -542,6 +542,14 @@ class Notes(Protocol):
         """Write a value; it is on disk when this returns."""
         ...
 
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        """Write a value if the stored one is still `expected` (None: there is none); return whether it was.
+
+        Of several processes that replace the same value at the same time, one succeeds. After OutcomeUnknown,
+        read the note.
+        """
+        ...
+
     async def drop_note(self, key: str) -> None:
         """Remove a value, if it exists."""
         ...
@@ -574,6 +582,11 @@ class Nodes(Protocol):
     def node(self) -> Node:
         """This process."""
         ...
+
+    @property
+    def clock_offset_ms(self) -> int:
+        """By how much the store's clock is ahead of this computer's; 0 if they are the same."""
+        return 0
 
     async def nodes(self) -> Sequence[Node]:
         """All nodes that haven't ended, by name; one whose lease has run out has no time left."""

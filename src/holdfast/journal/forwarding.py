@@ -51,6 +51,11 @@ class ForwardingStore(Store):
     def node(self) -> Node:
         return self._inner.node
 
+    @property
+    @override
+    def clock_offset_ms(self) -> int:
+        return self._inner.clock_offset_ms
+
     @override
     async def nodes(self) -> Sequence[Node]:
         return await self._inner.nodes()
@@ -185,6 +190,10 @@ class ForwardingStore(Store):
     @override
     async def put_note(self, key: str, value: bytes) -> None:
         await self._inner.put_note(key, value)
+
+    @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        return await self._inner.swap_note(key, value, expected=expected)
 
     @override
     async def drop_note(self, key: str) -> None:

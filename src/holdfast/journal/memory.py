@@ -580,6 +580,14 @@ class MemoryStore(Store):
         self._disk.notes[key] = value
 
     @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        self._check_open()
+        if self._disk.notes.get(key) != expected:
+            return False
+        self._disk.notes[key] = value
+        return True
+
+    @override
     async def drop_note(self, key: str) -> None:
         self._check_open()
         self._disk.notes.pop(key, None)

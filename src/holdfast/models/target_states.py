@@ -1,4 +1,8 @@
-"""What all runs share about the targets: gates, breakers, learned patience; kept as notes."""
+"""What all runs share about the targets: gates, breakers, learned patience; kept as notes.
+
+Several servers may share the notes. Each change is made to the value that is stored, so none is lost; `load`
+takes over what others have changed.
+"""
 
 import asyncio
 import logging
@@ -44,6 +48,7 @@ from holdfast.values import Failure
 _log = logging.getLogger(__name__)
 
 P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth
+SWAPS_MAX = 10  # how often a change is tried again because another server was faster
 RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
 
 
@@ -111,6 +116,7 @@ class TargetStates:
         self._gates: dict[str, Gate] = {}
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
+        self._stored: dict[str, bytes] = {}  # the notes as this process knows them
         self._saved_p95_s: dict[str, float] = {}
         self._plain: set[str] = set()  # targets that refuse reasoning settings; every process finds out anew
         self._passes: set[str] = set()  # gates that the next waiting call may pass
@@ -119,13 +125,25 @@ class TargetStates:
         self._outage_since_s: dict[str, float] = {}  # unreachable addresses, by the monotonic clock
 
     async def load(self) -> None:
-        """Load what earlier processes learned."""
-        gates, breakers = await self._notes.notes("gate:"), await self._notes.notes("breaker:")
-        learned, at = await self._notes.notes("learned:"), self._moment()
-        self._gates = {key: load_gate(raw, at) for key, raw in gates.items()}
-        self._breakers = {key: load_breaker(raw, at) for key, raw in breakers.items()}
-        self._learned = {key: load_learned(raw) for key, raw in learned.items()}
-        self._answered = {address_in(key) for key in learned}
+        """Load what earlier processes and other servers have stored."""
+        for prefix in ("gate:", "breaker:", "learned:"):
+            for key, raw in (await self._notes.notes(prefix)).items():
+                if raw != self._stored.get(key):
+                    self._take(key, raw)
+
+    def _take(self, key: str, raw: bytes | None) -> None:
+        """Use a stored value from now on."""
+        if raw is None:
+            self._stored.pop(key, None)
+        else:
+            self._stored[key] = raw
+        if key.startswith("gate:"):
+            self._hold_gate(key, Gate() if raw is None else load_gate(raw, self._moment()))
+        elif key.startswith("breaker:"):
+            self._breakers[key] = Breaker() if raw is None else load_breaker(raw, self._moment())
+        else:
+            self._learned[key] = Learned() if raw is None else load_learned(raw)
+            self._answered.add(address_in(key))
 
     def asks_plainly(self, target: Target) -> bool:
         """Whether requests to the target have no reasoning settings."""
@@ -153,11 +171,14 @@ class TargetStates:
 
     async def close_gate(self, target: Target, wait_ms: int, *, why: str) -> None:
         """Close the gate, because the provider asked for a wait."""
+
+        def closed(gate: Gate) -> Gate:
+            return close_gate(gate, wait_ms, now_ms=self._now_ms(), why=why)
+
         before = self.gate(target)
-        gate = close_gate(before, wait_ms, now_ms=self._now_ms(), why=why)
-        if gate is not before:
+        if closed(before) is not before:
             self._passes.discard(gate_note(target))
-            await self._set_gate(target, gate)
+            await self._change_gate(target, closed)
 
     async def wait_at_gate(self, target: Target) -> None:
         """Wait until the gate opens, or until a person skips the wait."""
@@ -186,17 +207,17 @@ class TargetStates:
 
     async def try_now(self, target: Target) -> bool:
         """Let one attempt pass, because a person doesn't want to wait; False if one has passed already."""
-        gate = try_gate(self.gate(target), self._now_ms())
-        if gate is None:
+        if try_gate(self.gate(target), self._now_ms()) is None:
             return False
         self._passes.add(gate_note(target))
-        await self._set_gate(target, gate)
+        await self._change_gate(target, lambda gate: try_gate(gate, self._now_ms()) or gate)
         return True
 
     async def open_gate(self, target: Target, closed: Gate) -> None:
         """Open the gate if it's still the one that was closed then."""
         if closed.until_ms and self.gate(target) is closed:
-            await self._set_gate(target, Gate())
+            # A server that was faster has closed it anew, and its provider knows better.
+            await self._change_gate(target, lambda gate: Gate() if gate is closed else gate)
 
     def waiting(self, target: Target) -> int:
         """How many calls wait for the target's endpoint and key."""
@@ -217,8 +238,9 @@ class TargetStates:
     async def failed(self, target: Target, failure: Failure) -> None:
         """Count a failed attempt."""
         self.activity.failed(target, failure)
-        breaker = after_failure(self.breaker(target), failure.kind, now_ms=self._now_ms())
-        await self._set_breaker(target, breaker)
+        await self._change_breaker(
+            target, lambda breaker: after_failure(breaker, failure.kind, now_ms=self._now_ms())
+        )
 
     def has_answered(self, target: Target) -> bool:
         """Whether the target's address has ever answered."""
@@ -239,25 +261,30 @@ class TargetStates:
             self._outage_since_s.pop(address, None)
         if not self.has_answered(target):
             self._answered.add(address_of(target.base_url))
-            await self._put(learned_note(target), dump_learned(Learned()))
+            key = learned_note(target)
+            await self._store(key, lambda: dump_learned(self._learned.get(key, Learned())))
 
     async def answered(self, target: Target) -> None:
         """Note that an attempt succeeded; if it passed a closed gate, the gate opens."""
         self.activity.answered(target)
-        await self._set_breaker(target, after_success())
+        await self._change_breaker(target, lambda _: after_success())
         if self.gate(target).tried:
-            await self._set_gate(target, Gate())
+            await self._change_gate(target, lambda gate: Gate() if gate.tried else gate)
 
     async def got_first_event(self, target: Target, input_tokens: int, *, first_event_s: float) -> None:
         """Note how soon an attempt got its first event."""
         await self.reached(target)
         key = learned_note(target)
-        learned = learn(self._learned.get(key, Learned()), input_tokens, first_event_s=first_event_s)
-        self._learned[key] = learned
-        now_s = p95_s(learned, input_tokens) or 0.0
+
+        def learn_it() -> Learned:
+            before = self._learned.get(key, Learned())
+            self._learned[key] = learn(before, input_tokens, first_event_s=first_event_s)
+            return self._learned[key]
+
+        now_s = p95_s(learn_it(), input_tokens) or 0.0
         if abs(now_s - self._saved_p95_s.get(key, 0.0)) > P95_CHANGE_MIN * now_s:
             self._saved_p95_s[key] = now_s
-            await self._put(key, dump_learned(learned))
+            await self._store(key, lambda: dump_learned(self._learned[key]), again=learn_it)
 
     def learned_p95_s(self, target: Target, input_tokens: int) -> float | None:
         """The target's recent p95 for requests of this size, if known."""
@@ -268,18 +295,31 @@ class TargetStates:
         """What is known about the target's first-event times."""
         return self._learned.get(learned_note(target), Learned())
 
-    async def _set_gate(self, target: Target, gate: Gate) -> None:
+    async def _change_gate(self, target: Target, change: Callable[[Gate], Gate]) -> None:
         key = gate_note(target)
+
+        def change_it() -> None:
+            self._hold_gate(key, change(self.gate(target)))
+
+        change_it()
+        await self._store(key, lambda: dump_gate(self.gate(target), self._moment()), again=change_it)
+
+    def _hold_gate(self, key: str, gate: Gate) -> None:
         self._gates[key] = gate
         for scope in self._waiting.pop(key, ()):
             scope.reschedule(0)
-        await self._put(key, dump_gate(gate, self._moment()))
 
-    async def _set_breaker(self, target: Target, breaker: Breaker) -> None:
-        key = breaker_note(target)
-        if breaker != self._breakers.get(key, Breaker()):
-            self._breakers[key] = breaker
-            await self._put(key, dump_breaker(breaker, self._moment()))
+    async def _change_breaker(self, target: Target, change: Callable[[Breaker], Breaker]) -> None:
+        key, before = breaker_note(target), self.breaker(target)
+
+        def change_it() -> None:
+            self._breakers[key] = change(self.breaker(target))
+
+        change_it()
+        if self.breaker(target) != before:
+            await self._store(
+                key, lambda: dump_breaker(self.breaker(target), self._moment()), again=change_it
+            )
 
     def _now_ms(self) -> int:
         return int(1000 * self._clock.steady_s())
@@ -287,9 +327,21 @@ class TargetStates:
     def _moment(self) -> Moment:
         return Moment(self._now_ms(), self._clock.now_ms())
 
-    async def _put(self, key: str, value: bytes) -> None:
-        """Store a note; a failure may cost time after a restart, but doesn't fail the call."""
+    async def _store(
+        self, key: str, value: Callable[[], bytes], *, again: Callable[[], object] = lambda: None
+    ) -> None:
+        """Store what this process holds; if another was faster, take its value and make the change `again`.
+
+        A failure may cost time after a restart, but doesn't fail the call.
+        """
         try:
-            await self._notes.put_note(key, value)
+            for _ in range(SWAPS_MAX):
+                wanted, known = value(), self._stored.get(key)
+                if await self._notes.swap_note(key, wanted, expected=known):
+                    self._stored[key] = wanted
+                    return
+                self._take(key, await self._notes.note(key))
+                again()
+            _log.warning("couldn't write the note %s: others keep changing it", key.partition(":")[0])
         except JournalError as error:
             _log.warning("couldn't write the note %s: %s", key.partition(":")[0], error)

@@ -4,18 +4,22 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from starlette.routing import Router
+from starlette.types import Scope
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.operations import OPERATIONS
 from holdfast.folds.metrics import Metrics
 from holdfast.journal.redacting import RedactingStore
+from holdfast.journal.shared_notes import SharedNotes
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.server.access.attributed_store import AttributedStore
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
+from holdfast.server.access.caller import KEY_NAME, SIGN_IN
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
@@ -193,6 +197,20 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
     }
 
 
+async def reread_access(deps: RouteDeps) -> None:
+    """Take over what other nodes have changed about keys and sign-ins, and end streams that they closed."""
+    await deps.keys.added.load()
+    await deps.sign_ins.load()
+
+    def is_over(scope: Scope) -> bool:
+        if not deps.keys.is_open and not deps.keys.mark_of(scope.get(KEY_NAME, "")):
+            return True
+        cookie: str | None = scope.get(SIGN_IN)
+        return cookie is not None and deps.sign_ins.owner_of(cookie) is None
+
+    deps.streams.end_where(is_over)
+
+
 def make_app(
     agent: AgentDeps,
     streams: Streams,
@@ -219,6 +237,7 @@ def make_app(
                 Thinning(deps).run(),
                 publish_list_changes(deps),
                 deps.options.open_files.watch(),
+                SharedNotes(deps.store, "access").watch(deps.clock, partial(reread_access, deps)),
             )
             tasks = [asyncio.create_task(work) for work in works]
             try:
@@ -246,7 +265,8 @@ def _deps(
     store = AttributedStore(MeteredStore(redacting, agent.clock, metrics))
     agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
-    keys = KeyRing(options.keys, AddedKeys(agent.store, agent.clock))
+    access = SharedNotes(agent.store, "access")
+    keys = KeyRing(options.keys, AddedKeys(access, agent.clock))
     return RouteDeps(
         agent=agent,
         supervisor=supervisor,
@@ -254,7 +274,7 @@ def _deps(
         folds=Folds(agent.store, supervisor),
         streams=streams,
         keys=keys,
-        sign_ins=SignIns(agent.store, agent.clock, keys),
+        sign_ins=SignIns(access, agent.clock, keys),
         tickets=Tickets(agent.clock),
         options=options,
         marks=ReadMarks(agent.store),

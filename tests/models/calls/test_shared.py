@@ -285,8 +285,8 @@ async def test_patience_grows_with_what_a_target_usually_takes() -> None:
 class FullStore(MemoryStore):
     """Has no room for notes."""
 
-    async def put_note(self, key: str, value: bytes) -> None:
-        del key, value
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        del key, value, expected
         raise StoreFull("no room")
 
 
@@ -305,3 +305,43 @@ async def test_a_note_that_cannot_be_written_fails_no_call(wire: Wire) -> None:
     async with line_of(wire, [rate_limited_s(1)], [server_error()], GOOD) as (line, _):
         line.shared = TargetStates(FullStore(), line.clock)
         assert isinstance(await line.ask(), Answer)
+
+
+async def test_two_servers_count_the_failures_of_a_target_together() -> None:
+    """P10: neither's count overwrites the other's, and a gate that one closes holds at the other."""
+    clock, disk = TestClock(), MemoryDisk()
+    one, other = TargetStates(MemoryStore(disk), clock), TargetStates(MemoryStore(disk), clock)
+    async with ChaosServer() as server:
+        target = target_of(server, "chat")
+    silent = Failure(kind="no_first_event", text="silent", rule="x")
+    await one.failed(target, silent)
+    await other.failed(target, silent)
+    assert not other.breaker_wait_ms(target)
+    await one.failed(target, silent)
+    assert one.breaker_wait_ms(target) > 0, "three failures in a row, of two servers"
+    await one.close_gate(target, 60_000, why="busy")
+    await other.close_gate(target, 5_000, why="busy too")
+    assert one.gate_wait_ms(target) == other.gate_wait_ms(target) == 60_000, "the later time wins"
+    await other.load()
+    assert other.breaker_wait_ms(target) == one.breaker_wait_ms(target)
+    closed = other.gate(target)
+    await other.load()
+    assert other.gate(target) is closed, "what nobody has changed is the same gate"
+    await one.open_gate(target, one.gate(target))
+    await other.load()
+    assert other.gate_wait_ms(target) == 0
+
+
+async def test_what_two_servers_learn_at_once_is_kept_of_both() -> None:
+    clock, disk = TestClock(), MemoryDisk()
+    one, other = TargetStates(MemoryStore(disk), clock), TargetStates(MemoryStore(disk), clock)
+    async with ChaosServer() as server:
+        target = target_of(server, "chat")
+    for states in (one, other):
+        await states.got_first_event(target, 1, first_event_s=2.0)
+    await one.load()
+    assert one.learned(target) == other.learned(target)
+    third = TargetStates(MemoryStore(disk), clock)
+    await third.load()
+    await third.got_first_event(target, 1, first_event_s=2.0)
+    assert third.learned(target) != one.learned(target), "it knows both of theirs and its own"

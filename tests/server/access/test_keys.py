@@ -144,11 +144,11 @@ class SlowDisk(MemoryStore):
         self.is_waiting: asyncio.Event = asyncio.Event()
         self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def put_note(self, key: str, value: bytes) -> None:
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
         if key.startswith("api_key:"):
             self.is_waiting.set()
             await self.outcome
-        await super().put_note(key, value)
+        return await super().swap_note(key, value, expected=expected)
 
 
 @pytest.mark.parametrize("is_saved", [True, False])

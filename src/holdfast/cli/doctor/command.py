@@ -12,6 +12,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from holdfast.cli.doctor import machine, store
+from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.targets import ask_targets
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
@@ -121,6 +122,12 @@ def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
 
 def _store(loaded: Loaded, report: Report) -> Iterator[DoctorFinding]:
     settings = loaded.settings
+    if settings.server.store:
+        with report.busy("asking the database"):
+            found = check_database(settings)
+        yield from found
+        yield store.spool(settings)
+        return
 
     def on_progress(done: int, total: int) -> None:
         report.progress(f"reading the store: {done} of {total} events")

@@ -421,6 +421,13 @@ class PostgresStore(PostgresReader, Store):
         await self._call(lambda connection: connection.execute(queries()["put_note"], bindings))
 
     @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        query, bindings = queries()["add_note"], {"key": clean(key), "value": value}
+        if expected is not None:
+            query, bindings = queries()["swap_note"], bindings | {"expected": expected}
+        return bool(await self._call(lambda connection: connection.execute(query, bindings)))
+
+    @override
     async def drop_note(self, key: str) -> None:
         bindings = {"key": clean(key)}
         await self._call(lambda connection: connection.execute(queries()["drop_note"], bindings))

@@ -340,6 +340,13 @@ class SqliteStore(SqliteReader, Store):
         await self._call(lambda transaction: transaction.execute("put_note", bindings))
 
     @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        query, bindings = "add_note", {"key": key, "value": value}
+        if expected is not None:
+            query, bindings = "swap_note", bindings | {"expected": expected}
+        return bool(await self._call(lambda transaction: transaction.execute(query, bindings)))
+
+    @override
     async def drop_note(self, key: str) -> None:
         await self._call(lambda transaction: transaction.execute("drop_note", {"key": key}))
 

@@ -242,10 +242,10 @@ class Transaction:
         found = self._one("blob_is_named", {"blob": name})
         return found is not None and bool(found[0])
 
-    def execute(self, name: str, bindings: dict[str, Any]) -> None:
-        """Run a single named query (for notes)."""
-        self._db.execute(self._sql[name], bindings)
+    def execute(self, name: str, bindings: dict[str, Any]) -> int:
+        """Run a single named query (for notes); returns how many rows it returned."""
         self.is_dirty = True
+        return len(self._db.execute(self._sql[name], bindings).fetchall())
 
     def _one(self, name: str, bindings: dict[str, Any] | None = None) -> tuple[Any, ...] | None:
         return self._db.execute(self._sql[name], bindings).fetchone()

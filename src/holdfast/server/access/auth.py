@@ -2,7 +2,7 @@
 
 import hmac
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -124,11 +124,20 @@ class SignIns:
         self._keys = keys
         self._known: dict[bytes, _SignIn] = {}
         self._links: dict[bytes, _Link] = {}
+        self._changes = 0
 
     async def load(self) -> None:
-        """Load the sign-ins of an earlier process."""
-        for key, raw in (await self._notes.notes(_PREFIX)).items():
-            self._known[bytes.fromhex(key.removeprefix(_PREFIX))] = msgspec.json.decode(raw, type=_SignIn)
+        """Load the sign-ins of an earlier process, or what other nodes have changed."""
+        found: Mapping[str, bytes] = {}
+        changes = -1
+        while changes != self._changes:
+            # What changes here while the notes are read is newer than they are.
+            changes = self._changes
+            found = await self._notes.notes(_PREFIX)
+        self._known = {
+            bytes.fromhex(key.removeprefix(_PREFIX)): msgspec.json.decode(raw, type=_SignIn)
+            for key, raw in found.items()
+        }
 
     def new_link(self, key_name: str) -> str:
         """A token for a link that signs in once with a key's rights, within ten minutes."""
@@ -159,6 +168,7 @@ class SignIns:
         name = digest_of(made.cookie)
         await self._notes.put_note(_PREFIX + name.hex(), msgspec.json.encode(sign_in))
         self._known[name] = sign_in
+        self._changes += 1
         await self._forget_old()
         return made
 
@@ -197,6 +207,7 @@ class SignIns:
             # On disk first: if the store refuses, a second try must still find it.
             await self._notes.drop_note(_PREFIX + name.hex())
             self._known.pop(name, None)
+            self._changes += 1
 
 
 def cookie_name(host: str) -> str:

@@ -1,7 +1,7 @@
 """Keys that are added and revoked while the server runs: stored as hashes in notes, effective at once."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
@@ -52,11 +52,21 @@ class AddedKeys:
         self._clock = clock
         self._keys: dict[str, AddedKey] = {}
         self._revoked: set[str] = set()  # revoked keys whose notes are still on disk
+        self._adding: set[str] = set()  # keys whose notes aren't on disk yet
+        self._changes = 0
 
     async def load(self) -> None:
-        """Load the keys of an earlier process."""
-        found = (await self._notes.notes(_PREFIX)).values()
-        self._keys = {key.name: key for key in (msgspec.json.decode(raw, type=AddedKey) for raw in found)}
+        """Load the keys of an earlier process, or what other nodes have changed."""
+        found: Mapping[str, bytes] = {}
+        changes = -1
+        while changes != self._changes:
+            # What changes here while the notes are read is newer than they are.
+            changes = self._changes
+            found = await self._notes.notes(_PREFIX)
+        decoded = (msgspec.json.decode(raw, type=AddedKey) for raw in found.values())
+        stored = {key.name: key for key in decoded}
+        adding = {name: key for name, key in self._keys.items() if name in self._adding}
+        self._keys = {name: key for name, key in stored.items() if name not in self._revoked} | adding
 
     def list(self) -> list[AddedKey]:
         """All keys, oldest first."""
@@ -81,12 +91,19 @@ class AddedKeys:
         kept = tuple(one for one in SCOPES if one in scopes)
         key = AddedKey(name, self._clock.now_ms(), digest_of(secret).hex(), kept)
         self._keys[name] = key  # before the wait, so that only one of two requests gets the name
+        self._adding.add(name)
         try:
-            await self._notes.put_note(_PREFIX + name, msgspec.json.encode(key))
+            if name in self._revoked:
+                await self._notes.drop_note(_PREFIX + name)
+            if not await self._notes.swap_note(_PREFIX + name, msgspec.json.encode(key), expected=None):
+                raise KeyExists(name)  # another node was faster
         except BaseException:
             if self._keys.get(name) is key:
                 del self._keys[name]
             raise
+        finally:
+            self._adding.discard(name)
+            self._changes += 1
         if name in self._keys:
             self._revoked.discard(name)
         else:
@@ -100,6 +117,7 @@ class AddedKeys:
         if self._keys.pop(name, None) is None and name not in self._revoked:
             return False
         # If the store refuses, this raises, and the next try removes the note.
+        self._changes += 1
         self._revoked.add(name)
         await self._notes.drop_note(_PREFIX + name)
         self._revoked.discard(name)

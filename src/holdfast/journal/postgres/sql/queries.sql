@@ -236,6 +236,12 @@ SELECT key, value FROM notes WHERE starts_with(key, :prefix) ORDER BY key
 INSERT INTO notes (key, value) VALUES (:key, :value)
 ON CONFLICT (key) DO UPDATE SET value = excluded.value, version = notes.version + 1
 
+-- name: add_note
+INSERT INTO notes (key, value) VALUES (:key, :value) ON CONFLICT (key) DO NOTHING
+
+-- name: swap_note
+UPDATE notes SET value = :value, version = version + 1 WHERE key = :key AND value = :expected
+
 -- name: drop_note
 DELETE FROM notes WHERE key = :key
 

@@ -263,6 +263,12 @@ SELECT key, value FROM notes WHERE key >= :prefix AND key < :prefix || char(0x10
 -- name: put_note
 INSERT INTO notes (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value
 
+-- name: add_note
+INSERT INTO notes (key, value) VALUES (:key, :value) ON CONFLICT (key) DO NOTHING RETURNING 1
+
+-- name: swap_note
+UPDATE notes SET value = :value WHERE key = :key AND value = :expected RETURNING 1
+
 -- name: drop_note
 DELETE FROM notes WHERE key = :key
 

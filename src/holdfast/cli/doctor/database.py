@@ -1,0 +1,130 @@
+"""The doctor's checks of a Postgres store: whether it answers, keeps what it confirms, and knows the time."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
+from holdfast.config.settings import Settings
+from holdfast.host.stores import require_postgres, store_place
+from holdfast.interfaces.journal import JournalError
+
+if TYPE_CHECKING:
+    from holdfast.journal.postgres.connection import Connection, Database
+
+VERSION_MIN = 15
+SKEW_MAX_S = 1.0
+SKEW_SAMPLES = 5
+LISTEN_S = 3.0
+_SETTINGS = (
+    "SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'server_version_num', "
+    "'synchronous_commit', 'fsync', 'full_page_writes', 'synchronous_standby_names')"
+)
+_STANDBYS = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async'"
+
+
+def check_database(settings: Settings) -> list[DoctorFinding]:
+    """Everything about the database that the settings name."""
+    try:
+        require_postgres()
+    except JournalError as error:
+        return [fault("store", f"{store_place(settings)}: {error}", "install it, then run doctor again")]
+    from holdfast.journal.postgres.connection import Database
+    from holdfast.journal.postgres.tuning import PostgresTuning
+
+    try:
+        database = Database(str(settings.server.store), PostgresTuning())
+    except JournalError as error:
+        return [fault("store", f"{store_place(settings)}: {error}", "correct server.store")]
+    return asyncio.run(_check(database, store_place(settings)))
+
+
+async def _check(database: "Database", place: str) -> list[DoctorFinding]:
+    try:
+        connection = await database.connect("doctor")
+    except (JournalError, OSError) as error:
+        advice = "check the address in server.store, the password, and that the database accepts connections"
+        return [fault("store", f"{place}: {error}", advice)]
+    try:
+        async with aclosing(_checks(database, connection, place)) as checks:
+            return [finding async for finding in checks]
+    except JournalError as error:
+        return [fault("store", f"{place}: {error}", "run doctor again")]
+    finally:
+        connection.terminate()
+
+
+async def _checks(
+    database: "Database", connection: "Connection", place: str
+) -> AsyncGenerator[DoctorFinding]:
+    found = {row["name"]: row["setting"] for row in await connection.fetch(_SETTINGS)}
+    yield _version(found, place)
+    ((standbys,),) = await connection.fetch(_STANDBYS)
+    yield durability(found, standbys=standbys)
+    yield clock_skew(await _skew_s(connection))
+    yield await _listening(database, connection)
+
+
+def _version(found: Mapping[str, str], place: str) -> DoctorFinding:
+    major = int(found["server_version_num"]) // 10_000
+    text = f"{place}, Postgres {found['server_version']}"
+    if major < VERSION_MIN:
+        return fault("store", text, f"Holdfast needs Postgres {VERSION_MIN} or newer", version=major)
+    return ok("store", text, version=major)
+
+
+def durability(found: Mapping[str, str], *, standbys: int) -> DoctorFinding:
+    """Whether what the database confirms survives a crash of its machine."""
+    if found["fsync"] != "on" or found["full_page_writes"] != "on":
+        text = f"fsync is {found['fsync']}, full_page_writes is {found['full_page_writes']}"
+        return fault("durability", text, "a power cut can destroy the database; turn both on")
+    if found["synchronous_commit"] == "off":
+        advice = "a crash of the database can take back what people have seen; turn it on"
+        return fault("durability", "synchronous_commit is off", advice)
+    if standbys and not found["synchronous_standby_names"]:
+        text = f"{standbys} of the standbys follow asynchronously"
+        advice = "a failover can lose the last events; set synchronous_standby_names to prevent that"
+        return note("durability", text, advice, standbys=standbys)
+    return ok("durability", "what the database confirms survives a power cut")
+
+
+def clock_skew(skew_s: float) -> DoctorFinding:
+    """Whether this machine and the database agree about the time."""
+    text = f"this machine's clock differs from the database's by {abs(skew_s):.2f} s"
+    if abs(skew_s) > SKEW_MAX_S:
+        return note("database clock", text, "synchronise both clocks, for example with NTP", skew_s=skew_s)
+    return ok("database clock", text, skew_s=skew_s)
+
+
+async def _skew_s(connection: "Connection") -> float:
+    """By how much our clock is ahead; the sample with the shortest round trip is the most exact."""
+    samples: list[tuple[float, float]] = []
+    for _ in range(SKEW_SAMPLES):
+        before_s = time.time()
+        ((theirs_s,),) = await connection.fetch("SELECT extract(epoch FROM clock_timestamp())::float8")
+        after_s = time.time()
+        samples.append((after_s - before_s, (before_s + after_s) / 2 - theirs_s))
+    return min(samples)[1]
+
+
+async def _listening(database: "Database", connection: "Connection") -> DoctorFinding:
+    """Whether notifications arrive; a pooler that shares connections between transactions loses them."""
+    channel, heard = f"holdfast_doctor_{token_hex(4)}", asyncio.Event()
+    listener = await database.connect("doctor")
+    try:
+        await listener.listen(channel, lambda _: heard.set())
+        await connection.run(f"NOTIFY {channel}")
+        async with asyncio.timeout(LISTEN_S):
+            await heard.wait()
+    except TimeoutError:
+        advice = (
+            "server.store leads through a pooler that shares connections, such as PgBouncer in transaction "
+            "mode; use the address of the database itself, or session mode"
+        )
+        return fault("notifications", "NOTIFY doesn't reach a connection that listens", advice)
+    finally:
+        listener.terminate()
+    return ok("notifications", "LISTEN and NOTIFY work")

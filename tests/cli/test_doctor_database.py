@@ -1,0 +1,92 @@
+"""What the doctor says about a Postgres store."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.doctor.database import check_database, clock_skew, durability
+from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.config.value_formats import database_secrets, format_error, shown_database
+from holdfast.host.known_secrets import known_secrets
+from holdfast.host.stores import store_place
+from postgres_lab import PostgresServer
+
+URL = "postgresql://holdfast:p%40ss:word@db-1:5432,db-2/work?sslmode=require"
+
+
+def settings_of(url: str, folder: Path) -> Settings:
+    return Settings(server=ServerSettings(store=Secret(url), data_dir=str(folder)))
+
+
+def test_a_database_is_asked_for_its_version_durability_clock_and_notifications(
+    postgres: PostgresServer, postgres_dsn: str, tmp_path: Path
+) -> None:
+    found = check_database(settings_of(postgres_dsn, tmp_path))
+    assert [(one.name, one.state) for one in found] == [
+        ("store", "ok"),
+        ("durability", "fault" if postgres.ours else found[1].state),  # ours syncs nothing, to be quick
+        ("database clock", "ok"),
+        ("notifications", "ok"),
+    ]
+    assert f"127.0.0.1:{postgres.port}" in found[0].text or not postgres.ours
+
+
+def test_a_database_that_is_not_there_is_a_fault_that_names_it_without_its_password(tmp_path: Path) -> None:
+    (found,) = check_database(settings_of("postgresql://me:hush@127.0.0.1:1/x", tmp_path))
+    assert (found.name, found.state) == ("store", "fault")
+    assert "postgresql://me@127.0.0.1:1/x" in found.text
+    assert "hush" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "standbys", "state"),
+    [
+        ({}, 0, "ok"),
+        ({"fsync": "off"}, 0, "fault"),
+        ({"full_page_writes": "off"}, 0, "fault"),
+        ({"synchronous_commit": "off"}, 0, "fault"),
+        ({}, 2, "note"),
+        ({"synchronous_standby_names": "ANY 1 (a, b)"}, 2, "ok"),
+    ],
+)
+def test_what_breaks_the_promise_to_keep_what_was_seen_is_said(
+    changed: dict[str, str], standbys: int, state: str
+) -> None:
+    """P1."""
+    usual = {
+        "fsync": "on",
+        "full_page_writes": "on",
+        "synchronous_commit": "on",
+        "synchronous_standby_names": "",
+    }
+    assert durability(usual | changed, standbys=standbys).state == state
+
+
+def test_a_clock_that_is_off_by_more_than_a_second_is_said() -> None:
+    assert clock_skew(0.5).state == "ok"
+    assert clock_skew(-2.0).state == "note"
+
+
+def test_the_address_of_a_database_is_shown_without_its_password(tmp_path: Path) -> None:
+    """P11."""
+    assert shown_database(URL) == "postgresql://holdfast@db-1:5432,db-2/work"
+    assert shown_database("postgresql:///x?host=/run&password=hush") == "postgresql:///x"
+    assert database_secrets(URL) == ("p%40ss:word", "p@ss:word")
+    assert database_secrets("postgresql://db/x?user=a&password=hush%21") == ("hush%21", "hush!")
+    assert database_secrets("") == ()
+    settings = settings_of(URL, tmp_path)
+    assert set(database_secrets(URL)) <= set(known_secrets(settings))
+    assert "p%40ss" not in store_place(settings) + repr(settings)
+
+
+def test_an_address_of_another_kind_of_database_is_refused_without_repeating_it() -> None:
+    assert format_error("database", "") == format_error("database", URL) == ""
+    assert "hush" not in (why := format_error("database", "mysql://me:hush@db/x"))
+    assert why
+
+
+def test_two_servers_on_one_machine_have_different_names(tmp_path: Path) -> None:
+    one, other = settings_of(URL, tmp_path / "a"), settings_of(URL, tmp_path / "b")
+    assert one.node_name != other.node_name
+    assert one.node_name == settings_of(URL, tmp_path / "a").node_name
+    assert Settings(server=ServerSettings(node_name="web-2")).node_name == "web-2"
