@@ -354,6 +354,10 @@ class PostgresStore(PostgresReader, Store):
         return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        """What a follower gets next; if the window doesn't have the newest records yet, a notice is coming."""
+        held = self._tails.read(session_id, after, limit)
+        if held is not None:
+            return held
         return await self.read(session_id, after=after, limit=limit)
 
     @override
