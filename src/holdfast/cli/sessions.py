@@ -123,14 +123,13 @@ def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
 
 def _node(one: NodeShown) -> tuple[str, ...]:
     name = f"{one.name or 'this server'}{' (this one)' if one.is_this and one.name else ''}"
-    lease = (
-        "none needed"
-        if one.lease_left_s is None
-        else f"{one.lease_left_s:g} s"
-        if one.lease_left_s
-        else "expired"
-    )
-    return (name, str(one.sessions), lease, one.url, " ".join(one.homes))
+    return (name, str(one.sessions), _lease(one.lease_left_s), one.url, " ".join(one.homes))
+
+
+def _lease(left_s: float | None) -> str:
+    if left_s is None:
+        return "none needed"
+    return f"{left_s:g} s" if left_s else "expired"
 
 
 def _row(one: SessionShown) -> tuple[str, ...]:
