@@ -67,7 +67,7 @@ class NodeStore(MemoryStore):
         cluster = self._cluster
         if self not in cluster.alive:
             raise FenceLost(f"{self._name} is taken for dead")
-        if not to_settle and not self._reaches(home := self._home(session_id)):
+        if not to_settle and not self._reaches(home := self.home(session_id)):
             raise HomedElsewhere(home)
         owner, number = cluster.owners.get(session_id, (self, 0))
         if owner in cluster.alive and owner is not self:
@@ -93,9 +93,9 @@ class NodeStore(MemoryStore):
         is_stopping = any(run.status == "stopping" for run in runs)
         if self not in self._cluster.alive or self._is_owned(session_id):
             return False
-        return is_stopping or self._reaches(self._home(session_id))
+        return is_stopping or self._reaches(self.home(session_id))
 
-    def _home(self, session_id: str) -> str:
+    def home(self, session_id: str) -> str:
         records = self._cluster.disk.records(session_id, after=0, limit=10_000)
         homes = [home for record in records if (home := home_after(record.event)) is not None]
         return homes[-1] if homes else ""

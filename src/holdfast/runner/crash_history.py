@@ -28,17 +28,18 @@ class CrashHistory:
     """This process and those before it; a process that recorded its shutdown did not crash.
 
     A process may end before it resumes what an earlier one left, so each run is judged by the process that
-    started or resumed it last, not by the previous one.
+    started or resumed it last, not by the previous one. Each node of a cluster has a history of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, node: str = "") -> None:
+        self._key = f"{NOTE}/{node}" if node else NOTE
         self._crashes: Sequence[Crash] = ()
         self._last: Crash | None = None  # the previous process, if it crashed
         self._is_loaded = False
 
     async def load(self, notes: Notes, now_ms: int) -> None:
         """Read how earlier processes ended; this one starts now."""
-        raw = await notes.note(NOTE)
+        raw = await notes.note(self._key)
         # No note: assume a crash.
         note = msgspec.json.decode(raw, type=_CrashNote) if raw is not None else _CrashNote(begun_ms=0)
         self._crashes, self._is_loaded = note.crashes, True
@@ -69,7 +70,7 @@ class CrashHistory:
         return "crash" if is_known else "restart"
 
     async def _write(self, notes: Notes, *, begun_ms: int | None) -> None:
-        await notes.put_note(NOTE, msgspec.json.encode(_CrashNote(tuple(self._crashes), begun_ms)))
+        await notes.put_note(self._key, msgspec.json.encode(_CrashNote(tuple(self._crashes), begun_ms)))
 
 
 def _added(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:

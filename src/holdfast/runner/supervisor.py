@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
     SessionPlace,
 )
 from holdfast.journal.retrying_append import PASSING, ready
+from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.restores import Restores
@@ -66,6 +67,7 @@ class Supervisor:
             slots,
             suspect_alone_s=self._limits.suspect_alone_s,
             on_restart=self._limits.on_restart,
+            crash_history=CrashHistory(deps.store.node.name),
             batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
@@ -153,6 +155,14 @@ class Supervisor:
         if self.owner(session_id) is not None:
             return SessionPlace(owner=store.node.name or "this server", url=store.node.url)
         return await store.place(session_id) if store.node.name else SessionPlace()
+
+    async def leads(self) -> bool:
+        """Whether this node does what one node does for all: of those alive, it joined first."""
+        store = self._deps.store
+        if not store.node.name:
+            return True
+        alive = [node.incarnation for node in await store.nodes() if node.lease_left_s > 0]
+        return min(alive, default=0) == store.node.incarnation
 
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""

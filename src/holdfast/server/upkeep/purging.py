@@ -69,7 +69,8 @@ class Purges:
                 return AGAIN_S  # spooled events are still to come, and may refer to blobs
             # Also after a failure: writers then have days to refer to their blobs.
             self._sweep_at_s = now_s + SWEEP_S
-            await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
+            if await self._deps.supervisor.leads():
+                await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
 
     async def _collect_due(self) -> float:
@@ -170,7 +171,8 @@ class Purges:
     async def _until_unowned(self, session_id: str) -> None:
         clock = self._deps.clock
         give_up_s = clock.monotonic_s() + STOPPED_S
-        while self._deps.supervisor.is_busy(session_id):
+        supervisor = self._deps.supervisor
+        while supervisor.is_busy(session_id) or (await supervisor.place(session_id)).owner:
             if clock.monotonic_s() > give_up_s:
                 raise RunsGoOn(f"the runs of session {session_id} do not end")
             await clock.sleep_s(0.01)

@@ -34,8 +34,10 @@ class Thinning:
             await clock.sleep_s(wait_s)
 
     async def thin_due(self) -> int:
-        """One pass over all sessions; how many events went."""
+        """One pass over all sessions, at one node for all; how many events went."""
         store, clock = self._deps.store, self._deps.clock
+        if not await self._deps.supervisor.leads():
+            return 0
         before_ms = clock.now_ms() - int(1000 * self._deps.limits.deltas_kept_s)
         gone = 0
         seen: set[str] = set()

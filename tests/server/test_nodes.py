@@ -1,0 +1,74 @@
+"""Servers that share a store, over HTTP: who they are, and what becomes of a session whose own is gone."""
+
+from holdfast import events as e
+from holdfast.chaos import ChaosServer, Say
+from holdfast.interfaces.journal import SessionPlace
+from runner.memory_nodes import Cluster, NodeStore
+from serving import Setting, served, target_of
+
+
+class AwayStore(NodeStore):
+    """A node beside which another has died; the session's files were there."""
+
+    async def place(self, session_id: str) -> SessionPlace:
+        home = self.home(session_id)
+        return SessionPlace(home=home, is_away=bool(home), away_since_ms=1_700_000_000_000)
+
+
+async def test_the_servers_that_share_a_store_are_listed() -> None:
+    cluster = Cluster()
+    store = cluster.join("a", "shared")
+    cluster.join("b")
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(store=store)) as server:
+        status, listed = await server.get("/api/nodes")
+    assert status == 200
+    assert [(one["name"], one["is_this"]) for one in listed["data"]] == [("a", True), ("b", False)]
+    assert listed["data"][0]["homes"] == ["node:a", "volume:shared"]
+
+
+async def test_a_server_that_has_the_store_to_itself_is_listed_without_a_name() -> None:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        status, listed = await server.get("/api/nodes")
+    (one,) = listed["data"]
+    assert (status, one["name"], one["is_this"], one["lease_left_s"]) == (200, "", True, None)
+
+
+async def test_a_session_whose_server_is_gone_says_so_and_goes_on_once_it_is_moved() -> None:
+    """P6: nobody continues it by guess, and nothing about it is a secret."""
+    store = AwayStore(cluster := Cluster(), "b", ("node:b",))
+    cluster.alive.append(store)
+    begun = [
+        e.SessionCreated(at_ms=1, epoch="e"),
+        e.MessageAccepted(at_ms=1, message_id="m1", text="hi"),
+        e.RunQueued(at_ms=1, run_id="r1", message_id="m1"),
+    ]
+    await store.append("s", begun)
+    fence = await store.claim("s")
+    worked = [
+        e.MessageDispatched(at_ms=1, run_id="r1", message_id="m1"),
+        e.RunStarted(at_ms=1, run_id="r1"),
+        e.CallStarted(at_ms=1, run_id="r1", call_id="c1", turn=1),
+        e.AttemptStarted(at_ms=1, run_id="r1", call_id="c1", attempt_id="a1", target="main"),
+        e.ToolAsked(at_ms=1, run_id="r1", tool_call_id="t1", name="shell", args={}),
+        e.CallEnded(at_ms=1, run_id="r1", call_id="c1", finish="tools"),
+        e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k", home="node:a"),
+    ]
+    await store.append_run("s", worked, fence=fence)
+    await store.release("s", fence)
+    async with (
+        ChaosServer([Say("done")]) as chaos,
+        served(target_of(chaos), setting=Setting(store=store)) as server,
+    ):
+        _, shown = await server.get("/v1/runs/r1")
+        assert "waits for node a, which has been gone since 2023-11-14" in shown["mark"]
+        _, page = await server.get("/api/sessions/s/messages")
+        assert "node a" in page["marks"]["r1"]
+        status, _ = await server.post("/api/sessions/s/move")
+        assert status == 200
+        async for records in store.follow("s"):
+            ends = [one.event for one in records if isinstance(one.event, e.RunEnded)]
+            if ends:
+                assert ends[0].outcome == "completed"
+                break
+        status, refused = await server.post("/api/sessions/s/move")
+        assert (status, refused["error"]["code"]) == (409, "session_not_away")
