@@ -209,7 +209,7 @@ export interface Undo {
   readonly by?: string;
 }
 
-/** A person let other machines continue the session, though its files are elsewhere; `home` is new. */
+/** A person lets machines with other files continue the session; an empty home is any machine. */
 export interface SessionMoved {
   readonly type: "session.moved";
   readonly at_ms: number;

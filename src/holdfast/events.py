@@ -111,10 +111,7 @@ class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
 
 
 class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
-    """A person let other machines continue the session, though its files are elsewhere; `home` is new.
-
-    An empty home means that any machine may continue it, until a tool touches files again.
-    """
+    """A person lets machines with other files continue the session; an empty home is any machine."""
 
     home: str = ""
     by: str = ""
@@ -203,10 +200,7 @@ class CallEnded(RunEvent, frozen=True, kw_only=True, tag="call.ended"):
 
 
 class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started"):
-    """One connection to one target begins; text that follows is its text.
-
-    `reconnects` is how often nobody was there between the failure before it and this attempt.
-    """
+    """One connection to one target begins; text that follows is its text."""
 
     call_id: str
     attempt_id: str
@@ -214,7 +208,7 @@ class AttemptStarted(RunEvent, frozen=True, kw_only=True, tag="attempt.started")
     model: str = ""
     nth: int = 1
     first_event_s: float = 0.0
-    reconnects: int = 0
+    reconnects: int = 0  # how often nobody was there between the failure before it and this attempt
 
 
 class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
@@ -272,16 +266,13 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 
 
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
-    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came.
-
-    `opaque` is what the provider wants back with the call.
-    """
+    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came."""
 
     tool_call_id: str
     name: str
     args: dict[str, object] = {}
     bad_args: str = ""
-    opaque: dict[str, str] = {}
+    opaque: dict[str, str] = {}  # what the provider wants back with the call
 
 
 class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
@@ -445,15 +436,12 @@ class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag=
 
 
 class ClientToolsAnswered(Input, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.answered"):
-    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow.
-
-    `tools` is None if the client's tools are still the same.
-    """
+    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow."""
 
     run_id: str
     client_tools_id: str
     results: tuple[ClientToolResult, ...]
-    tools: tuple[ClientTool, ...] | None = None
+    tools: tuple[ClientTool, ...] | None = None  # None: as before
     tool_choice: str = ""
     by: str = ""
 

@@ -60,6 +60,8 @@ RunShown: run_id session_id status created_at updated_at
 RunState: run_id session_id status created_at updated_at model last_event last_event_id
 RunUndone: run_id undo_id files digest
 SandboxShown: backend network says holds
+NodeShown: name url is_this lease_left_s homes sessions
+NodeList: data
 SessionChatCompletion: session_id run_id status message usage
 SessionExport: session events
 SessionMade: id session_id title epoch created_at

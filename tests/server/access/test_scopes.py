@@ -62,6 +62,7 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
             "admin",
             {
                 "GET /api/keys",
+                "GET /api/nodes",
                 "GET /api/usage",
                 "POST /api/keys",
                 "POST /api/targets/{name}/try",
