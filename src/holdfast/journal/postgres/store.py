@@ -54,6 +54,8 @@ BLOB_PIECE_BYTES = 1024 * 1024
 class PostgresStore(PostgresReader, Store):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
+    database_type: type[Database] = Database
+
     def __init__(
         self,
         dsn: str,
@@ -65,7 +67,7 @@ class PostgresStore(PostgresReader, Store):
         tuning: PostgresTuning | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
-        database = Database(dsn, tuning)
+        database = self.database_type(dsn, tuning)
         super().__init__(Pool(database, "reader", tuning.readers))
         self._blob_pool = Pool(database, "blobs", tuning.blob_connections)
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
