@@ -101,14 +101,13 @@ async def test_a_nudge_gives_an_empty_batch_to_who_waits_and_takes_no_record_awa
 @pytest.mark.parametrize("window_bytes_max", [0, 3_000, 50_000])
 async def test_a_slow_follower_reads_what_has_left_the_window(lab: Lab, window_bytes_max: int) -> None:
     store = await lab.open(window_bytes_max=window_bytes_max)
-    fence = await begin(store)
-    await begin(store, "s2")
+    fence, fence_2 = await begin(store), await begin(store, "s2")
     slow, other = store.follow("s1"), store.follow("s2")
     found = seqs(await anext(aiter(slow)))
     others = seqs(await anext(aiter(other)))
     for _ in range(20):
         await say(store, 5, fence=fence)
-        await say(store, 5, session_id="s2", fence=fence)
+        await say(store, 5, session_id="s2", fence=fence_2)
         others += seqs(await anext(aiter(other)))
     while found[-1] < 101:
         found += seqs(await anext(aiter(slow)))
@@ -216,7 +215,7 @@ async def test_changes_name_each_session_once_a_step_and_deltas_are_no_news(lab:
     assert sorted(await anext(changes)) == ["s1", "s2"]
     waiting = asyncio.ensure_future(_next_change(changes))
     await asyncio.sleep(0)
-    await store.append_run("s1", [delta("x")], fence=fence)
+    await store.append_run("s1", [delta("x")], fence=await store.claim("s1"))
     assert not waiting.done()
     await store.purge("s2")
     assert await waiting == ["s2"]

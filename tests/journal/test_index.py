@@ -5,6 +5,7 @@ from typing import Any
 from holdfast import events as e
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
 from holdfast.interfaces.journal import (
+    Fence,
     IdempotencyKey,
     RunQuery,
     SessionCursor,
@@ -163,14 +164,15 @@ async def test_runs_are_listed_newest_first_by_page_session_and_status(store: St
 
 
 async def test_runs_are_listed_by_how_they_ended_and_by_whether_they_wait_for_a_person(store: Store) -> None:
+    fences: dict[str, Fence] = {}
     for session_id, run_ids in (("s1", ("r1", "r2", "r3")), ("s2", ("r4", "r5"))):
-        fence = await begin(store, session_id)
+        fences[session_id] = await begin(store, session_id)
         for run_id in run_ids:
             await store.append(session_id, [queued(run_id, at_ms=AT_MS + int(run_id[1]))])
-    await store.append_run("s1", [ended("r1", outcome="failed")], fence=fence)
-    await store.append_run("s1", [ended("r2", outcome="refused")], fence=fence)
-    await store.append_run("s2", [ended("r4", outcome="budget")], fence=fence)
-    await store.append_run("s1", [asked("a1", run_id="r3")], fence=fence)
+    await store.append_run("s1", [ended("r1", outcome="failed")], fence=fences["s1"])
+    await store.append_run("s1", [ended("r2", outcome="refused")], fence=fences["s1"])
+    await store.append_run("s2", [ended("r4", outcome="budget")], fence=fences["s2"])
+    await store.append_run("s1", [asked("a1", run_id="r3")], fence=fences["s1"])
 
     async def ids(**wanted: Any) -> list[str]:
         return [run.run_id for run in await store.runs(RunQuery(**wanted))]
@@ -232,7 +234,7 @@ async def test_events_copied_into_a_fork_move_nothing_of_the_original(store: Sto
     fence = await begin(store, run_id="r1")
     await store.append_run("s1", [asked("a1")], fence=fence)
     await store.append("s2", [created(), queued("r1")])
-    await store.append_run("s2", [asked("a1"), ended("r1")], fence=fence)
+    await store.append_run("s2", [asked("a1"), ended("r1")], fence=await store.claim("s2"))
     await store.append("s2", [answered("a1")])
     run, ask = await store.run("r1"), await store.ask("a1")
     assert run is not None

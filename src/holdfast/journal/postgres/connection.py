@@ -132,6 +132,8 @@ class Connection:
 class Database:
     """Where the database is and how long it may take to answer."""
 
+    connection_type: type[Connection] = Connection
+
     def __init__(self, dsn: str, tuning: PostgresTuning) -> None:
         self._address = DatabaseAddress.parse(dsn)
         self._tuning = tuning
@@ -153,7 +155,7 @@ class Database:
             )
         except Exception as error:
             raise named(error) from error
-        return Connection(inner, query_s or self._tuning.query_s)
+        return self.connection_type(inner, query_s or self._tuning.query_s)
 
 
 class Pool:

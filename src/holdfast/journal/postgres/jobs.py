@@ -32,3 +32,4 @@ class CallJob(Struct, kw_only=True, eq=False):
     future: "Future[Any]"
     work: "Callable[[Connection], Awaitable[Any]]"
     then: Callable[[Any], None] | None = None
+    was_sent: bool = False  # a lost connection may have written it

@@ -127,6 +127,7 @@ class Lease:
         self._channel = channel
         self._connection: Connection | None = None
         self._steady_since_s = math.inf
+        self._last_s = 0.0
         self._others: set[int] = set()
 
     async def run(self) -> None:
@@ -142,6 +143,9 @@ class Lease:
     async def _beat(self) -> float:
         """Renew once; return how long to wait for the next time."""
         began_s = time.monotonic()
+        if began_s - self._last_s > self._tuning.lease_s / 2 + self._tuning.beat_s:
+            self._steady_since_s = math.inf  # this process was held up itself
+        self._last_s = began_s
         try:
             nodes = await self._renew()
         except Exception as error:

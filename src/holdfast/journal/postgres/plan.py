@@ -165,7 +165,7 @@ class AppendPlan:
         return self._asks.get(ask_id) or self._lookups.asks.get(ask_id)
 
     def _create(self, job: AppendJob) -> LogHead:
-        head = LogHead(self._new_keys.pop(), rows.SessionRow(session_id=job.session_id))
+        head = LogHead(self._new_keys.pop(0), rows.SessionRow(session_id=job.session_id))
         if job.fence is not None:
             head.owner, head.fence = self._incarnation, job.fence.number
         self._heads.put(head)

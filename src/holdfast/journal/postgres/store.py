@@ -52,6 +52,8 @@ BLOB_PIECE_BYTES = 1024 * 1024
 class PostgresStore(PostgresReader, Store):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
+    database_type: type[Database] = Database
+
     def __init__(
         self,
         dsn: str,
@@ -62,7 +64,7 @@ class PostgresStore(PostgresReader, Store):
         tuning: PostgresTuning | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
-        database = Database(dsn, tuning)
+        database = self.database_type(dsn, tuning)
         super().__init__(Pool(database, "reader", tuning.readers))
         self._blob_pool = Pool(database, "blobs", tuning.blob_connections)
         self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
@@ -319,6 +321,10 @@ class PostgresStore(PostgresReader, Store):
         return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
+        """What a follower gets next; if the window doesn't have the newest records yet, a notice is coming."""
+        held = self._tails.read(session_id, after, limit)
+        if held is not None:
+            return held
         return await self.read(session_id, after=after, limit=limit)
 
     @override

@@ -13,6 +13,7 @@ class PostgresTuning:
     connect_s: float = 3.0  # the longest that connecting may take
     query_s: float = 30.0  # the longest that a query may take
     write_s: float = 5.0  # the longest that an append may take before its connection counts as lost
+    write_bytes_per_s: float = 200_000.0  # a large append may take longer by as much
     resolve_s: float = 5.0  # how long an append whose connection was lost waits to learn what became of it
     lock_s: float = 0.5  # how long a take-over waits for the dead node's last statement before it ends it
     pause_first_s: float = 0.05  # between attempts to reach the database, doubled each time

@@ -32,6 +32,8 @@ from holdfast.journal.sqlite.threads import Threads
 
 GROUP_BYTES_MAX = 16 * 1024 * 1024
 LONG_TEXT_BYTES = 64 * 1024  # the words of a longer one are found outside the event loop
+TRIES_TOGETHER = 2  # after this many, each append of a group is tried on its own
+TRIES_OF_LOST = 3  # of an append whose connection is lost each time
 TRIES_MAX = 50  # of one append that finds its seq taken each time
 NEW_KEYS = 64
 
@@ -144,7 +146,8 @@ class Writer:
 
     def _refuse_all(self, error: JournalError) -> None:
         while self._queue:
-            self._fail(self._queue.popleft(), error)
+            job = self._queue.popleft()
+            self._fail(job, _unknown(error) if isinstance(job, CallJob) and job.was_sent else error)
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
@@ -239,6 +242,7 @@ class Writer:
             return
         except Exception as error:
             if is_lost(error):
+                job.was_sent = True
                 self._drop_lost(error)
                 return
             self._queue.popleft()
@@ -260,34 +264,39 @@ class Writer:
         left = deque(group)
         tries = 0
         while left:
-            jobs = [left[0]] if tries > 1 else list(left)
-            step = _Step(jobs)
+            step = _Step([left[0]] if tries >= TRIES_TOGETHER else list(left))
             try:
                 await self._try(step)
-            except (*CONFLICTS, _NothingWritten):
-                self.heads.forget(job.session_id for job in jobs)
-                tries += 1
-                if tries > TRIES_MAX:
-                    self._fail(left.popleft(), StoreOverloaded("the session is written to from many sides"))
-                    tries = 2
-                continue
             except Exception as error:  # noqa: BLE001  # every job gets its error
-                self.heads.forget(job.session_id for job in jobs)
-                if is_lost(error):
-                    await self._settle(step, error, left)
-                elif self.trouble is not None:
-                    self._give_up(step, self.trouble, left)
-                elif len(jobs) > 1 and not isinstance(named(error), StoreReadOnly):
-                    # Something is wrong with one of them, and the others must not be affected.
-                    tries = 2
-                else:
-                    self._fail(left.popleft(), named(error))
-                continue
-            tries = 2 if tries > 1 else 0
-            self._deliver(step)
-            for _ in step.results:
-                left.popleft()
+                self.heads.forget(job.session_id for job in step.jobs)
+                tries = await self._recover(step, error, left, tries)
+            else:
+                tries = TRIES_TOGETHER if tries >= TRIES_TOGETHER else 0
+                self._deliver(step, left)
         self.heads.trim()
+
+    async def _recover(self, step: "_Step", error: Exception, left: deque[AppendJob], tries: int) -> int:
+        """Deal with a failed step; return how often the first job that is left has been tried."""
+        if isinstance(error, (*CONFLICTS, _NothingWritten)):
+            failure, tries_max = StoreOverloaded("the session is written to from many sides"), TRIES_MAX
+        elif is_lost(error):
+            if await self._settle(step, error, left):
+                return TRIES_TOGETHER
+            failure, tries_max = named(error), TRIES_OF_LOST
+            tries = max(tries, TRIES_TOGETHER - 1)
+        elif self.trouble is not None:
+            self._give_up(step, self.trouble, left)
+            return 0
+        else:
+            # Something is wrong with one of them, and the others must not be affected.
+            failure, tries_max = named(error), 0
+            if len(step.jobs) > 1:
+                return TRIES_TOGETHER
+        tries += 1
+        if tries > tries_max and left:
+            self._fail(left.popleft(), failure)
+            return TRIES_TOGETHER
+        return tries
 
     async def _try(self, step: "_Step") -> None:
         """Plan and write as many of the step's jobs as can be decided now, at least one."""
@@ -332,7 +341,9 @@ class Writer:
         member = self._membership
         bindings |= {"incarnation": member.incarnation, "writer": member.writer}
         plan.was_sent = True
-        count = await connection.execute(query, bindings, timeout_s=self._tuning.write_s)
+        size = sum(job.bytes for job, _ in plan.jobs)
+        timeout_s = self._tuning.write_s + size / self._tuning.write_bytes_per_s
+        count = await connection.execute(query, bindings, timeout_s=timeout_s)
         if count:
             return
         plan.was_sent = False
@@ -347,8 +358,11 @@ class Writer:
             self._be_in_trouble(error)
             raise
 
-    async def _settle(self, step: "_Step", error: BaseException, left: deque[AppendJob]) -> None:
-        """Find out what became of a statement whose connection was lost, and answer if that takes too long."""
+    async def _settle(self, step: "_Step", error: BaseException, left: deque[AppendJob]) -> bool:
+        """Find out what became of a statement whose connection was lost; return whether all is answered.
+
+        If that takes too long, everybody who waits for it is told so.
+        """
         self._drop_lost(error)
         deadline_s = self._loop.time() + self._tuning.resolve_s
         while True:
@@ -363,13 +377,12 @@ class Writer:
                 self._be_in_trouble(failure)
                 if self._loop.time() >= deadline_s or isinstance(failure, FenceLost):
                     self._give_up(step, failure, left)
-                    return
+                    return True
             await asyncio.sleep(self._tuning.pause_first_s)
         self.trouble = None
         if is_written:
-            self._deliver(step)
-            for _ in step.results:
-                left.popleft()
+            self._deliver(step, left)
+        return is_written
 
     async def _is_written(self, step: "_Step") -> bool:
         if step.plan is None or not step.plan.was_sent:
@@ -380,14 +393,10 @@ class Writer:
     def _give_up(self, step: "_Step", failure: JournalError, left: deque[AppendJob]) -> None:
         sent = {id(job) for job, _ in step.plan.jobs} if step.plan and step.plan.was_sent else set[int]()
         for job in left:
-            unknown = OutcomeUnknown(
-                f"the connection to the database was lost during a write ({failure}): it may or may not have "
-                "been made; repeat it with the same idempotency key"
-            )
-            self._fail(job, unknown if id(job) in sent else failure)
+            self._fail(job, _unknown(failure) if id(job) in sent else failure)
         left.clear()
 
-    def _deliver(self, step: "_Step") -> None:
+    def _deliver(self, step: "_Step", left: deque[AppendJob]) -> None:
         """Publish what a statement wrote, then complete its futures."""
         if step.plan is not None and step.plan.jobs:
             try:
@@ -395,7 +404,8 @@ class Writer:
             except Exception:  # noqa: BLE001  # it is in the database, whatever goes wrong here
                 _log.exception("saved events couldn't be published; readers take them from the database")
                 self._forget()
-        for job, result in zip(step.jobs, step.results, strict=False):
+        for result in step.results:
+            job = left.popleft()
             if isinstance(result, Exception):
                 self._fail(job, result)
             elif not job.future.done():
@@ -426,6 +436,13 @@ def _vectors(job: AppendJob) -> dict[int, list[str]]:
         if type(record.event) not in rows.QUIET and (text := rows.search_text(1, record.event)) is not None:
             found[nth] = vectors(text.text)
     return found
+
+
+def _unknown(failure: JournalError) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"the connection to the database was lost during a write ({failure}): it may or may not have been "
+        "made; repeat it with the same idempotency key"
+    )
 
 
 def own_copy(error: Exception) -> Exception:

@@ -145,7 +145,8 @@ WHERE (:session_id = '' OR runs.session = (SELECT key FROM sessions WHERE sessio
   AND (:outcomes::text[] IS NULL OR outcome = ANY (:outcomes))
   AND (:asking::text IS NULL OR :asking = coalesce((
         SELECT CASE WHEN bool_and(kind = 'client_tools') THEN 'client' ELSE 'person' END FROM asks
-        WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'), 'nobody'))
+        WHERE asks.session = runs.session AND asks.run_id = runs.run_id AND state = 'open'
+        HAVING count(*) > 0), 'nobody'))
   AND (:before_ms::bigint IS NULL OR (runs.created_ms, run_id) < (:before_ms, :before_id::text))
 ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 

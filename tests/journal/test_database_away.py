@@ -1,0 +1,132 @@
+"""The database goes away and comes back: what was answered is true, and nothing is written twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Literal
+
+import pytest
+
+from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreUnreachable
+from holdfast.journal.postgres.store import PostgresStore
+from holdfast.journal.postgres.tuning import PostgresTuning
+from journal.labs import PostgresLab, until
+from journal.promise_checks import first_seqs
+from journal.sample import begin, delta, message, say, seqs
+from journal.tcp_proxy import TcpProxy, proxy_to
+from postgres_lab import PostgresServer
+
+# Short enough for a test to reach the end of each wait.
+IMPATIENT = PostgresTuning(connect_s=1.0, write_s=0.5, resolve_s=0.5, pause_first_s=0.01, pause_last_s=0.05)
+
+
+@pytest.fixture
+async def proxy(postgres: PostgresServer) -> AsyncIterator[TcpProxy]:
+    async with proxy_to(postgres.port) as running:
+        yield running
+
+
+@pytest.fixture
+def address(postgres: PostgresServer, postgres_dsn: str, proxy: TcpProxy) -> str:
+    return postgres.through(postgres_dsn, port=proxy.port)
+
+
+@pytest.fixture
+async def direct(postgres_dsn: str) -> AsyncIterator[Store]:
+    """Another node, which reaches the database without the proxy."""
+    store = await PostgresLab(postgres_dsn).join()
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize("lost", ["to_server", "to_client"])
+async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
+    address: str, direct: Store, proxy: TcpProxy, lost: Literal["to_server", "to_client"]
+) -> None:
+    """P1, P2: the statement or its answer is lost, and the answer to the caller is right all the same."""
+    store = await PostgresStore.open(address, name="cut", tuning=PostgresTuning(pause_first_s=0.01))
+    fence = await begin(store)
+    await say(store, 1, fence=fence)
+    proxy.hold(lost)
+    appending = asyncio.ensure_future(store.append_run("s1", [delta("once")], fence=fence))
+    following = asyncio.ensure_future(first_seqs(store, 1, after=2))
+    await proxy.held.wait()
+    while lost == "to_client" and await direct.last_seq("s1") < 3:
+        await asyncio.sleep(0)
+    proxy.cut()
+    proxy.release()
+    assert await appending == Appended(3, 3)
+    assert await following == [3]
+    assert seqs(await direct.read("s1")) == [1, 2, 3]
+    assert await store.append_run("s1", [delta("and on")], fence=fence) == Appended(4, 4)
+    await store.close()
+
+
+async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_refused_until_it_can(
+    address: str, direct: Store, proxy: TcpProxy
+) -> None:
+    store = await PostgresStore.open(address, name="away", tuning=IMPATIENT)
+    await begin(store)
+    await store.append("s1", [message("now the store knows the end of the log")])
+    following = asyncio.ensure_future(first_seqs(store, 1, after=2))
+    proxy.hold("to_client")
+    appending = asyncio.ensure_future(store.append("s1", [message("perhaps")]))
+    await proxy.held.wait()
+    while await direct.last_seq("s1") < 3:
+        await asyncio.sleep(0)
+    proxy.refuse()
+    with pytest.raises(OutcomeUnknown):
+        await appending
+    assert isinstance(store.trouble, StoreUnreachable)
+    with pytest.raises(StoreUnreachable):
+        await store.append("s1", [message("refused")])
+    with pytest.raises(StoreUnreachable):
+        await store.read("s1")
+    proxy.accept()
+    proxy.release()
+    await until(lambda: store.trouble is None)
+    assert await following == [3]
+    assert await store.append("s1", [message("after")]) == Appended(4, 4)
+    assert seqs(await direct.read("s1")) == [1, 2, 3, 4]
+    await store.close()
+
+
+async def test_after_every_connection_was_ended_the_store_goes_on(
+    postgres: PostgresServer, postgres_dsn: str
+) -> None:
+    store = await PostgresLab(postgres_dsn, tuning=IMPATIENT).join()
+    fence = await begin(store)
+    following = asyncio.ensure_future(first_seqs(store, 5))
+    ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'"
+    for nth in range(4):
+        await asyncio.to_thread(postgres.sql, ending, dsn=postgres_dsn)
+        assert await _appended(store, f"{nth}", fence) == Appended(2 + nth, 2 + nth)
+    assert await following == [1, 2, 3, 4, 5]
+    await store.close()
+
+
+async def _appended(store: PostgresStore, text: str, fence: object) -> object:
+    """The outcome of an append, however long the store refuses it."""
+    while True:
+        try:
+            return await store.append_run("s1", [delta(text)], fence=fence)  # pyright: ignore[reportArgumentType]
+        except StoreUnreachable:
+            await asyncio.sleep(0)
+
+
+async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, proxy: TcpProxy) -> None:
+    proxy.refuse()
+    with pytest.raises(StoreUnreachable):
+        await PostgresStore.open(address, name="early", tuning=IMPATIENT)
+    opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=IMPATIENT))
+    await asyncio.sleep(0)
+    proxy.accept()
+    store = await opening
+    await begin(store)
+    await store.close()
+
+
+async def test_closing_does_not_wait_for_a_database_that_is_silent(address: str, proxy: TcpProxy) -> None:
+    store = await PostgresStore.open(address, name="silent", tuning=IMPATIENT)
+    await begin(store)
+    proxy.hold("to_client")
+    await store.close()

@@ -1,0 +1,185 @@
+"""Several nodes on one database: any of them takes inputs, and one at a time works on a session."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from holdfast.interfaces.journal import (
+    Appended,
+    Declined,
+    FenceLost,
+    IfRunOpen,
+    OwnedElsewhere,
+    Store,
+    UnknownSession,
+)
+from holdfast.journal.postgres.store import PostgresStore
+from holdfast.journal.postgres.tuning import PostgresTuning
+from journal.labs import PostgresLab
+from journal.promise_checks import drain, first_seqs
+from journal.sample import begin, created, delta, ended, message, queued, say, seqs, started
+
+# A lease that ends while a test waits for it.
+QUICK = PostgresTuning(lease_s=0.4, beat_s=0.1)
+
+
+@pytest.fixture
+def lab(postgres_dsn: str) -> PostgresLab:
+    return PostgresLab(postgres_dsn)
+
+
+@pytest.fixture
+async def nodes(lab: PostgresLab) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
+    one, other = await lab.join(), await lab.join()
+    yield one, other
+    await one.close()
+    await other.close()
+
+
+Pair = tuple[PostgresStore, PostgresStore]
+
+
+async def test_inputs_at_two_nodes_are_one_log_without_gaps(nodes: Pair) -> None:
+    await begin(nodes[0])
+
+    async def write(store: Store, name: str) -> list[int]:
+        given: list[int] = []
+        for nth in range(15):
+            appended = await store.append("s1", [message(f"{name} {nth}")])
+            assert isinstance(appended, Appended)
+            given.append(appended.first_seq)
+        return given
+
+    given = await asyncio.gather(*[write(store, f"{nth}") for nth, store in enumerate(nodes)])
+    assert sorted([*given[0], *given[1]]) == list(range(2, 32))
+    for store in nodes:
+        assert seqs(await store.read("s1")) == list(range(1, 32))
+        row = await store.session("s1")
+        assert row is not None
+        assert row.messages == 30
+
+
+async def test_of_two_endings_at_two_nodes_one_is_written(nodes: Pair) -> None:
+    await begin(nodes[0], run_id="r1")
+    for store in nodes:
+        await store.append("s1", [message("both know the log now")])
+    outcomes = await asyncio.gather(
+        *[store.append("s1", [ended("r1")], when=[IfRunOpen("r1")]) for store in nodes]  # pyright: ignore[reportArgumentType]
+    )
+    assert sorted(type(one).__name__ for one in outcomes) == ["Appended", "Declined"]
+    assert await nodes[1].append("s1", [message("late")], when=[IfRunOpen("r1")]) == Declined(IfRunOpen("r1"))
+
+
+async def test_a_session_is_created_once(nodes: Pair) -> None:
+    outcomes = await asyncio.gather(*[store.append("s1", [created()]) for store in nodes])
+    assert sorted(one.first_seq for one in outcomes if isinstance(one, Appended)) == [1, 2]
+
+
+async def test_what_one_node_appends_is_followed_at_the_other(nodes: Pair) -> None:
+    fence = await begin(nodes[0])
+    changes = nodes[1].changes()
+    following = asyncio.ensure_future(first_seqs(nodes[1], 13))
+    await say(nodes[0], 5, fence=fence)
+    await nodes[1].append("s1", [message("from the other side")])
+    await say(nodes[0], 5, fence=fence)
+    await nodes[0].append("s1", [message("done")])
+    assert await following == list(range(1, 14))
+    assert "s1" in await anext(changes)
+    await nodes[0].append("s2", [created()])
+    found = list(await anext(changes))
+    while "s2" not in found:
+        found += await anext(changes)
+
+
+async def test_a_purge_at_one_node_ends_followers_at_the_other(nodes: Pair) -> None:
+    await begin(nodes[0])
+    await nodes[1].append("s1", [message("known here, too")])
+    ending = asyncio.ensure_future(drain(nodes[1], "s1", after=2))
+    await asyncio.sleep(0)
+    assert await nodes[0].purge("s1")
+    assert await ending == []
+    with pytest.raises(UnknownSession):
+        await nodes[1].append("s1", [message("too late")])
+    assert await nodes[1].append("s1", [created()]) == Appended(1, 1)
+
+
+async def test_one_node_at_a_time_works_on_a_session(nodes: Pair) -> None:
+    one, other = nodes
+    fence = await begin(one, run_id="r1")
+    assert await one.claim("s1") == fence
+    with pytest.raises(OwnedElsewhere, match="node-1"):
+        await other.claim("s1")
+    assert await other.claimable() == []
+    await one.append_run("s1", [started("r1")], fence=fence)
+    changed = other.ownership()
+    await one.release("s1", fence)
+    assert list(await anext(changed)) == ["claimable"]
+    assert list(await other.claimable()) == ["s1"]
+    with pytest.raises(FenceLost):
+        await one.append_run("s1", [delta("after the release")], fence=fence)
+    taken = await other.claim("s1")
+    assert taken.number > fence.number
+    assert await other.append_run("s1", [delta("mine")], fence=taken) == Appended(4, 4)
+    with pytest.raises(FenceLost):
+        await one.append_run("s1", [delta("no longer mine")], fence=fence)
+    assert [node.name for node in await one.nodes()] == ["node-1", "node-2"]
+
+
+async def test_sessions_of_a_node_that_closes_can_be_claimed_at_once(nodes: Pair) -> None:
+    one, other = nodes
+    await begin(one, run_id="r1")
+    changed = other.ownership()
+    await one.close()
+    assert list(await anext(changed)) == ["claimable"]
+    assert list(await other.claimable()) == ["s1"]
+    await other.claim("s1")
+
+
+async def test_a_node_that_was_taken_over_from_cannot_write_for_its_runs_but_takes_inputs(
+    lab: PostgresLab,
+) -> None:
+    frozen, other = await lab.join(), await lab.join()
+    lost = await begin(frozen, run_id="r1")
+    await frozen.append_run("s1", [delta("mine")], fence=lost)
+    changed = frozen.ownership()
+    before = frozen.node.incarnation
+    await lab.take_over(other)
+    held = await other.claim("s1")
+    with pytest.raises(FenceLost):
+        await frozen.append_run("s1", [delta("stale")], fence=lost)
+    assert list(await anext(changed)) == ["lost"]
+    assert frozen.node.incarnation > before
+    assert await frozen.append("s1", [message("an input needs no fence")]) == Appended(4, 4)
+    assert await other.append_run("s1", [delta("ours")], fence=held) == Appended(5, 5)
+    with pytest.raises(OwnedElsewhere):
+        await frozen.claim("s1")
+    await frozen.close()
+    await other.close()
+
+
+async def test_a_process_that_starts_again_replaces_its_predecessor(postgres_dsn: str) -> None:
+    first = await PostgresStore.open(postgres_dsn, name="web")
+    lost = await begin(first, run_id="r1")
+    second = await PostgresStore.open(postgres_dsn, name="web")
+    assert list(await second.claimable()) == ["s1"]
+    await second.append("s1", [queued("r2")])
+    with pytest.raises(FenceLost):
+        await first.append_run("s1", [delta("stale")], fence=lost)
+    with pytest.raises(FenceLost, match="node name 'web'"):
+        await first.append("s1", [message("x")])
+    await first.close()
+    await second.close()
+
+
+async def test_a_node_whose_lease_ran_out_is_taken_over_from(postgres_dsn: str) -> None:
+    lab = PostgresLab(postgres_dsn, tuning=QUICK)
+    dead = await PostgresStore.open(postgres_dsn, name="dead", tuning=PostgresTuning(lease_s=0.5, beat_s=60))
+    await begin(dead, run_id="r1")
+    alive = await lab.join()
+    changed = alive.ownership()
+    assert list(await anext(changed)) == ["claimable"]
+    assert list(await alive.claimable()) == ["s1"]
+    await alive.claim("s1")
+    await dead.close()
+    await alive.close()
