@@ -59,7 +59,8 @@ class SqliteLab:
 class PostgresLab:
     dsn: str
     tuning: PostgresTuning | None = None
-    opened: int = 0
+    kind: type[PostgresStore] = PostgresStore
+    stores: list[PostgresStore] = field(default_factory=list[PostgresStore])
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
         """A node that owns everything from now on: the others are taken for dead."""
@@ -69,10 +70,19 @@ class PostgresLab:
 
     async def join(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> PostgresStore:
         """One more node beside those that are there."""
-        self.opened += 1
-        return await PostgresStore.open(
-            self.dsn, name=f"node-{self.opened}", window_bytes_max=window_bytes_max, tuning=self.tuning
+        store = await self.kind.open(
+            self.dsn,
+            name=f"node-{len(self.stores) + 1}",
+            window_bytes_max=window_bytes_max,
+            tuning=self.tuning,
         )
+        self.stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        """Close every store, whoever forgot to."""
+        for store in self.stores:
+            await store.close()
 
     async def take_over(self, store: Store) -> None:
         """End every other node, as if its lease had run out."""

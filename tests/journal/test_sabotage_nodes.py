@@ -1,0 +1,32 @@
+"""The proofs about several nodes are honest: each check passes for our store and fails for a wrong one."""
+
+import asyncio
+
+import pytest
+
+from journal.labs import PostgresLab
+from journal.node_checks import NODE_CHECKS, NodeCheck
+from journal.sabotage_nodes import NODE_SABOTAGES, NodeSabotage
+from postgres_lab import PostgresServer
+
+PATIENCE_S = 20
+NOTICED = (AssertionError, pytest.fail.Exception)
+
+
+@pytest.mark.parametrize("check", NODE_CHECKS, ids=lambda one: one.__name__)
+async def test_our_store_passes(check: NodeCheck, postgres_dsn: str) -> None:
+    await check(PostgresLab(postgres_dsn))  # the check itself asserts
+
+
+@pytest.mark.parametrize("sabotage", NODE_SABOTAGES, ids=lambda one: one.name)
+async def test_a_wrong_store_is_found_out(
+    sabotage: NodeSabotage, postgres: PostgresServer, postgres_dsn: str
+) -> None:
+    if sabotage.schema:
+        await (await PostgresLab(postgres_dsn).join()).close()
+        await asyncio.to_thread(postgres.sql, sabotage.schema, dsn=postgres_dsn)
+    lab = PostgresLab(postgres_dsn, kind=sabotage.kind)
+    with pytest.raises(NOTICED):
+        async with asyncio.timeout(PATIENCE_S):
+            await sabotage.check(lab)
+    await lab.close()
