@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
     SessionPlace,
 )
 from holdfast.journal.retrying_append import PASSING, ready
+from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
 DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
 ELSEWHERE = (OwnedElsewhere, HomedElsewhere, FenceLost)  # another node owns the session, or has to
-CLAIM_S = 1.0  # how often a node looks for sessions that nobody owns, besides when it is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,8 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
-        self._node_tasks: list[asyncio.Task[None]] = []  # only where several nodes share the store
+        self._claims = Claims(deps.store, deps.clock, room=self._room, wake=lambda id_: self.wake(id_, 0))
+        self._claim_task: asyncio.Task[None] | None = None
         self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
         self._hold_up_task: asyncio.Task[None] | None = None
         self._is_started = False  # from then on owners are started
@@ -101,10 +102,8 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        tasks += [
-            task for task in (self._lag_task, self._resume_task, self._hold_up_task) if task is not None
-        ]
-        tasks += self._node_tasks
+        own = (self._lag_task, self._resume_task, self._hold_up_task, self._claim_task)
+        tasks += [task for task in own if task is not None]
         for task in tasks:
             task.cancel("shutdown")
         if tasks:
@@ -255,6 +254,10 @@ class Supervisor:
             # New events came while the owner was ending.
             self.wake(session_id, wanted)
 
+    def _room(self) -> int:
+        """How many more runs could begin here."""
+        return 0 if self._deps.drain.closed else self._shared.slots.free
+
     def _hold_up(self, session_id: str, seq: int) -> None:
         self._held_up[session_id] = seq
         if self._hold_up_task is None or self._hold_up_task.done():
@@ -288,22 +291,15 @@ class Supervisor:
             if crash_history.last_crashed:
                 await self._end_leftovers()
             return
-        if store.node.name:
-            watching = (self._heed_ownership(), self._claim_regularly())
-            self._node_tasks = [asyncio.create_task(task, name=task.__name__) for task in watching]
+        if self._claims.is_shared:
+            claiming = self._claims.run(lost=self._stop_owners)
+            self._claim_task = asyncio.create_task(claiming, name="claim sessions that nobody owns")
             return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
         # A message to a run that ended before reading it gets a run of its own.
         for session_id in await store.undelivered_steers():
             self.wake(session_id, 0)
-
-    async def _heed_ownership(self) -> None:
-        """Stop everything when this node loses what it owned, and claim what others leave."""
-        async for changes in self._deps.store.ownership():
-            if "lost" in changes:
-                await self._stop_owners()
-            await self._claim_unowned()
 
     async def _stop_owners(self) -> None:
         """Stop all runs without a further event: another node may be continuing them already."""
@@ -313,22 +309,6 @@ class Supervisor:
         if tasks:
             _log.warning("this node lost its sessions, so %d of them stop here", len(tasks))
             await asyncio.wait(tasks)
-
-    async def _claim_regularly(self) -> None:
-        """Look for sessions that nobody owns, also if nobody told of them."""
-        while True:
-            await self._claim_unowned()
-            await self._deps.clock.sleep_s(CLAIM_S)
-
-    async def _claim_unowned(self) -> None:
-        """Start owners for sessions that have something to run and that nobody owns, as far as slots go."""
-        if self._deps.drain.closed or not (free := self._shared.slots.free):
-            return
-        try:
-            for session_id in await self._deps.store.claimable(limit=min(free, PAGE)):
-                self.wake(session_id, 0)
-        except JournalError as error:
-            _log.info("can't look for sessions that nobody owns: %s", error)
 
     async def _end_leftovers(self) -> None:
         """Kill the processes that a crash left of runs that nobody asked to resume."""

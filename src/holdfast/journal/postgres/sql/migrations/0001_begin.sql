@@ -52,7 +52,7 @@ CREATE TABLE sessions (
   steers      text    NOT NULL,
   owner       bigint,
   fence       bigint  NOT NULL DEFAULT 0,
-  home        text    NOT NULL COLLATE "C",
+  home        text    NOT NULL COLLATE "C" DEFAULT '',
   thinned_seq bigint  NOT NULL DEFAULT 0,
   thinned_ms  bigint  NOT NULL DEFAULT 0
 ) WITH (fillfactor = 80);
