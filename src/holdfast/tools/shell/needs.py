@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from holdfast.policy.autorun_files import is_protected
 from holdfast.policy.host_rules import BadHost, host_rules, plain_name
+from holdfast.policy.lifts import why_not_given
 from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments
@@ -81,11 +82,16 @@ def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None, *, c
     # Only a namespace of its own leads a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
     place = Workspace(workspace)
+    write = {_writable(place.resolved(path), workspace) for path in needs.write}
+    read = {place.resolved(path) for path in needs.read}
+    for path in (*write, *read):
+        if why := why_not_given(path):
+            raise BadArguments(f"needs: {why}")
     return Lift(
         hosts=hosts if single else (),
         network=every or (bool(hosts) and not single),
-        write=tuple(sorted({_writable(place.resolved(path), workspace) for path in needs.write})),
-        read=tuple(sorted({place.resolved(path) for path in needs.read})),
+        write=tuple(sorted(write)),
+        read=tuple(sorted(read)),
     )
 
 
