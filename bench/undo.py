@@ -4,8 +4,8 @@ Usage: python bench/undo.py [--files 20000]
 
 Prints seconds for: the first snapshot, the second with nothing changed, one with ten files changed; and for
 `git add -A` (first) and `git status` and `git add -A` (again) as peers. Then every file is changed and all of
-that undone, safe from a power cut, beside `git checkout` and `cp -a` of the same files. Exits with 1 if the second snapshot
-takes more than a second and more than the peers' second round.
+that undone, safe from a power cut, beside `git checkout` and `cp -a` of the same files. Exits with 1 if the
+second snapshot takes more than a second and more than the peers' second round.
 """
 
 import argparse
