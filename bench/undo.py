@@ -1,10 +1,11 @@
-"""How long snapshots of a workspace take, beside git on the same files in the same run.
+"""How long snapshots of a workspace and undoing take, beside git on the same files in the same run.
 
 Usage: python bench/undo.py [--files 20000]
 
 Prints seconds for: the first snapshot, the second with nothing changed, one with ten files changed; and for
-`git add -A` (first) and `git status` and `git add -A` (again) as peers. Exits with 1 if the second snapshot
-takes more than a second and more than the peers' second round.
+`git add -A` (first) and `git status` and `git add -A` (again) as peers. Then every file is changed and all of
+that undone, safe from a power cut, beside `git checkout` and `cp -a` of the same files. Exits with 1 if the
+second snapshot takes more than a second and more than the peers' second round.
 """
 
 import argparse
@@ -15,8 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
+from holdfast.undo.changes import composed
+from holdfast.undo.planning import store_plan
+from holdfast.undo.restore import FileStep, Plan, Restorer, current_states, state_of
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Place, Snapshot, Snapshots
 
@@ -57,6 +62,54 @@ async def timed(work: Callable[[], Awaitable[object]]) -> float:
     return time.perf_counter() - began_s
 
 
+def restored(workspace: Path, snapshots: Snapshots, before: Snapshot, after: Snapshot) -> tuple[float, int]:
+    """How long it takes to put every changed file back, safe from a power cut, and how many there are."""
+    found = composed([(before.root, after.root)], snapshots.tree)
+    began_s = time.perf_counter()
+    now = current_states(str(workspace), found)
+    steps = tuple(FileStep(one.path, now[one.path], state_of(one.before)) for one in found.values())
+    plan = Plan(steps)
+    store_plan(plan, str(workspace), snapshots, Place("s", "run", "undo"))
+    blob = partial(snapshots.store.read, kind="blob")
+    restorer = Restorer(str(workspace), plan, undo_id="bench", blob=blob, reach=lambda _: None)
+    restorer.stage()
+    done = restorer.apply().done
+    return time.perf_counter() - began_s, done
+
+
+def copied(workspace: Path, target: Path) -> float:
+    """How long `cp -a` and a sync take for the same files."""
+    began_s = time.perf_counter()
+    subprocess.run(["cp", "-a", str(workspace), str(target)], check=True)
+    os.sync()
+    return time.perf_counter() - began_s
+
+
+def change_all(workspace: Path) -> None:
+    """Give every file other contents."""
+    for path in workspace.rglob("*.py"):
+        path.write_text(f"changed: {path.name}\n")
+
+
+async def measure_restore(folder: Path, snapshots: Snapshots) -> None:
+    """Change every file, undo that, and print how long it took beside git and cp."""
+    workspace, repository = folder / "workspace", folder / "peer.git"
+    before = await snapshots.take(workspace, Place("s", "run", "all-before"))
+    git(workspace, repository, "add", "-A")
+    change_all(workspace)
+    await asyncio.sleep(SETTLE_S)
+    after = await snapshots.take(workspace, Place("s", "run", "all-after"))
+    assert isinstance(before, Snapshot), before
+    assert isinstance(after, Snapshot), after
+    taken, files = restored(workspace, snapshots, before, after)
+    change_all(workspace)
+    checkout = git(workspace, repository, "checkout", "-f", "--", ".")
+    copy = copied(workspace, folder / "copy")
+    print(f"undo of {files:,} changed files  {taken:8.3f} s {checkout:8.3f} s (checkout, nothing synced)")
+    print(f"                                         {copy:8.3f} s (cp -a and sync)")
+    print(f"undo / checkout {taken / checkout:.2f}, undo / cp {taken / copy:.2f}")
+
+
 async def measure(folder: Path, files: int) -> bool:
     """Measure and print; whether the goal is met."""
     workspace, repository = folder / "workspace", folder / "peer.git"
@@ -79,6 +132,7 @@ async def measure(folder: Path, files: int) -> bool:
     print(f"first                         {first:8.3f} s {added:8.3f} s (add -A)")
     print(f"again, nothing changed        {second:8.3f} s {again:8.3f} s (add -A), {status:.3f} s (status)")
     print(f"again, 10 files changed       {third:8.3f} s")
+    await measure_restore(folder, snapshots)
     return second <= max(GOAL_S, status + again)
 
 

@@ -234,20 +234,16 @@ def _content(media: str, schema: Any) -> str:
     return _schema(schema) if is_text else "the bytes"
 
 
-_ANYWHERE = {"401", "403", "408", "413", "421", "500"}
+_ANYWHERE = {"401", "408", "413", "421", "500"}
+_REFUSALS = {"foreign_origin", "missing_scope", "no_ticket_taken"}
 
 
 def _own_codes(status: str, codes: str) -> str:
-    everywhere = (
-        status in _ANYWHERE
-        or (status == "503" and codes.startswith("store_unavailable"))
-        or codes == "outcome_unknown"
-    )
-    return (
-        ""
-        if everywhere
-        else ", ".join(f"`{code}`" if " " not in code else code for code in codes.split(", "))
-    )
+    is_away = status == "503" and codes.startswith("store_unavailable")
+    if status in _ANYWHERE or is_away or codes == "outcome_unknown":
+        return ""
+    own = [code for code in codes.split(", ") if code not in _REFUSALS]
+    return ", ".join(f"`{code}`" if " " not in code else code for code in own)
 
 
 def _schema(given: Any) -> str:

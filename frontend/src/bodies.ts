@@ -630,6 +630,34 @@ export interface KeyRevoked {
   readonly deleted: true;
 }
 
+/** What is in quarantine, newest first. */
+export interface QuarantineList {
+  readonly object: "list";
+  readonly data: readonly QuarantineEntry[];
+  readonly has_more?: boolean;
+}
+
+/** A file or folder in quarantine; in a path, a byte that isn't UTF-8 is shown as its number. */
+export interface QuarantineEntry {
+  readonly id: string;
+  readonly path: string;
+  readonly kept: string;
+  readonly taken_at: number;
+}
+
+/** It is back in its place; what was there is in quarantine now, under the same id. */
+export interface QuarantineRestored {
+  readonly id: string;
+  readonly path: string;
+  readonly restored: true;
+}
+
+/** It is gone for good. */
+export interface QuarantineDeleted {
+  readonly id: string;
+  readonly deleted: true;
+}
+
 /** A chat completion, as the OpenAI API describes it. */
 export interface ChatCompletion {
   readonly id: string;

@@ -47,6 +47,10 @@ OpenApproval: run_id session_id asked_at approval_id tool command findings actio
 OpenFilesShown: used allowed connections
 OpenQuestion: run_id session_id asked_at question_id question
 PatienceShown: connect_s first_event_s first_event_why gap_s
+QuarantineDeleted: id deleted
+QuarantineEntry: id path kept taken_at
+QuarantineList: data
+QuarantineRestored: id path restored
 QuestionSettled: run_id question_id status
 QuestionShown: question_id question
 QueueShown: data

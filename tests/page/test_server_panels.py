@@ -1,6 +1,8 @@
-"""The panels about the server: targets and usage."""
+"""The panels about the server: targets, usage and the quarantine."""
 
+import asyncio
 import csv
+import os
 import re
 from pathlib import Path
 
@@ -8,7 +10,11 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait, rate_limited_s
+from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.sandbox.quarantine import Quarantine
+from holdfast.server.options import ServerOptions
 from page.browsing import Visit, faults_of, requests_of
+from serving import Setting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -89,3 +95,40 @@ async def test_usage_is_shown_by_day_and_chat_and_saved_as_a_file_on_a_phone_too
         await panel.get_by_label("Last day").fill("2020-01-03")
         await expect(panel.get_by_text("Nothing was used in this period.")).to_be_visible()
         assert not [url for url in asked if "from=2020-01-02&to=2020-01-01" in url]
+
+
+def _taken_away(root: Path) -> None:
+    (root / "work").mkdir()
+    (root / "work" / "AGENTS.md").write_text("mine")
+    protected = ProtectedPaths(Quarantine(root / "data" / "quarantine"))
+    watch = protected.begin(root / "work")
+    (root / "work" / "AGENTS.md").write_text("theirs")
+    (root / "work" / ".envrc").write_text("theirs")
+    (root / "work" / "a\u202e<b>.code-workspace").write_text("theirs")
+    protected.end(watch)
+
+
+async def test_what_is_in_quarantine_is_put_back_or_deleted_in_the_settings(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P13: with a name that would like to read otherwise than it is."""
+    await asyncio.to_thread(_taken_away, tmp_path)
+    setting = Setting(options=ServerOptions(data_dir=tmp_path / "data"))
+    async with visit.chatting(setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.button("Settings").click()
+        lines = chat.page.get_by_role("list", name="Quarantine").get_by_role("listitem")
+        await expect(lines).to_have_count(3)
+        await expect(lines.filter(has_text="a⟨U+202E⟩<b>.code-workspace")).to_have_count(1)
+        assert await faults_of(chat.page) == []
+        status = chat.page.locator(".quarantine").get_by_role("status")
+        await lines.filter(has_text="AGENTS.md").get_by_role("button", name="Put back").click()
+        await expect(status).to_contain_text("Put back.")
+        assert await asyncio.to_thread((tmp_path / "work" / "AGENTS.md").read_text) == "theirs"
+        await expect(lines).to_have_count(3)
+        await lines.filter(has_text=".envrc").get_by_role("button", name="Delete").click()
+        await lines.filter(has_text=".envrc").get_by_role("button", name="Really delete").click()
+        await expect(status).to_have_text("Deleted.")
+        await expect(lines).to_have_count(2)
+        left = await asyncio.to_thread(os.listdir, tmp_path / "work")
+        assert left == ["AGENTS.md"]

@@ -31,7 +31,7 @@ from holdfast.undo.snapshots import Snapshots
 from runner.test_undo import Changes, Scene, model, state
 
 PERSON = b"a person was here"
-STEPS_MAX = 20_000
+STEPS_MAX = 200_000
 
 
 class Broken(Exception):

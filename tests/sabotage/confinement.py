@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from os.path import normpath
 from pathlib import Path
@@ -26,7 +26,7 @@ from holdfast.sandbox.network_proxy import NetworkProxy
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
-from holdfast.sandbox.quarantine import Quarantine, QuarantinedChange
+from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedChange, QuarantinedFile
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.shell.marker import foreground
@@ -158,6 +158,37 @@ async def check_a_hook_that_nobody_approved_is_gone_after_the_command(kind: type
         assert not await asyncio.to_thread((hooks / "pre-commit").exists)
 
 
+class FollowsLinks(Quarantine):
+    """Puts a file back wherever its path leads now."""
+
+    @override
+    def restore(self, file_id: str) -> QuarantinedFile:
+        (file,) = self.files()
+        shutil.move(file.kept, file.path)
+        return file
+
+
+async def check_nothing_goes_back_from_quarantine_through_a_link(kind: type[Quarantine]) -> None:
+    """P13: a folder that was swapped for a link to the home folder leads nowhere."""
+
+    def tried(folder: Path) -> bool:
+        work, home, quarantine = folder / "work", folder / "home", kind(folder / "quarantine")
+        work.mkdir()
+        home.mkdir()
+        protected = ProtectedPaths(quarantine)
+        watch = protected.begin(work)
+        (work / ".bashrc").write_text("evil")
+        protected.end(watch)
+        work.rmdir()
+        work.symlink_to(home)
+        with suppress(NotInQuarantine):
+            quarantine.restore(quarantine.files()[0].id)
+        return (home / ".bashrc").exists()
+
+    with TemporaryDirectory() as name:
+        assert not await asyncio.to_thread(tried, Path(name))
+
+
 class TrustsNames(HostRules):
     """Takes a name that is listed for an address that may be reached."""
 
@@ -255,5 +286,6 @@ SABOTAGES = (
     ),
     Sabotage("P13", check_a_secret_file_is_masked, Profiles, MasksNothing),
     Sabotage("P13", check_a_hook_that_nobody_approved_is_gone_after_the_command, ProtectedPaths, LooksAway),
+    Sabotage("P13", check_nothing_goes_back_from_quarantine_through_a_link, Quarantine, FollowsLinks),
     Sabotage("P13", check_a_listed_name_does_not_lead_to_this_machine, HostRules, TrustsNames),
 )

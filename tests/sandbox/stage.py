@@ -3,12 +3,13 @@
 import ctypes
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ NOBODY = 65534
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TREASURE = "treasure"
 _RUN_S = 120.0
+_END_S = 30.0
 _SETRESUID, _SETRESGID = (117, 119) if os.uname().machine == "x86_64" else (147, 149)
 _FILES = (
     *("outside/old", "outside/removable", "outside/movable", "outside/cut", "home/.ssh/key"),
@@ -78,7 +80,11 @@ class Stage:
         try:
             output, _ = process.communicate(timeout=_RUN_S)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(_END_S)
+            assert process.stdout is not None
+            process.stdout.close()
         return output.decode("utf-8", "replace")
 
     def _as_user(self, launch: Launch) -> "subprocess.Popen[bytes]":
@@ -89,14 +95,21 @@ class Stage:
             libc = ctypes.CDLL(None)
             libc.syscall(_SETRESGID, self.uid, self.uid, self.uid)
             libc.syscall(_SETRESUID, self.uid, self.uid, self.uid)
-            if restrict is not None:
-                restrict()
+            assert restrict is not None
+            restrict()
 
-        if self.uid != os.getuid():
+        # What is to die with its parent dies with the thread that started it, so only a backend that confines
+        # a thread is started from one of its own.
+        is_other = self.uid != os.getuid()
+        user = self.uid if is_other and restrict is None else None
+        if is_other and restrict is not None:
             launch = replace(launch, restrict=become_user)
         return launch.start(
             lambda: subprocess.Popen(
                 launch.argv,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else (),
                 cwd=launch.cwd or self.work,
                 env=launch.environment,
                 stdin=subprocess.DEVNULL,
@@ -142,7 +155,10 @@ def stage(uid: int) -> Generator[Stage]:
             stdout=subprocess.DEVNULL,
             user=uid if uid != os.getuid() else None,
         )
-        stack.callback(bystander.communicate)
+        assert bystander.stdin is not None
+        stack.callback(bystander.stdin.close)
+        stack.callback(bystander.wait, _END_S)
+        stack.callback(bystander.kill)
         variables = {
             "OUT": str(place / "outside"),
             "KEY": str(place / "home/.ssh/key"),
@@ -161,6 +177,7 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
+        udp.settimeout(_RUN_S + _END_S)
         for address in (str(place / "socket"), f"\0{abstract}"):
             one = stack.enter_context(socket.socket(socket.AF_UNIX))
             one.bind(address)
@@ -169,10 +186,11 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
         datagrams.bind(f"\0{abstract}-datagrams")
 
         def note_a_datagram() -> None:
-            if udp.recv(10) == b"x\n":
-                (place / "outside/datagram").touch()
+            with suppress(TimeoutError):
+                if udp.recv(10) == b"x\n":
+                    (place / "outside/datagram").touch()
 
-        thread = threading.Thread(target=note_a_datagram)
+        thread = threading.Thread(target=note_a_datagram, daemon=True)
         thread.start()
         try:
             yield {
@@ -184,7 +202,7 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
         finally:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
                 last.sendto(b"end", udp.getsockname())
-            thread.join()
+            thread.join(_END_S)
 
 
 def _script(escapes: Iterable[Escape]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy.verdicts import Allow, NeedsApproval
-from holdfast.tools.shell.needs import may_install, named_hosts
+from holdfast.tools.shell.needs import HINT, hint_for, may_install, named_hosts
 from holdfast.values import Lift
 from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
 from sandbox.test_network_proxy import Names, upstream
@@ -78,3 +78,35 @@ async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_pat
     assert not result.ok
     assert "[blocked by the sandbox: host index.example]" in result.text
     assert 'needs {"network": ["index.example"]}' in result.text
+
+
+@pytest.mark.parametrize(
+    ("output", "needs"),
+    [
+        ("curl: (6) Could not resolve host: api.example.com", '{"network": ["api.example.com"]}'),
+        ("wget: unable to resolve host address 'a.example'", '{"network": ["a.example"]}'),
+        ("ssh: Could not resolve hostname git.example: Name or ...", '{"network": ["git.example"]}'),
+        ("Error: getaddrinfo ENOTFOUND npm.example", '{"network": ["npm.example"]}'),
+        (
+            "HTTPSConnectionPool(host='pypi.example', port=443): Name or service not known",
+            '{"network": ["pypi.example"]}',
+        ),
+        ("dial tcp: lookup sum.example on 8.8.8.8:53: connection refused", '{"network": ["sum.example"]}'),
+        ("touch: cannot touch '/srv/build/x': Read-only file system", '{"write": ["/srv/build/x"]}'),
+        ("could not lock config file .git/config: Read-only file system", '{"write": [".git/config"]}'),
+        ("Error: EROFS: read-only file system, mkdir '/srv/a b'", '{"write": ["/srv/a b"]}'),
+        ("OSError: [Errno 30] Read-only file system: '/opt/x'", '{"write": ["/opt/x"]}'),
+    ],
+)
+def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for(output: str, needs: str) -> None:
+    """P13: a host that shows only at run time is named in the next call, and so in the question."""
+    assert f"with needs {needs}: a person is asked once" in hint_for(output)
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["curl: (6) Could not resolve host: localhost", "x: Permission denied", "/: Read-only file system"],
+)
+def test_what_names_nothing_to_ask_for_gets_the_general_hint(output: str) -> None:
+    assert hint_for(output) == HINT
+    assert hint_for("make: *** [all] Error 1") == ""

@@ -216,7 +216,8 @@ async def test_inside_a_network_of_its_own_a_program_reaches_only_the_listed_hos
                 stderr=subprocess.STDOUT,
             )
             proxy.started()
-            output, _ = await process.communicate()
+            async with asyncio.timeout(60):
+                output, _ = await process.communicate()
     text = output.decode()
     assert text.startswith("echoed:GET /x HTTP/1.1\r\n")
     assert "403[0]" in text

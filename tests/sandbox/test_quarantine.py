@@ -1,5 +1,6 @@
 """What the sandbox took away can be seen, brought back and deleted, and nothing is lost on the way."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,15 @@ def test_a_dropped_file_is_gone_and_an_unknown_id_is_refused(tmp_path: Path) -> 
     quarantine.drop(file.id)
     assert quarantine.files() == ()
     assert (tmp_path / "work").exists()
+
+
+def test_a_file_whose_name_is_not_text_is_taken_and_comes_back_too(tmp_path: Path) -> None:
+    """P13: a name that isn't UTF-8 is no way around it."""
+    name = os.fsdecode(b"x\xff.code-workspace")
+    quarantine = _taken(tmp_path, name, before=None, after="theirs")
+    assert not (tmp_path / "work" / name).exists()
+    (file,) = quarantine.files()
+    assert file.path == str(tmp_path / "work" / name)
+    quarantine.restore(file.id)
+    assert (tmp_path / "work" / name).read_text() == "theirs"
+    assert quarantine.files() == ()

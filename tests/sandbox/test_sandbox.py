@@ -1,6 +1,8 @@
 """The sandbox of a server: which backend it takes, what it was shown to hold, and what it refuses."""
 
 import ctypes
+import os
+import signal
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -171,5 +173,31 @@ def _without_namespaces(call: Callable[[], Sandbox]) -> Sandbox:
 
     thread = threading.Thread(target=in_thread)
     thread.start()
-    thread.join()
+    thread.join(30)
     return done[0]
+
+
+class _Lingering(_Open):
+    """A backend whose command leaves a process with its output open, and doesn't end."""
+
+    def __init__(self, pid_file: Path) -> None:
+        self._pid_file = pid_file
+
+    @contextmanager
+    def launch(
+        self, profile: Profile, argv: tuple[str, ...], environment: Mapping[str, str], *, lifetime: Lifetime
+    ) -> Generator[Launch]:
+        del profile, argv, lifetime
+        script = 'setsid /bin/sh -c "echo \\$\\$ > $0; exec sleep 60" & wait'
+        yield Launch(argv=("/bin/bash", "-c", script, str(self._pid_file)), environment=environment)
+
+
+def test_a_self_test_that_does_not_end_fails_in_time_whatever_holds_its_output(tmp_path: Path) -> None:
+    """P3: a server starts even if the sandbox hangs."""
+    pid_file = tmp_path / "pid"
+    with pytest.raises(SelfTestFailed, match="did not end within"):
+        self_test(_Lingering(pid_file), tmp_path, within_s=1.0)
+    pid = int(pid_file.read_text())
+    state = Path(f"/proc/{pid}/stat").read_text().split()[2]
+    os.kill(pid, signal.SIGKILL)
+    assert state == "S"  # nobody waited for it

@@ -21,6 +21,7 @@ import {
 import { Choices } from "./choices.tsx";
 import { Dialog } from "./dialog.tsx";
 import { askToNotify, type Permission, permission } from "./notify.ts";
+import { Quarantine } from "./quarantine.tsx";
 import { Rules } from "./rules.tsx";
 import { closeDialog, type DialogName, dialog, isMac } from "./ui.ts";
 
@@ -53,6 +54,11 @@ export function SettingsDialog(): JSX.Element {
       {may("approve") ? (
         <Section name="Allowed without asking">
           <Rules />
+        </Section>
+      ) : null}
+      {may("approve") ? (
+        <Section name="Quarantine">
+          <Quarantine />
         </Section>
       ) : null}
       <Models />

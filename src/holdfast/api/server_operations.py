@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.api import access, nodes, openai, server, usage
+from holdfast.api import access, nodes, openai, quarantine, server, usage
 from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.operation import (
     EVENTS,
@@ -164,6 +164,35 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("admin",),
         responses={200: access.KeyRevoked},
         errors={404: "key_not_found", 409: "key_configured"},
+    ),
+    Operation(
+        "GET",
+        "/api/quarantine",
+        "quarantine.list",
+        tag="Server",
+        summary="What commands changed without approval and the sandbox took away, newest first.",
+        scopes=("approve",),
+        responses={200: quarantine.QuarantineList},
+    ),
+    Operation(
+        "POST",
+        "/api/quarantine/{file_id}/restore",
+        "quarantine.restore",
+        tag="Server",
+        summary="Put a file back where it was. What is there now takes its place, so nothing is lost.",
+        scopes=("approve",),
+        responses={200: quarantine.QuarantineRestored},
+        errors={404: "not_in_quarantine", 409: "file_unusable"},
+    ),
+    Operation(
+        "DELETE",
+        "/api/quarantine/{file_id}",
+        "quarantine.delete",
+        tag="Server",
+        summary="Delete a file in quarantine for good.",
+        scopes=("approve",),
+        responses={200: quarantine.QuarantineDeleted},
+        errors={404: "not_in_quarantine", 409: "file_unusable"},
     ),
     Operation(
         "POST",

@@ -279,6 +279,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             404: "session_not_found, file_not_found",
             409: "file_exists, file_unusable",
             503: _SLOW,
+            507: "disk_full",
         },
         query={
             "path": "The file, relative to the workspace. Its folder must exist.",

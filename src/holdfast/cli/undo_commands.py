@@ -86,7 +86,7 @@ def list_files(as_json: AsJson = False, data_dir: DataDir = None, config: Config
     """List what is in quarantine, the newest first: where it was, and where it is now."""
     from holdfast.cli.terminal.columns import print_columns, print_json, when
 
-    files = _quarantine(data_dir, config).files()
+    files = [each.readable() for each in _quarantine(data_dir, config).files()]
     if as_json:
         print_json(files)
     else:
@@ -133,5 +133,5 @@ def _each(ids: list[str], act: "Callable[[str], QuarantinedFile]", done: str) ->
             print(f"holdfast: {safe_line(str(error))}", file=sys.stderr)
             code = FAILED
         else:
-            print(f"{done}: {safe_line(file.path)}")
+            print(f"{done}: {safe_line(file.readable().path)}")
     return code

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
+from posixpath import normpath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
 from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
 from holdfast.policy.host_rules import BadHost, host_rules
+from holdfast.policy.lifts import why_not_given
 from holdfast.policy.tool_names import BUILT_IN
 from holdfast.targets import Wire
 
@@ -70,6 +72,8 @@ def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIs
         for path in paths:
             if not path.startswith("/"):
                 yield ConfigIssue((name,), f"{path!r} must be an absolute path")
+            elif why := why_not_given(normpath(path)):
+                yield ConfigIssue((name,), why)
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:

@@ -108,6 +108,9 @@ def open_confiner(
     )
     if sandbox.why:
         _log.info("sandbox: %s", sandbox.why)
+    for path in (*wanted.write, *wanted.read):
+        if sandbox.confines is not None and not os.path.lexists(path):
+            _log.warning("sandbox: %s doesn't exist, so commands don't have it", path)
     network = wanted.network if isinstance(wanted.network, str) else "hosts"
     options = SandboxOptions(
         home=Path.home(),

@@ -35,6 +35,17 @@ class Containment:
         return finding.kind in _INSIDE
 
 
+def why_not_given(path: str) -> str:
+    """Why a command can't be given this path of the system, links resolved; empty if it can."""
+    if path == "/":
+        return "/ is everything; name the folders"
+    if is_within(path, "/proc"):
+        return f"{path} can't be given to a command, which has a /proc of its own"
+    if is_within(path, "/dev") and not is_within(path, "/dev/shm"):  # noqa: S108 - not a temporary file
+        return f"{path} can't be given to a command: devices can't"
+    return ""
+
+
 def lift_findings(lift: Lift, workspace: str) -> Iterator[PolicyFinding]:
     """One reason to ask for each thing that is lifted."""
     if lift.everything:

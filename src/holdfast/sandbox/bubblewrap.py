@@ -14,6 +14,7 @@ from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.shared_network import shared_network
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
 
+_ETC = "/etc"
 _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
 # Variables that name folders which are not there, or are others, inside.
 _NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
@@ -81,13 +82,15 @@ class Bubblewrap:
         yield from self._base(profile)
         for _, _, words in sorted(self._mounts(profile), key=lambda mount: mount[:2]):
             yield from words
+        if self._adds_to(profile, _ETC):
+            yield from ("--remount-ro", _ETC)
         if profile.base == "whole" and not _is_in(profile.home, profile.write):
             yield from ("--remount-ro", profile.home)  # what is written there would be lost
         yield from ("--remount-ro", "/", "--chdir", profile.cwd)
 
     def _base(self, profile: Profile) -> Iterator[str]:
         yield from self.system if profile.base == "small" else ("--ro-bind", "/", "/")
-        yield from ("--ro-bind", str(self.folder / "etc"), "/etc")
+        yield from self._etc(profile, _ETC)
         if profile.network == "on":
             yield from ("--ro-bind-try", os.path.realpath("/etc/resolv.conf"), "/etc/resolv.conf")
         yield from ("--proc", "/proc", "--dev", "/dev")
@@ -102,10 +105,37 @@ class Bubblewrap:
             # Its files belong to root, so settings of the whole machine could be changed.
             yield from ("--remount-ro", "/proc")
         yield from ("--perms", "1777", "--tmpfs", _TMP)
-        if profile.base == "small":
+        if profile.base == "small" and not any(is_below(path, _VAR_TMP) for path in _outside(profile)):
             yield from ("--symlink", "../tmp", _VAR_TMP)  # a mount costs more
         else:
             yield from ("--perms", "1777", "--tmpfs", _VAR_TMP)
+
+    def _etc(self, profile: Profile, path: str) -> Iterator[str]:
+        """The sandbox's own /etc, or a folder in it; in parts where more of the real one is mounted there."""
+        made = f"{self.folder}{path}"
+        if not self._adds_to(profile, path):
+            yield from ("--ro-bind", made, path)
+            return
+        yield from ("--tmpfs" if path == _ETC else "--dir", path)
+        with os.scandir(made) as entries:
+            for entry in entries:
+                inside = f"{path}/{entry.name}"
+                if entry.is_symlink():
+                    yield from ("--symlink", str(Path(entry.path).readlink()), inside)
+                elif entry.is_dir():
+                    yield from self._etc(profile, inside)
+                else:
+                    yield from ("--ro-bind", entry.path, inside)
+
+    def _adds_to(self, profile: Profile, folder: str) -> bool:
+        """Whether something is mounted in this folder of /etc for which there is no place yet."""
+        added = (path for path in _outside(profile) if is_below(path, folder))
+        return any(not os.path.lexists(f"{self.folder}{path}") for path in added)
+
+    def _links(self, profile: Profile) -> Iterator[tuple[str, str]]:
+        for path, leads_to in profile.links:
+            if not (is_below(path, _ETC) and os.path.lexists(f"{self.folder}{path}")):
+                yield path, leads_to
 
     def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """What is mounted where: the shallow first, and at one place what takes away last."""
@@ -115,6 +145,8 @@ class Bubblewrap:
 
         if profile.home != "/" and not (profile.workspace and is_below(profile.home, profile.workspace)):
             yield mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
+        for path, leads_to in self._links(profile):
+            yield mount(path, _READ, "--symlink", leads_to, path)
         for path in profile.read:
             yield mount(path, _READ, "--ro-bind-try", path, path)
         if profile.workspace:
@@ -127,10 +159,9 @@ class Bubblewrap:
             yield mount(path, _KEPT, "--ro-bind", path, path)
         unreadable = str(self.folder / "unreadable")
         for path in profile.masked:
-            if os.path.isdir(path):  # noqa: PTH112 - a text, not a path
-                yield mount(path, _KEPT, "--perms", "0000", "--tmpfs", path, "--remount-ro", path)
-            else:
-                yield mount(path, _KEPT, "--ro-bind", unreadable, path)
+            over_folder = ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+            is_folder = os.path.isdir(path)  # noqa: PTH112 - a text, not a path
+            yield mount(path, _KEPT, *(over_folder if is_folder else ("--ro-bind", unreadable, path)))
 
 
 def open_bubblewrap(folder: Path, *, search: str, git_config: str = "") -> Bubblewrap | None:
@@ -156,6 +187,11 @@ def _system() -> Iterator[str]:
         elif path.is_dir():
             yield from ("--ro-bind", str(path), str(path))
     yield from ("--ro-bind-try", "/sys/devices/system/cpu", "/sys/devices/system/cpu")
+
+
+def _outside(profile: Profile) -> tuple[str, ...]:
+    """What is mounted beside the system and the workspace."""
+    return (*profile.read, *profile.write, *(path for path, _ in profile.links))
 
 
 def _is_in(path: str, folders: tuple[str, ...]) -> bool:

@@ -35,6 +35,7 @@ class Profile:
     kept: tuple[tuple[str, str], ...] = ()  # folders of its own that last, each with the path it has inside
     write: tuple[str, ...] = ()  # writable beside the workspace
     read: tuple[str, ...] = ()  # readable beside the system
+    links: tuple[tuple[str, str], ...] = ()  # links by which settings name these, and where each leads
     caches: tuple[str, ...] = ()  # writable folders of package managers in the home folder
     protected: tuple[str, ...] = ()  # read-only though the tree around them is writable
     masked: tuple[str, ...] = ()  # there, but unreadable

@@ -1,21 +1,23 @@
 """Makes profiles: here alone settings, a workspace and an approval become what a command may reach."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.policy.autorun_files import GIT_PROTECTED
 from holdfast.policy.host_rules import host_rules
+from holdfast.policy.lifts import why_not_given
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
-from holdfast.sandbox.system_files import caches, is_below, outermost, toolchains
+from holdfast.sandbox.system_files import SYSTEM_FOLDERS, caches, is_below, outermost, toolchains
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
 _HTTPS = 443
 _LINK_BYTES_MAX = 4_096
+_LINKS_MAX = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +64,14 @@ class Profiles:
         protected = {path for path in protected if not _is_in(path, masked)}
         unprotected = _real((*options.write, *lift.write))
         network = self._network(lift)
+        shown = (*SYSTEM_FOLDERS, root, *write, *named, *self._toolchains, *self._caches)
         return Profile(
             workspace=root,
             cwd=os.path.realpath(cwd) if cwd else root,
             home=self._home,
             write=write,
             read=(*self._toolchains, *named, *(read_inside() if network == "hosts" else ())),
+            links=tuple(dict.fromkeys(_links((*options.write, *options.read), shown))),
             caches=self._caches,
             protected=tuple(sorted(outermost(protected - {*unprotected}))),
             masked=tuple(sorted(outermost(masked))),
@@ -95,8 +99,26 @@ class Profiles:
 
 
 def _real(paths: Iterable[str]) -> tuple[str, ...]:
-    """The paths that exist, without links."""
-    return tuple(dict.fromkeys(real for path in paths if os.path.lexists(real := os.path.realpath(path))))
+    """The paths that exist and can be given to a command, without links."""
+    found = dict.fromkeys(map(os.path.realpath, paths))
+    return tuple(path for path in found if os.path.lexists(path) and not why_not_given(path))
+
+
+def _links(paths: Iterable[str], shown: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The links by which paths are named, and where each leads, except in folders that are shown anyway."""
+    for path in paths:
+        if not _real([path]):
+            continue
+        ahead, here, left = path.split("/"), "", _LINKS_MAX
+        while ahead and left:
+            name = ahead.pop(0)
+            at = f"{here}/{name}" if name not in {"", ".", ".."} else here
+            here = at if name != ".." else os.path.dirname(here)  # noqa: PTH120 - a text, not a path
+            if not os.path.islink(here) or _is_in(here, shown):  # noqa: PTH114
+                continue
+            leads_to = os.path.normpath(os.path.join(os.path.dirname(here), os.readlink(here)))  # noqa: PTH115, PTH118, PTH120
+            yield here, leads_to
+            ahead, here, left = [*leads_to.split("/"), *ahead], "", left - 1
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

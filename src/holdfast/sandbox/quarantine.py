@@ -1,6 +1,7 @@
 """The quarantine: what a command changed that nobody approved, kept where no program looks for it."""
 
 import errno
+import json
 import os
 import shutil
 import stat
@@ -12,6 +13,7 @@ import msgspec
 
 COPY_BYTES_MAX = 64 * 1024 * 1024
 COPY_ENTRIES_MAX = 10_000
+_ABOUT, _ASIDE = "about.json", "replaced"
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 ChangeKind: TypeAlias = Literal["created", "changed", "removed"]
@@ -29,6 +31,10 @@ class QuarantinedFile(msgspec.Struct, frozen=True, kw_only=True):
     kept: str  # where it is
     taken_at: float
 
+    def readable(self) -> "QuarantinedFile":
+        """The same for people and JSON: a byte of a name that isn't UTF-8 is shown as its number."""
+        return msgspec.structs.replace(self, path=readable(self.path), kept=readable(self.kept))
+
 
 class QuarantinedChange(msgspec.Struct, frozen=True, kw_only=True):
     """A change that nobody approved: what it was, where it is kept now, and what stands in its place."""
@@ -40,15 +46,17 @@ class QuarantinedChange(msgspec.Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """The change, for the model and for people."""
-        said = f"The command {self.kind} {self.path}, which other programs run or obey later"
-        kept = f"; it was moved to {self.kept}" if self.kept else ""
+        said = f"The command {self.kind} {readable(self.path)}, which other programs run or obey later"
+        kept = f"; it was moved to {readable(self.kept)}" if self.kept else ""
         back = ", and the earlier version is back" if self.restored else ""
-        command = " (a person can bring it back with `holdfast quarantine restore`)" if self.kept else ""
+        way = "in the page's settings or with `holdfast quarantine restore`"
+        command = f" (a person can bring it back {way})" if self.kept else ""
         return f"{said}{kept}{back}{command}."
 
 
-class _About(msgspec.Struct, frozen=True):
-    path: str
+def readable(path: str) -> str:
+    """A path as people and JSON read it: a byte that isn't UTF-8 is shown as its number."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,8 @@ class Quarantine:
         place = self.folder / change_id
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = place / name
-        (place / "about.json").write_bytes(msgspec.json.encode(_About(path)))
+        # With escapes, because a name may hold bytes that are no text.
+        (place / _ABOUT).write_text(json.dumps({"path": path}), encoding="ascii")
         try:
             os.rename(name, kept, src_dir_fd=parent_fd)
         except OSError as error:
@@ -87,17 +96,20 @@ class Quarantine:
     def restore(self, file_id: str) -> QuarantinedFile:
         """Put it back, and what is there now in its place here; raises NotInQuarantine or OSError."""
         file = self._known(file_id)
-        target, aside = Path(file.path), Path(file.kept).with_name("replaced")
-        parent = target.parent
-        if os.path.realpath(parent) != str(parent) or not parent.is_dir():
-            raise NotInQuarantine(f"{parent} is gone or leads elsewhere now. Copy {file.kept} yourself.")
-        was_there = os.path.lexists(target)
-        if was_there:
-            shutil.move(target, aside)
-        shutil.move(file.kept, target)
-        if was_there:
-            shutil.move(aside, file.kept)
-        else:
+        parent, _, name = file.path.rpartition("/")
+        try:
+            parent_fd = _opened(parent)
+        except OSError as error:
+            raise NotInQuarantine(
+                f"{readable(parent)} is gone or leads elsewhere now. Copy {readable(file.kept)} yourself."
+            ) from error
+        own_fd = os.open(self.folder / file.id, _FOLDER_FLAGS)
+        try:
+            was_there = _exchanged(own_fd, parent_fd, name)
+        finally:
+            os.close(own_fd)
+            os.close(parent_fd)
+        if not was_there:
             shutil.rmtree(self.folder / file.id)
         return file
 
@@ -116,14 +128,14 @@ class Quarantine:
     def _file(self, name: str) -> QuarantinedFile | None:
         place = self.folder / name
         try:
-            about = msgspec.json.decode((place / "about.json").read_bytes(), type=_About)
-            kept = place / about.path.rpartition("/")[2]
+            path = str(json.loads((place / _ABOUT).read_bytes())["path"])
+            kept = place / path.rpartition("/")[2]
             if not os.path.lexists(kept):
                 return None
-            taken_at = (place / "about.json").stat().st_mtime
-        except (OSError, msgspec.MsgspecError):
+            taken_at = (place / _ABOUT).stat().st_mtime
+        except (OSError, ValueError, LookupError, TypeError):
             return None
-        return QuarantinedFile(id=name, path=about.path, kept=str(kept), taken_at=taken_at)
+        return QuarantinedFile(id=name, path=path, kept=str(kept), taken_at=taken_at)
 
     def _copied(self, parent_fd: int, name: str, kept: Path) -> str:
         defused = f"{name}.quarantined-{kept.parent.name}"
@@ -138,6 +150,66 @@ class Quarantine:
             return defused
         _remove(parent_fd, defused)
         return str(kept)
+
+
+def _opened(path: str) -> int:
+    """Open a folder by its absolute path, one name at a time, without following links; raises OSError."""
+    descriptor = os.open("/", _FOLDER_FLAGS)
+    for name in path.split("/")[1:]:
+        try:
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = inner
+    return descriptor
+
+
+def _exchanged(own_fd: int, parent_fd: int, name: str) -> bool:
+    """Put a kept entry into the folder, and what is there in its place; whether there was anything."""
+    was_there = _is_in(parent_fd, name)
+    if was_there:
+        _move(parent_fd, name, own_fd, _ASIDE)
+    try:
+        _move(own_fd, name, parent_fd, name)
+    except BaseException:
+        if was_there:
+            _move(own_fd, _ASIDE, parent_fd, name)
+        raise
+    if was_there:
+        os.rename(_ASIDE, name, src_dir_fd=own_fd, dst_dir_fd=own_fd)
+    return was_there
+
+
+def _is_in(folder_fd: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _move(from_fd: int, name: str, to_fd: int, new: str) -> None:
+    """Move an entry, to another disk by copying it; raises OSError or NotInQuarantine."""
+    try:
+        os.rename(name, new, src_dir_fd=from_fd, dst_dir_fd=to_fd)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy_and_remove(from_fd, name, to_fd, new)
+
+
+def _copy_and_remove(from_fd: int, name: str, to_fd: int, new: str) -> None:
+    try:
+        _Copy().entry(from_fd, name, Path(f"/proc/self/fd/{to_fd}") / new)
+    except BaseException as error:
+        if _is_in(to_fd, new):
+            _remove(to_fd, new)
+        if isinstance(error, _TooMuch):
+            raise NotInQuarantine(
+                "This is too large to be moved to another disk. Copy it yourself."
+            ) from error
+        raise
+    _remove(from_fd, name)
 
 
 class _TooMuch(Exception):
@@ -163,6 +235,7 @@ class _Copy:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, dir_fd=parent_fd), "rb") as source, to.open("xb") as target:
                 shutil.copyfileobj(source, target)
+                os.fchmod(target.fileno(), stat.S_IMODE(found.st_mode) & 0o777)
         elif stat.S_ISDIR(found.st_mode):
             to.mkdir(mode=0o700)
             self._folder(parent_fd, name, to)

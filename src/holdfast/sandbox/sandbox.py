@@ -81,6 +81,7 @@ def open_sandbox(mode: SandboxMode, folder: Path, *, search: str, git_config: st
     """
     if mode == "off":
         return Sandbox(why="The sandbox is off in the configuration.")
+    folder = folder.absolute()  # commands start in another folder, where a relative path leads elsewhere
     reasons: list[str] = []
     weaker: Sandbox | None = None
     openers: dict[str, Callable[[], Backend | None]] = {

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import socket
 import stat
 import subprocess
@@ -38,13 +39,13 @@ class Held:
     network: bool = False  # nothing can be connected to
 
 
-def self_test(backend: Backend, folder: Path) -> Held:
+def self_test(backend: Backend, folder: Path, *, within_s: float = TEST_S) -> Held:
     """Attack the sandbox from inside; raises SelfTestFailed or OSError if nothing runs in it. Blocks."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="test-", dir=folder) as made:
         place = Path(os.path.realpath(made))
         with _stage(place) as stage:
-            output = _run(backend, stage)
+            output = _run(backend, stage, within_s)
             return stage.held(output)
 
 
@@ -127,10 +128,13 @@ def _stage(place: Path) -> Generator[_Stage]:
             yield _Stage(place, nonce, bystander, listener)
         finally:
             bystander.kill()
-            bystander.communicate()
+            with suppress(subprocess.TimeoutExpired):
+                bystander.wait(TEST_S)
+            if bystander.stdin is not None:
+                bystander.stdin.close()
 
 
-def _run(backend: Backend, stage: _Stage) -> str:
+def _run(backend: Backend, stage: _Stage, within_s: float) -> str:
     script = "\n".join(f"({attack})" for attack in stage.attacks())
     argv = ("/bin/bash", "-c", script)
     with backend.launch(stage.profile, argv, {"PATH": _PATH}, lifetime="with_server") as launch:
@@ -149,12 +153,22 @@ def _run(backend: Backend, stage: _Stage) -> str:
 
         process = launch.start(start)
     try:
-        output, _ = process.communicate(timeout=TEST_S)
+        output, _ = process.communicate(timeout=within_s)
     except subprocess.TimeoutExpired as error:
-        process.kill()
-        process.communicate()
-        raise SelfTestFailed(f"it did not end within {TEST_S:g} s") from error
+        raise SelfTestFailed(f"it did not end within {within_s:g} s") from error
+    finally:
+        _end(process)
     return output.decode("utf-8", "replace")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill it with all that it started; its output is not waited for, which a survivor could hold open."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(TEST_S)
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def _mode(path: Path) -> int:

@@ -48,7 +48,7 @@ class ServerProfiles:
 
     def __init__(self, home: Path, folder: Path, *, own: Iterable[str] = ()) -> None:
         self._home = os.path.realpath(home)
-        self._folder = folder
+        self._folder = folder.absolute()  # a server may start in another folder
         self._own = tuple(map(os.path.realpath, own))
         self._home_scan = WorkspaceScan(entries_max=_HOME_ENTRIES_MAX, depth_max=HOME_DEPTH_MAX)
         self._scan = WorkspaceScan()

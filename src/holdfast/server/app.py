@@ -44,6 +44,7 @@ from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.openai.stored_context import OpenAIContextRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
+from holdfast.server.quarantine import QuarantineRoutes
 from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.routes import AgentEndpoints, KeptCalls, RelayRoutes
@@ -175,8 +176,11 @@ def _openai_endpoints(
 def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
     blobs, browsers, keys = BlobRoutes(deps), SignInRoutes(deps), KeyRoutes(deps)
     health, metrics, docs = HealthRoutes(deps), MetricsRoutes(deps), DocsRoutes()
-    targets = TargetRoutes(deps)
+    targets, quarantine = TargetRoutes(deps), QuarantineRoutes(deps)
     return {
+        "quarantine.list": quarantine.list,
+        "quarantine.restore": quarantine.restore,
+        "quarantine.delete": quarantine.delete,
         "blobs.upload": blobs.upload,
         "blobs.download": blobs.download,
         "browsers.sign_in": browsers.sign_in,

@@ -5,28 +5,34 @@ staging folder in the workspace, and then renamed into place. A file that is nei
 nor as the plan wants it is left alone. Blocks.
 """
 
+import ctypes
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.undo.packs import object_name
 from holdfast.undo.trees import Entry
 
+T = TypeVar("T")
+
 STAGING: Final = ".holdfast-undo-"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_THERE: Final = (FileNotFoundError, NotADirectoryError)
-_WRITERS: Final = 16
+_THREADS: Final = 16
+_BATCH: Final = 256
+_SYNCED_ALONE_MAX: Final = 100  # more files or folders are synced at once, with the whole file system
 _COMPARED_BYTES_MAX: Final = 64 * 1024 * 1024  # nothing larger is ever stored
 
 Reach = Callable[[str], None]  # told before each step, so that tests can stop there
@@ -123,30 +129,34 @@ class Restorer:
         os.mkdir(self._staging, 0o700, dir_fd=root_fd)
         fd = os.open(self._staging, _FOLDER, dir_fd=root_fd)
         try:
-            coming = ((nth, step) for nth, step in enumerate(self._plan.steps) if step.target[0])
-            # A disk makes many files durable at once almost as soon as it does one.
-            with ThreadPoolExecutor(_WRITERS) as writers:
-                while batch := list(islice(coming, _WRITERS)):
-                    writing = [
-                        writers.submit(
-                            _write_file, fd, str(nth), data=self._staged(step), mode=step.target[0]
-                        )
-                        for nth, step in batch
-                    ]
-                    for one in writing:
-                        one.result()
+            coming = [(nth, step) for nth, step in enumerate(self._plan.steps) if step.target[0]]
+            one_by_one = len(coming) <= _SYNCED_ALONE_MAX
+
+            def write(nth: int, step: FileStep) -> None:
+                data = self._blob(step.target[1])
+                _write_file(fd, str(nth), data=data, mode=step.target[0], durable=one_by_one)
+
+            for _ in self._in_threads("stage", (partial(write, nth, step) for nth, step in coming)):
+                pass
+            if not one_by_one:
+                _sync_file_system(fd)
             os.fsync(fd)
         finally:
             os.close(fd)
 
-    def _staged(self, step: FileStep) -> bytes:
-        self._reach("stage")
-        return self._blob(step.target[1])
+    def _in_threads(self, step: str, calls: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """The results of calls, in order: while one waits for the disk, others go on."""
+        ahead = iter(calls)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            while batch := list(islice(ahead, _BATCH)):
+                under_way: list[Future[T]] = []
+                for call in batch:
+                    self._reach(step)
+                    under_way.append(pool.submit(call))
+                yield from [one.result() for one in under_way]
 
     def apply(self) -> Restored:
         """Put the staged files in place and remove what is not wanted; can be repeated after a crash."""
-        left: list[tuple[bytes, str]] = []
-        done = 0
         with _opened(self._root) as root_fd:
             if not self._is_staged(root_fd):
                 self._clear(root_fd)
@@ -158,21 +168,19 @@ class Restorer:
                 key=lambda item: -item[1].path.count(b"/"),
             )
             coming = [item for item in numbered if item[1].target[0]]
-            for nth, step in going:
-                self._reach("apply")
-                why = self._one(root_fd, nth, step)
-                left += [(step.path, why)] if why else []
-                done += not why
+            left = self._each(root_fd, going)
             self._remove_folders(root_fd)
-            for nth, step in coming:
-                self._reach("apply")
-                why = self._one(root_fd, nth, step)
-                left += [(step.path, why)] if why else []
-                done += not why
+            left += self._each(root_fd, coming)
             self._reach("clear")
             self._clear(root_fd)
             self._sync(root_fd)
-        return Restored(done, tuple(left))
+        return Restored(len(self._plan.steps) - len(left), tuple(left))
+
+    def _each(self, root_fd: int, items: Sequence[tuple[int, FileStep]]) -> list[tuple[bytes, str]]:
+        """Carry out these steps; which were not, and why."""
+        calls = (partial(self._one, root_fd, nth, step) for nth, step in items)
+        outcomes = zip(items, self._in_threads("apply", calls), strict=True)
+        return [(step.path, why) for (_, step), why in outcomes if why]
 
     def discard(self) -> None:
         """Remove the staging folder: the plan is not carried out."""
@@ -236,7 +244,11 @@ class Restorer:
         os.rmdir(self._staging, dir_fd=root_fd)
 
     def _sync(self, root_fd: int) -> None:
-        for folder in {_parent(step.path) for step in self._plan.steps}:
+        folders = {_parent(step.path) for step in self._plan.steps}
+        if len(folders) > _SYNCED_ALONE_MAX:
+            _sync_file_system(root_fd)
+            return
+        for folder in folders:
             with suppress(OSError), _walked(root_fd, folder) as fd:
                 os.fsync(fd)
 
@@ -310,7 +322,17 @@ def _file_state(fd: int, name: bytes) -> tuple[int, bytes]:
         return stat.S_IFREG | stat.S_IMODE(status.st_mode) & 0o777, object_name("blob", file.read())
 
 
-def _write_file(fd: int, name: str, *, data: bytes, mode: int) -> None:
+def _sync_file_system(fd: int) -> None:
+    """Bring everything on the file system of this descriptor to the disk; raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "syncfs"):
+        os.sync()
+    elif libc.syncfs(fd) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _write_file(fd: int, name: str, *, data: bytes, mode: int, durable: bool) -> None:
     if stat.S_ISLNK(mode):
         os.symlink(data, name, dir_fd=fd)
         return
@@ -319,7 +341,8 @@ def _write_file(fd: int, name: str, *, data: bytes, mode: int) -> None:
         file.write(data)
         file.flush()
         os.fchmod(descriptor, stat.S_IMODE(mode))
-        os.fsync(descriptor)
+        if durable:
+            os.fsync(descriptor)
 
 
 @contextmanager
@@ -342,7 +365,8 @@ def _walked(root_fd: int, folder: bytes, *, make: bool = False) -> Generator[int
             except FileNotFoundError:
                 if not make:
                     raise
-                os.mkdir(part, dir_fd=fd)
+                with suppress(FileExistsError):  # another thread has just made it
+                    os.mkdir(part, dir_fd=fd)
                 inner = os.open(part, _FOLDER, dir_fd=fd)
             os.close(fd)
             fd = inner

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -352,3 +353,44 @@ async def test_an_unknown_session_has_no_files(path: str, tmp_path: Path) -> Non
     async with files_of(tmp_path) as server:
         answer = await server.call("GET", f"/api/sessions/none/files{path}")
         assert (answer.status, answer.code) == (404, "session_not_found")
+
+
+async def test_a_path_that_is_not_text_names_no_other_file(tmp_path: Path) -> None:
+    """P12: what can't be decoded is refused, not replaced; the replacement character itself is a name."""
+    async with files_of(tmp_path) as server:
+        for method, more in (("PUT", ""), ("GET", ""), ("PUT", "&overwrite=true")):
+            answer = await server.call(method, f"{ROOT}/content?path=a%FF{more}", body=b"x")
+            assert (answer.status, answer.code) == (400, "invalid_request"), method
+        answer = await server.call("GET", f"{ROOT}?path=%C3")
+        assert (answer.status, answer.code) == (400, "invalid_request")
+        assert await asyncio.to_thread(os.listdir, tmp_path) == []
+        assert (await server.call("PUT", content("a\N{REPLACEMENT CHARACTER}"), body=b"x")).status == 201
+
+
+async def test_of_many_uploads_to_one_new_name_one_wins(tmp_path: Path) -> None:
+    """P2: the others are told that the file exists, and what was stored stays."""
+    async with files_of(tmp_path) as server:
+        puts = [server.call("PUT", content("contested"), body=b"%d" % nth) for nth in range(12)]
+        answers = await asyncio.gather(*puts)
+        assert sorted(one.status for one in answers) == [201, *[409] * 11]
+        assert {one.code for one in answers if one.status == 409} == {"file_exists"}
+        (winner,) = [nth for nth, one in enumerate(answers) if one.status == 201]
+        assert await asyncio.to_thread((tmp_path / "contested").read_bytes) == b"%d" % winner
+        assert await asyncio.to_thread(os.listdir, tmp_path) == ["contested"]
+
+
+async def test_an_upload_that_does_not_fit_on_the_disk_says_so_and_leaves_the_old_file(
+    tmp_path: Path,
+) -> None:
+    """P12: it's the server's trouble, not the request's."""
+    async with files_of(tmp_path) as server:
+        assert (await server.call("PUT", content("there"), body=b"old")).status == 201
+        was = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, was[1]))
+        try:
+            answer = await server.call("PUT", content("there", "&overwrite=true"), body=bytes(900_000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, was)
+        assert (answer.status, answer.code) == (507, "disk_full")
+        assert await asyncio.to_thread((tmp_path / "there").read_bytes) == b"old"
+        assert await asyncio.to_thread(os.listdir, tmp_path) == ["there"]

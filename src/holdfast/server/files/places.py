@@ -45,7 +45,7 @@ def public_spot(workspace: Workspace, path: str) -> Generator[Spot]:
     real_root = os.path.realpath(workspace.root)
     with workspace.spot(path) as spot:
         if is_hidden_place(real_root, path) or is_hidden_place(real_root, spot.inside):
-            raise SecretRefused(f"{shown(path)} may hold secrets, so it isn't shown here.")
+            raise SecretRefused(f"{shown(path)} may hold secrets, so it can't be read or written here.")
         yield spot
 
 

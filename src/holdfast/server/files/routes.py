@@ -1,12 +1,15 @@
 """The routes about the files of a session's workspace."""
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Final, TypeVar
+from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,13 +29,18 @@ from holdfast.server.files.uploads import AlreadyThere, ProtectedRefused, store_
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.transport.bodies import flag, has_already, json_response, read_body, whole_number
+from holdfast.tools.files.contents import ChangedMeanwhile
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Workspace
 from holdfast.tools.offload import offload
 from holdfast.undo.snapshots import shown_path
 
 T = TypeVar("T")
 
+_UNKNOWN: Final = "\N{REPLACEMENT CHARACTER}"
 _DISK_S: Final = 20.0
+_LISTINGS_MAX: Final = 2  # at once: sorting the names of huge folders would leave no time for anything else
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_NO_PLACE: Final = frozenset((errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EINVAL))
 
 
 class FileRoutes:
@@ -40,18 +48,20 @@ class FileRoutes:
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
+        self._listings = asyncio.Semaphore(_LISTINGS_MAX)
 
     async def list(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/files."""
         workspace, query = await self._workspace(request), request.query_params
         wanted = PageWanted(
-            query.get("path", ""),
+            _text(request, "path"),
             query.get("cursor", ""),
             whole_number(request, "limit", default=500, most=PAGE_MAX),
         )
         give_up = Event()
         try:
-            page = await _within(partial(folder_page, workspace, wanted, give_up=give_up), give_up=give_up)
+            work = partial(folder_page, workspace, wanted, give_up=give_up)
+            page = await _within(work, give_up=give_up, slots=self._listings)
         except BadCursor as error:
             raise bad_request("'cursor' is no cursor of a page of this folder", param="cursor") from error
         return json_response(page)
@@ -113,11 +123,15 @@ class FileRoutes:
 
 
 async def _within(
-    work: Callable[[], T], *, give_up: Event | None = None, undo: Callable[[T], None] | None = None
+    work: Callable[[], T],
+    *,
+    give_up: Event | None = None,
+    undo: Callable[[T], None] | None = None,
+    slots: AbstractAsyncContextManager[None] | None = None,
 ) -> T:
     """The result of work with files; raises a Problem if it is refused or the disk doesn't answer."""
     try:
-        async with asyncio.timeout(_DISK_S):
+        async with asyncio.timeout(_DISK_S), slots or nullcontext():
             return await offload(work, linger_s=0.0, give_up=give_up, undo=undo)
     except TimeoutError:
         text = f"The disk didn't answer within {_DISK_S:g} s. Try again"
@@ -125,11 +139,26 @@ async def _within(
     except PathRefused as refused:
         raise _problem(refused) from refused
     except OSError as error:
-        raise Problem(409, f"The file can't be used: {error.strerror}", code="file_unusable") from error
+        raise _of_disk(error) from error
+
+
+def _of_disk(error: OSError) -> Problem:
+    if error.errno in _FULL:
+        text = "The disk is full, so nothing was written. Free some space and try again"
+        return Problem(507, text, code="disk_full")
+    return Problem(409, f"The file can't be used: {error.strerror}", code="file_unusable")
+
+
+def _text(request: Request, name: str) -> str:
+    """A text of the query; raises a Problem if it isn't UTF-8, which would name another file."""
+    given = request.query_params.get(name, "")
+    if _UNKNOWN in given and _UNKNOWN not in unquote(request.url.query, errors="ignore"):
+        raise bad_request(f"'{name}' isn't valid UTF-8", param=name)
+    return given
 
 
 def _path(request: Request) -> str:
-    path = normal_path(request.query_params.get("path", ""))
+    path = normal_path(_text(request, "path"))
     if not path:
         raise bad_request("'path' is required: the path of a file in the workspace", param="path")
     return path
@@ -137,6 +166,9 @@ def _path(request: Request) -> str:
 
 def _problem(refused: PathRefused) -> Problem:
     text = shown_path(os.fsencode(str(refused)))  # a link may lead to a name that isn't text
+    cause = refused.__cause__
+    if isinstance(cause, OSError) and cause.errno not in _NO_PLACE:
+        return _of_disk(cause)
     match refused:
         case PathMissing():
             return Problem(404, text, code="file_not_found", param="path")
@@ -144,7 +176,7 @@ def _problem(refused: PathRefused) -> Problem:
             return Problem(403, text, code="file_secret", param="path")
         case ProtectedRefused():
             return Problem(403, text, code="file_protected", param="path")
-        case AlreadyThere():
+        case AlreadyThere() | ChangedMeanwhile():
             return Problem(409, text, code="file_exists", param="path")
         case _:
             return Problem(400, text, code="path_refused", param="path")

@@ -1,5 +1,6 @@
 """What runs changed, over HTTP: see it, undo it, redo it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeAlias
@@ -38,6 +39,7 @@ _Work: TypeAlias = Callable[[str, str, UndoWanted], Awaitable[UndoDone]]
 FILES_MAX = 2_000
 DIFFS_CHARS_MAX = 1_000_000  # of all diffs of a response; further files come without one
 NOT_COVERED_MAX = 200
+_COMPARED_MAX = 2  # runs at once: diffs of thousands of files would leave no time for anything else
 
 
 class ChangeRoutes:
@@ -48,6 +50,7 @@ class ChangeRoutes:
         snapshots = deps.agent.snapshots
         restores = Restores(deps.store, snapshots, deps.clock) if snapshots is not None else None
         self._known_undos = Undos(restores, deps.supervisor) if restores is not None else None
+        self._comparing = asyncio.Semaphore(_COMPARED_MAX)
 
     async def changes(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/changes."""
@@ -58,13 +61,13 @@ class ChangeRoutes:
             return json_response(
                 RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
             )
-        try:
-            found = await self._undos.changes(row.session_id, row.run_id)
-        except CannotUndo as refused:
-            raise _problem(refused) from refused
-        return json_response(
-            await offload(partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone))
-        )
+        async with self._comparing:
+            try:
+                found = await self._undos.changes(row.session_id, row.run_id)
+            except CannotUndo as refused:
+                raise _problem(refused) from refused
+            show = partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone)
+            return json_response(await offload(show))
 
     @property
     def _undos(self) -> Undos:

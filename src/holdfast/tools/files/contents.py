@@ -16,6 +16,10 @@ FILES_MAX = 1_000
 _CHUNK_BYTES = 1024 * 1024
 
 
+class ChangedMeanwhile(PathRefused):
+    """Someone else has just changed the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """A file's contents at one time; `digest` is empty if the file was too large to read whole."""
@@ -96,18 +100,33 @@ def replace_whole(spot: Spot, data: bytes, *, was: Stamp | None) -> Stamp:
         finally:
             os.close(descriptor)
         _insist_unchanged(spot, was)
-        os.rename(unfinished, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
+        _put_in_place(spot, unfinished, is_new=was is None)
     except BaseException:
         os.unlink(unfinished, dir_fd=spot.folder_fd)
         raise
     return Stamp(mtime_ns, len(data), hashlib.sha256(data).hexdigest())
 
 
+def _put_in_place(spot: Spot, unfinished: str, *, is_new: bool) -> None:
+    """Give the file its name; a new one never takes the place of one that someone else has just made."""
+    if is_new:
+        try:
+            os.link(unfinished, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
+        except FileExistsError as error:
+            raise ChangedMeanwhile(f"{spot.inside} has just been made by someone else; read it.") from error
+        except OSError:
+            pass  # not every file system has hard links
+        else:
+            os.unlink(unfinished, dir_fd=spot.folder_fd)
+            return
+    os.rename(unfinished, spot.name, src_dir_fd=spot.folder_fd, dst_dir_fd=spot.folder_fd)
+
+
 def _insist_unchanged(spot: Spot, was: Stamp | None) -> None:
     now = spot.look()
     before = (was.mtime_ns, was.bytes) if was else None
     if (now and (now.st_mtime_ns, now.st_size)) != before:
-        raise PathRefused(f"{spot.inside} has just been changed by someone else; read it again.")
+        raise ChangedMeanwhile(f"{spot.inside} has just been changed by someone else; read it again.")
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

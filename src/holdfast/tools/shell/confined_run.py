@@ -1,7 +1,6 @@
 """What surrounds one confined command: its way to the network, and the watch over protected paths."""
 
 import asyncio
-import json
 from dataclasses import replace
 
 from holdfast.policy.host_rules import host_rules
@@ -9,6 +8,7 @@ from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolv
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
 from holdfast.tools.offload import offload
+from holdfast.tools.shell.needs import how_to_ask
 from holdfast.tools.shell.process import Command
 
 
@@ -81,11 +81,8 @@ class ConfinedRun:
 
 def _blocked(hosts: tuple[str, ...]) -> str:
     listed = ", ".join(f"host {host}" for host in hosts)
-    needs = json.dumps({"network": [host for host in hosts if " " not in host]})
-    return (
-        f"[blocked by the sandbox: {listed}]\n[If the command needs this, and running it again does no harm, "
-        f"call shell again with needs {needs}: a person is asked once.]"
-    )
+    ask = how_to_ask({"network": [host for host in hosts if " " not in host]})
+    return f"[blocked by the sandbox: {listed}]\n{ask}"
 
 
 def _drop(protected: ProtectedPaths, watch: PathWatch) -> None:

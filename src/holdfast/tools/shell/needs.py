@@ -1,9 +1,11 @@
 """What a command asks to have lifted of the sandbox, and what the model is told when it met its limits."""
 
+import json
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ from msgspec import Meta
 
 from holdfast.policy.autorun_files import is_protected
 from holdfast.policy.host_rules import BadHost, host_rules, plain_name
+from holdfast.policy.lifts import why_not_given
 from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments
@@ -31,10 +34,24 @@ HINT = (
 )
 _LIMITS_MET = re.compile(
     r"read-only file system|permission denied|operation not permitted|device or resource busy|"
-    r"network is unreachable|could not resolve|name resolution|name or service not known|ENOTFOUND|EAI_AGAIN|"
-    r"EROFS|EACCES|EPERM|ECONNREFUSED|connection refused|proxy|403 forbidden|getaddrinfo",
+    r"network is unreachable|could not resolve|unable to resolve|name resolution|name or service not known|"
+    r"ENOTFOUND|EAI_AGAIN|EROFS|EACCES|EPERM|ECONNREFUSED|connection refused|proxy|403 forbidden|getaddrinfo",
     re.IGNORECASE,
 )
+_NAME = r"[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)+"
+_NO_HOST = re.compile(
+    rf"could not resolve host(?:name)?:? (?P<curl>{_NAME})"
+    rf"|unable to resolve host address \W?(?P<wget>{_NAME})"
+    rf"|(?:ENOTFOUND|EAI_AGAIN) (?P<node>{_NAME})|host='(?P<requests>{_NAME})', port=\d+"
+    rf"|dial tcp: lookup (?P<go>{_NAME})|failed to (?:fetch|connect to) `?https?://(?P<other>{_NAME})",
+    re.IGNORECASE,
+)
+_NO_WRITE = re.compile(
+    r"EROFS: [\w -]+, \w+ '(?P<node>[^'\n]+)'|\[Errno 30\] [\w -]+: '(?P<python>[^'\n]+)'"
+    r"|(?P<named>[\w./~+@-]+)\W?: read-only file system",
+    re.IGNORECASE,
+)
+_MISSED_MAX = 5
 _EVERY_HOST = "*"
 _COMMAND_CHARS_MAX = 4_000  # a longer command is a program, and what it connects to is not to be seen in it
 _FETCH = frozenset(("curl", "wget", "aria2c", "http", "https"))
@@ -81,11 +98,16 @@ def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None, *, c
     # Only a namespace of its own leads a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
     place = Workspace(workspace)
+    write = {_writable(place.resolved(path), workspace) for path in needs.write}
+    read = {place.resolved(path) for path in needs.read}
+    for path in (*write, *read):
+        if why := why_not_given(path):
+            raise BadArguments(f"needs: {why}")
     return Lift(
         hosts=hosts if single else (),
         network=every or (bool(hosts) and not single),
-        write=tuple(sorted({_writable(place.resolved(path), workspace) for path in needs.write})),
-        read=tuple(sorted({place.resolved(path) for path in needs.read})),
+        write=tuple(sorted(write)),
+        read=tuple(sorted(read)),
     )
 
 
@@ -159,5 +181,40 @@ def _is_install(words: list[str]) -> bool:
 
 
 def hint_for(output: str) -> str:
-    """How to ask for more, if a failed command's output looks as if the sandbox was in its way."""
-    return HINT if _LIMITS_MET.search(output) else ""
+    """How to ask for more, if a failed command's output looks as if the sandbox was in its way.
+
+    If the output names the host or the path, the hint says exactly what to ask for.
+    """
+    if not _LIMITS_MET.search(output):
+        return ""
+    needs = {"network": _hosts_missed(output), "write": _paths_missed(output)}
+    if not any(needs.values()):
+        return HINT
+    named = {name: items for name, items in needs.items() if items}
+    missed = ", ".join(item for items in named.values() for item in items)
+    return f"[This ran in the sandbox, which may have kept it from {missed}.]\n{how_to_ask(named)}"
+
+
+def how_to_ask(needs: Mapping[str, Sequence[str]]) -> str:
+    """How the agent asks a person for exactly this."""
+    return (
+        "[If the command needs this, and running it again does no harm, call shell again with needs "
+        f"{json.dumps(needs)}: a person is asked once.]"
+    )
+
+
+def _hosts_missed(output: str) -> list[str]:
+    """The hosts that programs say they couldn't find or reach."""
+    found: dict[str, None] = {}
+    for match in islice(_NO_HOST.finditer(output), _MISSED_MAX):
+        name = plain_name(match[match.lastgroup or 0].rstrip("."))
+        if not _LOOPBACK.fullmatch(name):
+            found[name] = None
+    return list(found)
+
+
+def _paths_missed(output: str) -> list[str]:
+    """The paths that programs say they couldn't write."""
+    matches = islice(_NO_WRITE.finditer(output), _MISSED_MAX)
+    found = dict.fromkeys(match[match.lastgroup or 0] for match in matches)
+    return [path for path in found if not why_not_given(path)]

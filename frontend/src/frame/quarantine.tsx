@@ -1,0 +1,88 @@
+/** What commands changed without approval and the sandbox took away: put it back, or delete it. */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Result } from "../api.ts";
+import type { QuarantineEntry, QuarantineList } from "../bodies.ts";
+import { moment } from "../format.ts";
+import { harmless } from "../markdown/safe.ts";
+import { ask } from "../state/asking.ts";
+import { useActing } from "../talk/acting.ts";
+import { Problem } from "../talk/problem.tsx";
+
+const pathOf = ({ id }: QuarantineEntry): string => `/api/quarantine/${encodeURIComponent(id)}`;
+
+export function Quarantine(): JSX.Element {
+  const [entries, setEntries] = useState<readonly QuarantineEntry[] | null>(null);
+  const [said, setSaid] = useState("");
+  const loading = useActing();
+  const whole = useRef<HTMLDivElement>(null);
+  const load = async (): Promise<Result<unknown>> => {
+    const result = await ask<QuarantineList>("GET", "/api/quarantine");
+    if (result.ok) setEntries(result.value.data);
+    return result;
+  };
+  useEffect(() => {
+    void loading.act(load);
+  }, []);
+  const done = (words: string): void => {
+    setSaid(words);
+    void loading.act(load);
+    // its button is gone, and the focus must not be
+    whole.current?.focus();
+  };
+  return (
+    <div ref={whole} class="quarantine" tabIndex={-1}>
+      {entries === null ? null : entries.length === 0 ? (
+        <p class="fine muted">
+          {said === "" ? "Empty. Changes to protected files that nobody approved are moved here." : ""}
+        </p>
+      ) : (
+        <ul aria-label="Quarantine">
+          {entries.map((entry) => (
+            <Entry key={entry.id} entry={entry} onDone={done} />
+          ))}
+        </ul>
+      )}
+      <p class="fine muted" role="status">
+        {said}
+      </p>
+      <Problem words={loading.trouble} />
+    </div>
+  );
+}
+
+interface EntryProps {
+  readonly entry: QuarantineEntry;
+  readonly onDone: (said: string) => void;
+}
+
+function Entry({ entry, onDone }: EntryProps): JSX.Element {
+  const acting = useActing();
+  const [sure, setSure] = useState(false);
+  const name = harmless(entry.path);
+  const restore = async (): Promise<void> => {
+    if (await acting.act(() => ask("POST", `${pathOf(entry)}/restore`, { body: {} }))) {
+      onDone("Put back. What was in its place is here now, if there was anything.");
+    }
+  };
+  const remove = async (): Promise<void> => {
+    if (!sure) setSure(true);
+    else if (await acting.act(() => ask("DELETE", pathOf(entry)))) onDone("Deleted.");
+  };
+  return (
+    <li>
+      <code title={harmless(entry.kept)}>{name}</code>
+      <div class="rule-foot">
+        <span class="fine muted">Taken {moment(1000 * entry.taken_at)}</span>
+        <button type="button" class="button small" disabled={acting.busy} onClick={() => void restore()}>
+          Put back<span class="unseen"> {name}</span>
+        </button>
+        <button type="button" class="button small" disabled={acting.busy} onClick={() => void remove()}>
+          {sure ? "Really delete" : "Delete"}
+          <span class="unseen"> {name}</span>
+        </button>
+      </div>
+      <Problem words={acting.trouble} />
+    </li>
+  );
+}
