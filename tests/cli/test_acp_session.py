@@ -1,6 +1,8 @@
 """A session in an editor, inside one event loop: what is sent, cancelled and asked at the wrong moment."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -8,7 +10,14 @@ from typing import Any, cast
 
 import pytest
 from acp import RequestError, text_block
-from acp.schema import PermissionOption, RequestPermissionResponse, ToolCallUpdate
+from acp.schema import (
+    BlobResourceContents,
+    EmbeddedResourceContentBlock,
+    ImageContentBlock,
+    PermissionOption,
+    RequestPermissionResponse,
+    ToolCallUpdate,
+)
 
 from cli.test_acp import Editor
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, Wait
@@ -20,6 +29,7 @@ from holdfast.policy.tool_names import ASK_USER
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
 
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 QUESTION = [CallTool(ASK_USER, {"text": "Which?"})]
 PATIENCE_S = 20  # only a prompt that hangs waits for it
 
@@ -39,6 +49,7 @@ class Broken(Editor):
 class Desk:
     """A server, and the editors that have its one session open."""
 
+    chaos: ChaosServer
     server: Served
     client: Client
     sessions: list[EditorSession] = field(default_factory=list[EditorSession])
@@ -56,7 +67,7 @@ async def desk(*scripts: Script, setting: Setting | None = None) -> AsyncGenerat
         served(target_of(chaos), setting=setting) as server,
         Client(server.url) as client,
     ):
-        made = Desk(server, client)
+        made = Desk(chaos, server, client)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 yield made
@@ -155,6 +166,22 @@ async def test_two_editors_see_the_same_and_none_its_own_message_twice() -> None
 
         assert said(left) == ["one", "second", "two"]
         assert said(right) == ["first", "one", "two"]
+
+
+async def test_what_is_attached_reaches_the_model() -> None:
+    """P2."""
+    shown = base64.b64encode(PNG).decode()
+    notes = BlobResourceContents(blob=base64.b64encode(b"a note").decode(), uri="file:///n/notes.txt")
+    blocks = [
+        text_block("look"),
+        ImageContentBlock(type="image", data=shown, mime_type="image/png"),
+        EmbeddedResourceContentBlock(type="resource", resource=notes),
+    ]
+    async with desk([Say("Seen.")]) as made:
+        assert (await made.editing(Editor()).prompt(blocks)).stop_reason == "end_turn"
+        sent = json.dumps(made.chaos.seen.requests[0].body)
+    assert shown in sent
+    assert "notes.txt" in sent
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 99])

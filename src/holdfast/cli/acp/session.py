@@ -5,6 +5,7 @@ import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from acp import RequestError
 from acp.interfaces import Client
@@ -44,6 +45,7 @@ Block: TypeAlias = (
     | EmbeddedResourceContentBlock
 )
 INTERNAL_ERROR = -32603
+NAME_CHARS_MAX = 200
 CLOSED = "The session was closed or opened again. Its run continues; open it with session/load to read on."
 _SETTLED = (404, 409)  # somebody else was first
 _DENY: Choice = "deny"
@@ -310,11 +312,11 @@ class EditorSession:
                     name = await self._uploaded(getattr(file, "blob", ""))
                     kind = file.mime_type or "application/octet-stream"
                     parts.append(
-                        {"type": "file", "blob": name, "media_type": kind, "name": str(file.uri)[-200:]}
+                        {"kind": "file", "blob": name, "media_type": kind, "name": _file_name(str(file.uri))}
                     )
                 case ImageContentBlock():
                     name = await self._uploaded(block.data)
-                    parts.append({"type": "image", "blob": name, "media_type": block.mime_type})
+                    parts.append({"kind": "image", "blob": name, "media_type": block.mime_type})
                 case AudioContentBlock():
                     raise RequestError.invalid_params({"details": "Audio is not supported."})
         return "\n".join(texts), parts
@@ -325,6 +327,10 @@ class EditorSession:
         except ValueError:
             raise RequestError.invalid_params({"details": "The attachment is not valid Base64."}) from None
         return await asked(self._client.upload(content))
+
+
+def _file_name(uri: str) -> str:
+    return unquote(urlsplit(uri).path).rpartition("/")[2][-NAME_CHARS_MAX:] or "file"
 
 
 def _response(run: Run) -> PromptResponse:
