@@ -29,6 +29,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the long tests first, so that none keeps one process busy after the others have ended."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(autouse=True)
 def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     with blockbuster_ctx("holdfast") as blocking:

@@ -150,6 +150,7 @@ async def test_an_editor_talks_approves_answers_and_cancels(tmp_path: Path) -> N
         assert process.returncode == 0
 
 
+@pytest.mark.long
 async def test_an_editor_that_comes_back_after_a_crash_reads_the_log_and_what_follows(tmp_path: Path) -> None:
     """P6, P7: kill -9 in the middle of an answer."""
     gate = Gate()

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from cli.test_run_command import command, configured
 from holdfast.chaos import CallTool, ChaosServer, Say
 
@@ -10,6 +12,7 @@ SCRIPT = "printf 'changed\\n' > notes.txt; rm old.txt; mkdir -p made; printf 'x'
 ALLOWED = '\n[approvals]\nmode = "allow-workspace"\n'
 
 
+@pytest.mark.long
 async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_path: Path) -> None:
     """P13: also without a server, and for what a program changed."""
     workspace = tmp_path / "ws"

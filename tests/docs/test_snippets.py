@@ -64,6 +64,7 @@ async def server_of(home: Path) -> AsyncGenerator[tuple[dict[str, str], str]]:
             await process.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # some twenty processes, one after the other
 async def test_every_shell_block_runs(tmp_path: Path) -> None:
     await asyncio.to_thread(make_database, tmp_path / ".hermes", {"s1": TALK})

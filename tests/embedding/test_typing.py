@@ -87,6 +87,7 @@ async def test_a_strict_checker_knows_the_type_of_a_result(tmp_path: Path) -> No
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 async def test_mypy_knows_it_too(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     file = tmp_path / "program.py"

@@ -56,6 +56,7 @@ def as_seen(records: list[Record]) -> list[tuple[int, bytes]]:
     return [(record.seq, record.body) for record in records]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["all", "torn"])
 async def test_seen_is_saved_p1_after_a_power_cut_at_every_operation(
     lab: SqliteLab, vfs: LossyVFS, loss: str

@@ -90,6 +90,7 @@ async def schemathesis(server: Served, folder: Path, *options: str) -> tuple[int
     return process.returncode or 0, printed.decode()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)  # thousands of requests, on a machine that may be busy
 async def test_answers_are_as_described_whatever_is_asked(tmp_path: Path) -> None:
     """P12, P11: no failure of ours, no undescribed status, type or shape, no way in without the key."""

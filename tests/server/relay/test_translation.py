@@ -197,6 +197,7 @@ REFUSED: list[tuple[Wire, dict[str, Any], str]] = [
     ("chat", {"stop": 7}, "stop"),
     ("chat", {"logprobs": True}, "logprobs"),
     ("chat", {"n": 2}, "n"),
+    ("chat", {"n": [2]}, "n"),
     ("chat", {"tool_choice": "sometimes", "tools": TOOLS["chat"]}, "tool_choice"),
     ("chat", {"tool_choice": {"type": "custom"}, "tools": TOOLS["chat"]}, "tool_choice"),
     ("chat", {"tool_choice": "required", "tools": TOOLS["chat"], "reasoning_effort": "low"}, "tool_choice"),

@@ -86,9 +86,9 @@ class EditorAgent:
         **kwargs: Any,
     ) -> InitializeResponse:
         """What this agent can do."""
-        del client_capabilities, client_info, kwargs
+        del protocol_version, client_capabilities, client_info, kwargs
         return InitializeResponse(
-            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            protocol_version=PROTOCOL_VERSION,
             agent_info=Implementation(name="holdfast", title="Holdfast", version=__version__),
             agent_capabilities=AgentCapabilities(
                 load_session=True,
@@ -201,7 +201,11 @@ class EditorAgent:
         if session_id in self._sessions:
             await self._sessions.pop(session_id).close()
         session = self._open(session_id, found.workspace or cwd)
-        await session.open(tells=tells)
+        try:
+            await session.open(tells=tells)
+        except RequestError:
+            del self._sessions[session_id]
+            raise
         return session
 
     async def _models(self) -> Mapping[str, str]:

@@ -2,9 +2,10 @@
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from acp import RequestError
 from acp.interfaces import Client
@@ -26,14 +27,14 @@ from acp.schema import (
 )
 
 from holdfast import events as e
-from holdfast.cli.acp.updates import agent_text, entry_updates, event_updates
+from holdfast.cli.acp.updates import agent_text, entry_updates, event_updates, user_text
 from holdfast.client.client import Client as HoldfastClient
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
+from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
-from holdfast.folds.session_fold import SessionFold
-from holdfast.racing import race
+from holdfast.folds.session_fold import RunReadModel, SessionFold
 from holdfast.values import CHAT, Choice
 
 Block: TypeAlias = (
@@ -44,6 +45,9 @@ Block: TypeAlias = (
     | EmbeddedResourceContentBlock
 )
 INTERNAL_ERROR = -32603
+NAME_CHARS_MAX = 200
+CLOSED = "The session was closed or opened again. Its run continues; open it with session/load to read on."
+_SETTLED = (404, 409)  # somebody else was first
 _DENY: Choice = "deny"
 _Result = TypeVar("_Result")
 _STOPS: Mapping[str, StopReason] = {
@@ -84,9 +88,18 @@ class EditorSession:
         self._editor = editor
         self._workspace = workspace
         self._fold = SessionFold()
+        self._seq = 0  # up to which the log is told
+        self._upto = 0  # up to which it was there when the session was opened
         self._following: asyncio.Task[None] | None = None
         self._permissions: dict[str, asyncio.Task[None]] = {}
-        self._prompts: dict[str, asyncio.Future[None]] = {}  # by the run that each waits for
+        self._over: dict[
+            str, str
+        ] = {}  # told runs that wait for nothing but a prompt, by their open question
+        self._started: set[str] = set()  # runs of this editor
+        self._sending = asyncio.Lock()
+        self._stops = 0
+        self._told = asyncio.Event()
+        self._lost: RequestError | None = None  # why the log is no longer read
 
     async def close(self) -> None:
         """Stop reading; the runs continue."""
@@ -99,30 +112,50 @@ class EditorSession:
     async def open(self, *, tells: bool) -> None:
         """Read the log so far, and tell it if that is wanted; the rest is told as it comes."""
         page = await asked(self._client.messages(self.session_id, limit=1))
-        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._following = asyncio.create_task(self._follow(page.last_seq, reached, tells=tells))
-        await race(watched=(reached, self._following))
-        if self._following.done():
-            self._following.result()
+        self._upto = page.last_seq
+        self._follow_on(tells=tells)
+        await self._until(lambda: self._seq >= self._upto)
 
-    async def _follow(self, upto: int, reached: "asyncio.Future[None]", *, tells: bool) -> None:
-        """Read the log for good; what it has up to `upto` is told as a transcript, if at all."""
+    def _follow_on(self, *, tells: bool = False) -> None:
+        """Read on; what was there when the session was opened is told as a transcript, if at all."""
+        if self._following is None or self._following.done():
+            self._lost = None
+            self._following = asyncio.create_task(self._follow(tells=tells))
+
+    async def _follow(self, *, tells: bool) -> None:
+        lost = RequestError(INTERNAL_ERROR, CLOSED, {"details": CLOSED})
         try:
-            async with aclosing(self._client.watch_session(self.session_id)) as heard:
+            async with aclosing(self._client.watch_session(self.session_id, after=self._seq)) as heard:
                 async for one in heard:
-                    if not isinstance(one, Seen):
-                        continue
-                    self._fold.apply(one.seq, one.event)
-                    if one.seq == upto:
-                        await self._catch_up(tells=tells)
-                        reached.set_result(None)
-                    elif one.seq > upto:
-                        await self._tell(one.event)
+                    if isinstance(one, Seen):
+                        await self._read(one, tells=tells)
         except ClientError as error:
-            for waiting in self._prompts.values():
-                if not waiting.done():
-                    waiting.set_exception(failed(error))
-            raise failed(error) from error
+            lost = failed(error)
+        finally:
+            self._lost = lost
+            self._told.set()
+
+    async def _read(self, seen: Seen, *, tells: bool) -> None:
+        if seen.seq <= self._seq:
+            # The session was purged and created again.
+            self._fold, self._seq, self._upto = SessionFold(), 0, 0
+        self._fold.apply(seen.seq, seen.event)
+        if seen.seq < self._upto:
+            return
+        if self._seq < self._upto:
+            await self._catch_up(tells=tells)
+        else:
+            await self._tell(seen.event)
+        self._seq = seen.seq
+        self._told.set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Wait until so much of the log is told that it is so; raises if the log is no longer read."""
+        while not condition():
+            if self._lost is not None:
+                raise self._lost
+            self._told.clear()
+            await self._told.wait()
 
     async def _catch_up(self, *, tells: bool) -> None:
         if tells:
@@ -130,14 +163,20 @@ class EditorSession:
                 for update in entry_updates(entry, self._workspace):
                     await self._editor.session_update(self.session_id, update)
         for run in self._fold.session.runs.values():
+            if run.outcome is not None:
+                self._over[run.run_id] = ""
             for ask in run.open_asks:
                 if isinstance(ask.asked, e.ApprovalAsked):
                     self._ask(ask.asked)
+                elif isinstance(ask.asked, e.QuestionAsked):
+                    self._over[run.run_id] = ask.asked.question_id
 
     async def _tell(self, event: e.Event) -> None:
         run = self._fold.runs.get(run_of(event))
         if run is None:
             return
+        if isinstance(event, e.MessageDispatched):
+            await self._tell_message(event, run)
         for update in event_updates(event, run, self._workspace):
             await self._editor.session_update(self.session_id, update)
         if isinstance(event, e.ApprovalAsked):
@@ -146,12 +185,31 @@ class EditorSession:
             # An editor shows text and no question, so the next prompt is the answer.
             text = "\n".join([f"\n{event.text}", *(f"- {choice}" for choice in event.choices)])
             await self._editor.session_update(self.session_id, agent_text(text, event.question_id))
-            self._settle(event.run_id)
+            self._over[event.run_id] = event.question_id
         elif isinstance(event, e.AskSettled):
-            if (asking := self._permissions.pop(event.ask_id, None)) is not None:
-                asking.cancel()  # it was answered elsewhere, or here
+            self._settled(event)
         elif isinstance(event, e.RunEnded):
-            self._settle(event.run_id)
+            self._over[event.run_id] = ""
+
+    async def _tell_message(self, event: e.MessageDispatched, run: RunReadModel) -> None:
+        """A message that was sent from elsewhere; the editor shows those that it sent itself."""
+        async with self._sending:  # until it's known whose run this is
+            is_own = event.run_id in self._started and event.message_id == run.state.message_id
+        if not is_own:
+            people = (
+                entry.message
+                for entry in reversed(self._fold.transcript.entries)
+                if isinstance(entry, Person)
+            )
+            sent = (message.text for message in people if message.message_id == event.message_id)
+            text = user_text(next(sent, run.message_text(event.message_id)), event.message_id)
+            await self._editor.session_update(self.session_id, text)
+
+    def _settled(self, event: e.AskSettled) -> None:
+        if (asking := self._permissions.pop(event.ask_id, None)) is not None:
+            asking.cancel()  # it was answered elsewhere, or here
+        if self._over.get(event.run_id) == event.ask_id:
+            del self._over[event.run_id]
 
     def _ask(self, event: e.ApprovalAsked) -> None:
         task = asyncio.create_task(self._permission(event))
@@ -160,6 +218,20 @@ class EditorSession:
 
     async def _permission(self, event: e.ApprovalAsked) -> None:
         """Ask the person in the editor about one exact action; any other answer than a choice denies it."""
+        try:
+            chosen = await self._chosen(event)
+        except RequestError:
+            chosen = ""  # the editor can't ask
+        offered: dict[str, Choice] = {str(one): one for one in event.choices}
+        try:
+            await self._client.approve(event.run_id, event.approval_id, choice=offered.get(chosen, _DENY))
+        except ClientError as error:
+            if isinstance(error, Refused) and error.status in _SETTLED:
+                return  # it was answered elsewhere, or the run was stopped
+            text = agent_text(f"[Your answer was not taken: {error}]", event.approval_id)
+            await self._editor.session_update(self.session_id, text)
+
+    async def _chosen(self, event: e.ApprovalAsked) -> str:
         findings = "\n".join([event.action.diff or event.action.summary, *event.findings])
         block = TextContentBlock(type="text", text=findings)
         response = await self._editor.request_permission(
@@ -174,59 +246,50 @@ class EditorSession:
                 for choice in event.choices
             ],
         )
-        chosen = None if isinstance(response.outcome, DeniedOutcome) else response.outcome.option_id
-        offered: dict[str, Choice] = {str(one): one for one in event.choices}
-        choice = offered.get(chosen or "", _DENY)
-        try:
-            await self._client.approve(event.run_id, event.approval_id, choice=choice)
-        except Refused:
-            return  # it was answered elsewhere, or the run was stopped
-        except ClientError as error:
-            raise failed(error) from error
+        return "" if isinstance(response.outcome, DeniedOutcome) else response.outcome.option_id
 
     async def stop(self) -> None:
-        """Stop the session's open runs."""
-        for run in list(self._fold.session.runs.values()):
-            if run.outcome is None:
-                try:
-                    await self._client.stop(run.run_id)
-                except Refused:
-                    continue  # it ended by itself
+        """Stop the session's open runs, and those that prompts are about to start."""
+        self._stops += 1
+        known = {run.run_id for run in self._fold.session.runs.values() if run.outcome is None}
+        for run_id in sorted(known | self._started.difference(self._over)):
+            await self._stop(run_id)
+
+    async def _stop(self, run_id: str) -> None:
+        try:
+            await self._client.stop(run_id)
+        except Refused as error:
+            if error.status not in _SETTLED:
+                raise failed(error) from error  # otherwise it ended by itself
 
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Send the message, or the answer to an open question; returns when the run ends or asks one."""
+        stops = self._stops
         text, parts = await self._message(blocks)
+        if self._stops != stops:
+            return PromptResponse(stop_reason="cancelled")
+        answered = ""
         if (question := self._open_question()) is not None:
-            run_id = question.run_id
-            waiting = self._waiting(run_id)
-            await asked(self._client.answer(run_id, question.question_id, answer=text))
+            run_id, answered = question.run_id, question.question_id
+            await asked(self._client.answer(run_id, answered, answer=text))
         else:
-            more: dict[str, Any] = {"workspace": self._workspace, "origin": CHAT, "parts": parts}
-            start = self._client.start(text, session_id=self.session_id, model=self.model, more=more)
-            run_id = (await asked(start)).run_id
-            waiting = self._waiting(run_id)
-        if self._following is None:
-            self._follow_from_the_start()
-        await waiting
+            run_id = await self._start(text, parts)
+        if self._stops != stops:
+            await self._stop(run_id)
+        self._follow_on()
+        await self._until(lambda: self._over.get(run_id, answered) != answered or self._has_ended(run_id))
         return _response(self._fold.session.runs[run_id])
 
-    def _follow_from_the_start(self) -> None:
-        """A new session: everything in its log is news, except the message itself."""
-        reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._following = asyncio.create_task(self._follow(0, reached, tells=False))
+    async def _start(self, text: str, parts: list[dict[str, str]]) -> str:
+        more: dict[str, Any] = {"workspace": self._workspace, "origin": CHAT, "parts": parts}
+        start = self._client.start(text, session_id=self.session_id, model=self.model, more=more)
+        async with self._sending:
+            run_id = (await asked(start)).run_id
+            self._started.add(run_id)
+        return run_id
 
-    def _waiting(self, run_id: str) -> "asyncio.Future[None]":
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._prompts[run_id] = waiting
-        run = self._fold.session.runs.get(run_id)
-        if run is not None and run.outcome is not None:
-            self._settle(run_id)
-        return waiting
-
-    def _settle(self, run_id: str) -> None:
-        waiting = self._prompts.pop(run_id, None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(None)
+    def _has_ended(self, run_id: str) -> bool:
+        return self._over.get(run_id) == ""
 
     def _open_question(self) -> e.QuestionAsked | None:
         asks = (ask.asked for run in self._fold.session.runs.values() for ask in run.open_asks)
@@ -249,11 +312,11 @@ class EditorSession:
                     name = await self._uploaded(getattr(file, "blob", ""))
                     kind = file.mime_type or "application/octet-stream"
                     parts.append(
-                        {"type": "file", "blob": name, "media_type": kind, "name": str(file.uri)[-200:]}
+                        {"kind": "file", "blob": name, "media_type": kind, "name": _file_name(str(file.uri))}
                     )
                 case ImageContentBlock():
                     name = await self._uploaded(block.data)
-                    parts.append({"type": "image", "blob": name, "media_type": block.mime_type})
+                    parts.append({"kind": "image", "blob": name, "media_type": block.mime_type})
                 case AudioContentBlock():
                     raise RequestError.invalid_params({"details": "Audio is not supported."})
         return "\n".join(texts), parts
@@ -264,6 +327,10 @@ class EditorSession:
         except ValueError:
             raise RequestError.invalid_params({"details": "The attachment is not valid Base64."}) from None
         return await asked(self._client.upload(content))
+
+
+def _file_name(uri: str) -> str:
+    return unquote(urlsplit(uri).path).rpartition("/")[2][-NAME_CHARS_MAX:] or "file"
 
 
 def _response(run: Run) -> PromptResponse:

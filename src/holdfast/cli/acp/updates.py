@@ -70,8 +70,6 @@ def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator
     match event:
         case e.ReasoningDelta() if run.state.answers:
             yield thought(event.text, _call_id(run))
-        case e.MessageDispatched() if event.message_id != run.state.message_id:
-            yield user_text(run.message_text(event.message_id), event.message_id)
         case e.ToolAsked() | e.ToolStarted() | e.ToolOutput() | e.ToolEnded():
             yield from _tool_updates(event, run, workspace)
         case _:

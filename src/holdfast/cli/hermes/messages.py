@@ -139,7 +139,7 @@ def _content(value: object) -> tuple[str, tuple[HermesImage, ...], int]:
         fields = table_of(part)
         if isinstance(part, str):
             texts.append(part)
-        elif fields.get("type") in {"text", "input_text", "output_text"}:
+        elif fields.get("type") in ("text", "input_text", "output_text"):
             texts.append(_text(fields.get("text")))
         elif (image := _image(fields)) is not None:
             images.append(image)

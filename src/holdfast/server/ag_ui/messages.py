@@ -7,7 +7,7 @@ from holdfast.server.problems import bad_request
 
 Raw: TypeAlias = dict[str, Any]
 
-_LEFT_OUT = frozenset({"activity", "reasoning"})  # nothing that another model could use
+_LEFT_OUT = ("activity", "reasoning")  # nothing that another model could use
 
 
 def chat_messages(messages: Sequence[Raw]) -> list[Raw]:

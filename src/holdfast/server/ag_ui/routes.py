@@ -28,7 +28,7 @@ from holdfast.server.openai.messages import ClientInput, parse_messages
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.history import await_given_history
-from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice
+from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice, check_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -94,9 +94,10 @@ class AgUiRoutes:
         said = parse_messages(chat_messages(wanted.messages), deps.limits, param="messages")
         tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in wanted.tools or ()]
         declared = declared_tools(OpenAIRequest(tools=tools), deps)
-        resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
-        if resumed is not None:
-            return _Begun(resumed.row, resumed.after)
+        if said.results:
+            resumed = await resumed_run(deps, said, declared, by=by, param="messages", session_id=thread)
+            if resumed is not None:
+                return _Begun(resumed.row, resumed.after)
         key = self._key(by, wanted, said)
         sent = await earlier_response(key, deps, status=202)
         if sent is None:
@@ -169,6 +170,8 @@ class AgUiRoutes:
 
     async def _resume(self, request: Request, thread: str, answers: Sequence[InterruptAnswer]) -> _Begun:
         """Answer what the run waits for, as far as nobody has yet, and tell what follows."""
+        if len({one.interrupt_id for one in answers}) != len(answers):
+            raise bad_request("'resume' answers an interrupt twice: send one entry for each", param="resume")
         rows = [await self._deps.store.ask(one.interrupt_id) for one in answers]
         asks = [
             row for row in rows if row is not None and row.session_id == thread and row.kind != "client_tools"
@@ -183,10 +186,17 @@ class AgUiRoutes:
         if any(ask.kind == "approval" for ask in asks):
             check_scope(request.scope, "approve")
         read = [_answer(run.asks[one.interrupt_id].asked, one, at) for at, one in enumerate(answers)]
-        for one, answer in zip(answers, read, strict=True):
-            asked = run.asks[one.interrupt_id].asked
-            if run.asks[one.interrupt_id].state == "open":
-                await self._settle(row, asked, answer, by=request.scope[KEY_NAME])
+        # All answers are read before the first is given: one that isn't offered settles nothing.
+        settled = [
+            (run.asks[one.interrupt_id].asked, answer)
+            for one, answer in zip(answers, read, strict=True)
+            if run.asks[one.interrupt_id].state == "open"
+        ]
+        for asked, (said, _) in settled:
+            if isinstance(asked, e.ApprovalAsked):
+                check_choice(approval_choice(said), asked)
+        for asked, answer in settled:
+            await self._settle(row, asked, answer, by=request.scope[KEY_NAME])
         return _Begun(row, max(ask.seq for ask in asks))
 
     async def _settle(self, row: RunRow, asked: e.AskAsked, answer: tuple[str, str], *, by: str) -> None:

@@ -137,16 +137,16 @@ class Resumed:
 
 
 async def resumed_run(
-    deps: RouteDeps, said: ClientInput, declared: Declared, *, by: str, param: str
+    deps: RouteDeps, said: ClientInput, declared: Declared, *, by: str, param: str, session_id: str = ""
 ) -> Resumed | None:
-    """Hand the results to the run that waits for them.
+    """Hand the results to the run that waits for them, in this session if one is named.
 
     None if no run of this client does: then they are only context for a new run. Results that were handed in
     before lead to the same run, so that a client may repeat its request.
     """
     client_tools_id = await _one_request(deps, said.results, by=by, param=param)
     found = await _known_ask(deps, client_tools_id, by=by) if client_tools_id else None
-    if found is None:
+    if found is None or session_id not in {"", found[1].session_id}:
         return None
     known, row, ask = found
     run = (await deps.folds.run(row)).state

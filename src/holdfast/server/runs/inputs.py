@@ -192,7 +192,7 @@ class RunInputRoutes:
         Raises a Problem, and settles nothing, if one of them doesn't offer the choice.
         """
         for one in asked:
-            _check_choice(verdict.choice, one)
+            check_choice(verdict.choice, one)
         # All rules before the first answer: one that is not offered settles nothing.
         rules = [
             await self._offered(row, one, verdict.width)
@@ -346,7 +346,8 @@ def _only_question(run: Run) -> str:
     return ids[0] if ids else ""
 
 
-def _check_choice(choice: str, asked: e.ApprovalAsked) -> None:
+def check_choice(choice: str, asked: e.ApprovalAsked) -> None:
+    """Raise a Problem if the approval doesn't offer the choice."""
     if choice not in asked.choices:
         raise bad_request(
             f"'choice' must be one of {', '.join(asked.choices)} for {asked.action.summary[:80]}",

@@ -114,7 +114,7 @@ def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
         is_known = name in TRANSLATED[wire] or name in DROPPED[wire] or name in SAMPLING[wire].values()
         if not is_known and _says_something(value):
             raise not_translatable(name)
-    if wire == "chat" and fields.get("n") not in {None, 1}:
+    if wire == "chat" and fields.get("n") not in (None, 1):
         raise not_translatable("n")
     said = _READ[wire](fields, attached)
     choice = tool_choice_in(fields, wire)
