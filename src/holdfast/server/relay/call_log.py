@@ -20,6 +20,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.relay.attempts import RelayReceiver
 from holdfast.server.relay.raw_request import RawRequest
 from holdfast.server.relay.sink import RelaySink
+from holdfast.server.transport.bodies import UNREADABLE
 from holdfast.values import RELAY, CallFinish, FilePart, OutcomeKind, RunSettings
 
 STOPPED = "stopped"
@@ -244,7 +245,7 @@ def question_in(body: bytes) -> str:
     """The last text of the user in a request, in any of the three protocols; empty if there is none."""
     try:
         asked = msgspec.json.decode(body, type=_Asked)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return ""
     if isinstance(asked.input, str):
         return asked.input

@@ -1,6 +1,7 @@
 """The routes that both agents and relayed models serve: the model's name decides which of them answers."""
 
 import asyncio
+import codecs
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -167,7 +168,8 @@ class RelayRoutes:
     async def _body(self, request: Request) -> bytes:
         self._check_loop(request)
         most = max(self._options.body_bytes_max, self._deps.limits.body_bytes_max)
-        return await read_decoded(request, self._deps.limits, bytes_max=most)
+        body = await read_decoded(request, self._deps.limits, bytes_max=most)
+        return body.removeprefix(codecs.BOM_UTF8)
 
     def _check_loop(self, request: Request) -> None:
         """Refuse a request that has been here: a target's address leads back to this server."""
