@@ -10,11 +10,14 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Index
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.problems import Problem
 from holdfast.server.relay.calls import names_to_join, names_to_keep
+from holdfast.server.relay.output import RelayOutput, WhenSaved
 from holdfast.server.relay.records import CallRecords
+from holdfast.server.relay.surfaces import COMMENT, SURFACES
 from sabotage import Sabotage
 
 AT_MS = 1_700_000_000_000
@@ -86,7 +89,30 @@ def _request(key: str, headers: dict[bytes, bytes]) -> Request:
     return Request(scope)
 
 
+class SendsFirst(RelayOutput):
+    """Sends what its log doesn't have yet."""
+
+    @override
+    def hold_until(self, when_saved: WhenSaved) -> None:
+        del when_saved
+
+
+async def check_a_kept_answer_is_on_disk_before_it_is_sent(kind: type[RelayOutput]) -> None:
+    output, saved = kind(SURFACES["chat"], NO_SECRETS), list[Callable[[], None]]()
+    output.hold_until(saved.append)
+    output.begin(200, {})
+    output.pass_on(b"data: one\n\n")
+    output.keep_alive()
+    assert await output.more() == [COMMENT], "it was sent before it was saved"
+    output.pass_on(b"data: two\n\n")
+    saved[0]()
+    assert await output.more() == [b"data: one\n\n"]
+    output.fail(Problem(503, "gone", code="store_unavailable"))
+    assert b"two" not in b"".join(await output.more())
+
+
 SABOTAGES = (
+    Sabotage("P1", check_a_kept_answer_is_on_disk_before_it_is_sent, RelayOutput, SendsFirst),
     Sabotage("P2", check_a_record_is_on_disk_when_the_response_may_end, CallRecords, RecordsLater),
     Sabotage("P6", check_a_budget_survives_a_restart, KeyBudgets, CountsSinceItsStart),
     Sabotage("P11", check_only_a_repeat_of_the_same_key_joins, names_to_join, names_without_the_key),
