@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
 from holdfast.folds.usage import DAY_MS
@@ -189,6 +191,17 @@ async def test_a_budget_is_of_one_day() -> None:
             assert await ask(server) == 429
             clock.days = 1
             assert await ask(server) == 200
+
+
+async def test_limits_for_a_name_that_no_key_has_are_reported_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = KeyLimits(tokens_per_day=5)
+    async with relaying(setting=setting(laptop=limits, lapto=limits, every=limits)):
+        pass
+    told = [record.getMessage() for record in caplog.records if "[[keys]]" in record.getMessage()]
+    assert len(told) == 1
+    assert "'lapto'" in told[0]
 
 
 async def test_a_key_may_make_so_many_requests_a_minute() -> None:

@@ -263,18 +263,19 @@ def tokens_used(
     *, sent: Count, made: Count, cached: Count = None, written: Count = None, reasoning: Count = None
 ) -> TokensUsed:
     """The counts in our terms: input tokens include those read from or written to the cache."""
-    cached_tokens, written_tokens = _count(cached), _count(written)
-    input_tokens = _count(sent)
+    cached_tokens, written_tokens = token_count(cached), token_count(written)
+    input_tokens = token_count(sent)
     if cached_tokens > input_tokens:
         input_tokens += cached_tokens  # a server that counts cached tokens separately
     return TokensUsed(
         input_tokens=max(input_tokens, cached_tokens + written_tokens),
-        output_tokens=_count(made),
+        output_tokens=token_count(made),
         cached_tokens=cached_tokens,
         cache_write_tokens=written_tokens,
-        reasoning_tokens=_count(reasoning),
+        reasoning_tokens=token_count(reasoning),
     )
 
 
-def _count(given: Count) -> int:
+def token_count(given: Count) -> int:
+    """A count that a server reported, if it can be one."""
     return int(max(0, min(given or 0, COUNT_MAX)))

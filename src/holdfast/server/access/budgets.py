@@ -1,7 +1,7 @@
 """What each API key may use: a budget for each day, and a number of requests for each minute."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -45,6 +45,10 @@ class KeyBudgets:
     def of(self, key: str) -> KeyLimits:
         """The limits of a key."""
         return self._limits.get(key) or self._limits.get(EVERY_KEY, _NO_LIMITS)
+
+    def unknown(self, keys: Container[str]) -> list[str]:
+        """The names with limits that no key has."""
+        return [name for name in self._limits if name != EVERY_KEY and name not in keys]
 
     async def check(self, key: str) -> None:
         """Count a request; raises a Problem if the key may not make it now.

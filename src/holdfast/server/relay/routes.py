@@ -194,7 +194,7 @@ class RelayRoutes:
         may_join = surface.is_answer and self._options.keep == "all"
         if may_join and (under_way := self._to_join(request, body)) is not None:
             return self._response(under_way)
-        if surface not in {COUNTING, INPUT_TOKENS}:
+        if not surface.is_free:
             await self._deps.budgets.check(key)
         deps, options = self._deps, self._options
         usable, translation = await _translated(raw, targets, deps.options)
@@ -245,7 +245,7 @@ class RelayRoutes:
             return ended
         finally:
             record = _closed(caller, asked, sink, ended)
-            if self._options.keep != "none" and asked.is_answer:
+            if self._options.keep != "none" and not asked.output.surface.is_free:
                 await self._records.add(record)
 
     async def _logged(
@@ -267,8 +267,9 @@ class RelayRoutes:
 
 def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:
     """Estimate what a call used, so that a budget holds with clients that don't ask for the usage."""
+    chars = asked.said_chars
     used = TokensUsed(
-        input_tokens=asked.input_tokens, output_tokens=max(1, asked.said_chars // CHARS_PER_TOKEN)
+        input_tokens=asked.input_tokens, output_tokens=max(1, chars // CHARS_PER_TOKEN) if chars else 0
     )
     target = next(target for target in caller.targets if target.name == sink.target)
     sink.estimate(used, cost_usd=caller.deps.prices.cost_usd(target, used))
@@ -277,7 +278,8 @@ def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Non
 def _closed(
     caller: ModelCalls, asked: RelayedRequest, sink: RelaySink, ended: Answer | NoAnswer | None
 ) -> e.RelayCalled:
-    if asked.said_chars and not sink.has_usage:
+    has_cost = asked.said_chars or (isinstance(ended, Answer) and not asked.output.surface.is_free)
+    if has_cost and not sink.has_usage:
         _estimate(caller, asked, sink)
     if isinstance(ended, NoAnswer):
         return sink.close("failed", ended.failure)
