@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.folds.gathered import Gathered
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
@@ -90,6 +92,38 @@ class StreamParser(Protocol):
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of an answer that came as one JSON document."""
         ...
+
+
+class MappingParser(StreamParser):
+    """Another parser, whose events are told as `mapped` says; text passes as it is."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self._parser = parser
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._parser.finished
+
+    @abstractmethod
+    def mapped(self, event: ModelEvent) -> ModelEvent:
+        """The event that is told instead of this one."""
+
+    @override
+    def text_of(self, run: FrameRun) -> TextPiece | None:
+        return self._parser.text_of(run)
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.parse(frame)]
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.end()]
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.answer(body)]
 
 
 class UnclosedItem(msgspec.Struct, kw_only=True):

@@ -19,7 +19,7 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.sse import FrameRun, SseFrame
-from holdfast.models.wire import Count, StreamParser, tokens_used
+from holdfast.models.wire import Count, MappingParser, StreamParser, tokens_used
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
 OPENINGS = frozenset(
@@ -53,32 +53,14 @@ def is_lifecycle(event: ModelEvent) -> bool:
     return isinstance(event, TokensUsed) or (isinstance(event, Lifecycle) and event.name in OPENINGS)
 
 
-class RelayParser(StreamParser):
+class RelayParser(MappingParser):
     """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed."""
 
-    def __init__(self, parser: StreamParser) -> None:
-        self._parser = parser
-
-    @property
-    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
-        """Whether the answer is complete."""
-        return self._parser.finished
-
     @override
-    def text_of(self, run: FrameRun) -> TextPiece | None:
-        return self._parser.text_of(run)
-
-    @override
-    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        return [_one(event) for event in self._parser.parse(frame)]
-
-    @override
-    def end(self) -> Sequence[ModelEvent]:
-        return self._parser.end()
-
-    @override
-    def answer(self, body: bytes) -> Sequence[ModelEvent]:
-        return self._parser.answer(body)
+    def mapped(self, event: ModelEvent) -> ModelEvent:
+        if not isinstance(event, Lifecycle) or event.name in OPENINGS:
+            return event
+        return OPENED if event.name in STARTS else MADE
 
 
 class _Reported(msgspec.Struct):
@@ -142,9 +124,3 @@ def _events_in(document: bytes) -> Sequence[ModelEvent]:
         made = used.completion_tokens if used.output_tokens is None else used.output_tokens
         events.append(tokens_used(sent=sent, made=made))
     return events
-
-
-def _one(event: ModelEvent) -> ModelEvent:
-    if not isinstance(event, Lifecycle) or event.name in OPENINGS:
-        return event
-    return OPENED if event.name in STARTS else MADE
