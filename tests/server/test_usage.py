@@ -1,5 +1,6 @@
 """GET /api/usage, the records of relayed calls, and the budgets of keys."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
@@ -180,6 +181,24 @@ async def test_a_key_over_its_budget_is_told_when_it_resets_also_after_a_restart
             assert budget["used_tokens"] > 5
             assert budget["resets_at"] % 86_400 == 0
         assert len(chaos.record.requests) == 2
+
+
+async def test_calls_at_once_use_no_more_than_a_budget_and_the_next_follow_when_they_have_ended() -> None:
+    gate, limits = Gate(), KeyLimits(tokens_per_day=1100)
+    async with (
+        ChaosServer([Wait(gate), Say("ok")], after_last="repeat") as chaos,
+        relaying(target_on(chaos, "chat"), setting=setting(laptop=limits)) as server,
+    ):
+        first = asyncio.create_task(ask(server))
+        await gate.reached()
+        second = asyncio.create_task(ask(server, wire="anthropic"))  # translated
+        await chaos.seen.until_request(2)
+        refused = await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=AS_LAPTOP)
+        assert (refused.status, refused.code) == (429, "budget_in_use")
+        assert refused.headers["Retry-After"] == "5"
+        gate.open()
+        assert [await first, await second, await ask(server)] == [200, 200, 200]
+        assert (await usage(server))["totals"]["relayed_calls"] == 3
 
 
 async def test_a_budget_is_of_one_day() -> None:
