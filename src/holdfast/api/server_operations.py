@@ -527,8 +527,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/metrics",
         "metrics.show",
         tag="Server",
-        summary="Figures for Prometheus.",
-        scopes=EVERY,
+        summary="Figures for Prometheus. They name the API keys, so a key that can only relay can't read them.",
+        scopes=("chat", "approve", "admin"),
         responses={200: {"text/plain": None}},
     ),
     Operation(
