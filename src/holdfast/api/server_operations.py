@@ -527,7 +527,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/metrics",
         "metrics.show",
         tag="Server",
-        summary="Figures for Prometheus. They name the API keys, so a key that can only relay can't read them.",
+        summary="Figures for Prometheus. They name API keys, so a key that can only relay can't read them.",
         scopes=("chat", "approve", "admin"),
         responses={200: {"text/plain": None}},
     ),

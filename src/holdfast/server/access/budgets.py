@@ -31,7 +31,7 @@ class KeyLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class CallReservation:
     """What a call may use at most, as far as one can tell before."""
 
     tokens: int
@@ -40,7 +40,7 @@ class Spending:
 
 LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
 _NO_LIMITS = KeyLimits()
-_NOTHING = Spending(0, 0.0)
+_NOTHING = CallReservation(0, 0.0)
 _OTHERS_END_S = 5
 
 
@@ -51,7 +51,7 @@ class KeyBudgets:
         self._limits = limits
         self._index = index
         self._clock = clock
-        self._spending: dict[str, list[Spending]] = {}  # by key: its calls that are under way
+        self._spending: dict[str, list[CallReservation]] = {}  # by key: its calls that are under way
         self._sent_s: dict[str, deque[float]] = {}  # by key: when its requests of the last minute came
 
     def of(self, key: str) -> KeyLimits:
@@ -71,7 +71,7 @@ class KeyBudgets:
             pass
 
     @asynccontextmanager
-    async def spending(self, key: str, most: Spending) -> AsyncGenerator[None]:
+    async def spending(self, key: str, most: CallReservation) -> AsyncGenerator[None]:
         """Count a request, and what it may use as long as the block runs; raises a Problem as `check` does.
 
         Only what began earlier stands in its way, so a call whose estimate is too high gets its turn.
@@ -160,7 +160,7 @@ class KeyBudgets:
         )
 
 
-def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[Spending]) -> None:
+def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[CallReservation]) -> None:
     """Refuse a call if those under way may use up the rest of the budget."""
     tokens = used.input_tokens + used.output_tokens + sum(one.tokens for one in others)
     usd = (used.cost_usd or 0.0) + sum(one.usd for one in others)

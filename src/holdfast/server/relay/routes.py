@@ -16,7 +16,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import ModelRequest, estimated_tokens
 from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
-from holdfast.server.access.budgets import Spending
+from holdfast.server.access.budgets import CallReservation
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
@@ -261,7 +261,9 @@ class RelayRoutes:
             input_tokens=asked.input_tokens, output_tokens=asked.output_tokens_max or OUTPUT_TOKENS
         )
         usd = caller.deps.prices.cost_usd(caller.targets[0], most) or 0.0
-        return self._deps.budgets.spending(by.key, Spending(most.input_tokens + most.output_tokens, usd))
+        return self._deps.budgets.spending(
+            by.key, CallReservation(most.input_tokens + most.output_tokens, usd)
+        )
 
     async def _logged(
         self, caller: ModelCalls, asked: RelayedRequest, raw: RawRequest, by: AskedBy
