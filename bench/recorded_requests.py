@@ -22,6 +22,7 @@ KEPT_HEADERS = (
 STRING_CHARS_MAX = 120
 TOOLS_MAX = 2
 REQUESTS_MAX = 8
+_HOME = re.compile(r"/root(?![\w-])")  # a home folder, and how Codex calls its first agent
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -47,7 +48,7 @@ def recorded(request: RawRequest, names: Mapping[str, str]) -> dict[str, object]
     data = json.dumps({"path": request.path, "headers": kept, "body": body}, ensure_ascii=False)
     for name, instead in sorted(names.items(), key=lambda pair: -len(pair[0])):
         data = data.replace(name, instead)
-    return json.loads(data)
+    return json.loads(_HOME.sub("/home/you", data))
 
 
 def shortened(body: bytes) -> bytes:

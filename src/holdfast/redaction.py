@@ -122,6 +122,11 @@ class StreamFilter:
         self._secrets = secrets
         self._held = ""
 
+    @property
+    def is_holding(self) -> bool:
+        """Whether some text is held back."""
+        return bool(self._held)
+
     def feed(self, text: str) -> str:
         """The part that can be shown now."""
         if not self._secrets.texts:

@@ -77,6 +77,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     patience: Patience = Patience()
     retry: RetryLimits = RetryLimits()
 
+    def __post_init__(self) -> None:
+        """Refuse an address with a password: it would be shown, and its header may already hold the key."""
+        if "@" in self.base_url and urlsplit(self.base_url).username is not None:
+            raise ValueError(
+                f"base_url of the target {self.name!r} must not contain a user or password; put secrets in "
+                "api_key or headers"
+            )
+
     def __repr__(self) -> str:
         """The key stays out of logs and tracebacks."""
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"

@@ -1,20 +1,32 @@
 """Wrong parts of the relay's accounts: each breaks a promise in one small way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from starlette.requests import Request
 from typing_extensions import override
+from yarl import URL
 
 from holdfast import events as e
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import client_call_id
 from holdfast.interfaces.journal import Index
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.problems import Problem
+from holdfast.server.access.middleware import keys_sent
+from holdfast.server.access.request_secrets import begin_request, without_secrets
+from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
+from holdfast.server.openai.client_tools import matched_results
+from holdfast.server.problems import Problem, bad_request
 from holdfast.server.relay.calls import names_to_join, names_to_keep
+from holdfast.server.relay.headers import SENT_UP, headers_up
+from holdfast.server.relay.output import RelayOutput, WhenSaved
 from holdfast.server.relay.records import CallRecords
+from holdfast.server.relay.surfaces import COMMENT, SURFACES
+from holdfast.tools.web.fetch import Fetcher
+from holdfast.values import ClientToolResult
 from sabotage import Sabotage
 
 AT_MS = 1_700_000_000_000
@@ -86,7 +98,127 @@ def _request(key: str, headers: dict[bytes, bytes]) -> Request:
     return Request(scope)
 
 
+class SendsFirst(RelayOutput):
+    """Sends what its log doesn't have yet."""
+
+    @override
+    def hold_until(self, when_saved: WhenSaved) -> None:
+        del when_saved
+
+
+async def check_a_kept_answer_is_on_disk_before_it_is_sent(kind: type[RelayOutput]) -> None:
+    output, saved = kind(SURFACES["chat"], NO_SECRETS), list[Callable[[], None]]()
+    output.hold_until(saved.append)
+    output.begin(200, {})
+    output.pass_on(b"data: one\n\n")
+    output.keep_alive()
+    assert await output.more() == [COMMENT], "it was sent before it was saved"
+    output.pass_on(b"data: two\n\n")
+    saved[0]()
+    assert await output.more() == [b"data: one\n\n"]
+    output.fail(Problem(503, "gone", code="store_unavailable"))
+    assert b"two" not in b"".join(await output.more())
+
+
+def headers_as_configured(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> dict[str, str]:
+    """Sends up whatever the configuration names."""
+    wanted = SENT_UP | {name.lower() for name in also}
+    return {name.lower(): value for name, value in headers if name.lower() in wanted}
+
+
+async def check_no_key_of_a_client_goes_up(up: Callable[..., dict[str, str]]) -> None:
+    """P11: not even if the configuration names its header."""
+    keys = {"X-Api-Key": "k", "api-key": "k", "Authorization": "Bearer k", "Cookie": "k"}
+    assert up([*keys.items(), ("anthropic-beta", "b")], keys) == {"anthropic-beta": "b"}
+
+
+def bearer_alone(authorization: str, api_keys: Iterable[str]) -> Iterable[str]:
+    """Knows one header."""
+    del api_keys
+    return (authorization.removeprefix("Bearer "),)
+
+
+async def check_a_key_is_a_secret_in_whatever_header_it_comes(
+    keys: Callable[[str, Iterable[str]], Iterable[str]],
+) -> None:
+    """P11: a key in x-api-key gets into no log and no error."""
+    begin_request(NO_SECRETS, *keys("Bearer first-key-0123456789", ["other-key-0123456789"]))
+    told = without_secrets(bad_request("not first-key-0123456789, not other-key-0123456789"))
+    assert "0123456789" not in told.message
+
+
+class AnyAddress(HttpsOnly):
+    """Fetches what it's told."""
+
+    @override
+    def insist_on_url(self, url: URL) -> None:
+        del url
+
+    @override
+    def allows(self, address: object) -> bool:
+        del address
+        return True
+
+
+PRIVATE = (
+    "https://127.0.0.1/a.png",
+    "https://127.1/a.png",
+    "https://0x7f000001/a.png",
+    "https://[::1]/a.png",
+    "https://[::ffff:127.0.0.1]/a.png",
+    "https://localhost/a.png",
+    "https://a.localhost/a.png",
+    "https://127.0.0.1:8642/a.png",
+    "http://127.0.0.1/a.png",
+    "https://me:pw@127.0.0.1/a.png",
+)
+
+
+async def check_an_image_is_fetched_from_nowhere_inside(policy: type[HttpsOnly]) -> None:
+    """P11: whoever names an image can't make the server look into its own network."""
+    images = ImageUrls(Fetcher(policy(), accept=ACCEPT, follows_to_any_host=True))
+    for url in PRIVATE:
+        part = {"type": "image_url", "image_url": {"url": url}}
+        problem: Problem | None = None
+        try:
+            await images.put_inline([{"role": "user", "content": [part]}], param="messages", bytes_max=1000)
+        except Problem as refused:
+            problem = refused
+        assert problem is not None
+        assert "the connection failed" not in problem.message, f"a connection to {url} was tried"
+        assert "took longer" not in problem.message, f"a connection to {url} was tried"
+
+
+def takes_the_last(
+    asked: e.ClientToolsAsked, results: Sequence[ClientToolResult], *, param: str
+) -> tuple[ClientToolResult, ...]:
+    """Of two results of one call, keeps the second."""
+    last = {result.tool_call_id: result for result in results}
+    return matched_results(asked, list(last.values()), param=param)
+
+
+async def check_a_call_has_one_result(
+    match: Callable[..., tuple[ClientToolResult, ...]],
+) -> None:
+    """P2: of two results of one call, neither is dropped in silence."""
+    asked = e.ClientToolsAsked(at_ms=AT_MS, run_id="run_1", client_tools_id="ct_1", tool_call_ids=("call_1",))
+    name = client_call_id("ct_1", 0)
+    one, two = (ClientToolResult(tool_call_id=name, text=text) for text in ("21", "22"))
+    assert [result.text for result in match(asked, [one], param="input")] == ["21"]
+    code = ""
+    try:
+        match(asked, [one, two], param="input")
+    except Problem as refused:
+        code = refused.code
+    assert code == "tool_result_duplicate"
+
+
 SABOTAGES = (
+    Sabotage("P11", check_no_key_of_a_client_goes_up, headers_up, headers_as_configured),
+    Sabotage("P11", check_a_key_is_a_secret_in_whatever_header_it_comes, keys_sent, bearer_alone),
+    Sabotage("P11", check_an_image_is_fetched_from_nowhere_inside, HttpsOnly, AnyAddress),
+    Sabotage("P2", check_a_call_has_one_result, matched_results, takes_the_last),
+    Sabotage("P1", check_a_kept_answer_is_on_disk_before_it_is_sent, RelayOutput, SendsFirst),
     Sabotage("P2", check_a_record_is_on_disk_when_the_response_may_end, CallRecords, RecordsLater),
     Sabotage("P6", check_a_budget_survives_a_restart, KeyBudgets, CountsSinceItsStart),
     Sabotage("P11", check_only_a_repeat_of_the_same_key_joins, names_to_join, names_without_the_key),

@@ -1,12 +1,15 @@
 """GET /api/usage, the records of relayed calls, and the budgets of keys."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
@@ -180,6 +183,24 @@ async def test_a_key_over_its_budget_is_told_when_it_resets_also_after_a_restart
         assert len(chaos.record.requests) == 2
 
 
+async def test_calls_at_once_use_no_more_than_a_budget_and_the_next_follow_when_they_have_ended() -> None:
+    gate, limits = Gate(), KeyLimits(tokens_per_day=1100)
+    async with (
+        ChaosServer([Wait(gate), Say("ok")], after_last="repeat") as chaos,
+        relaying(target_on(chaos, "chat"), setting=setting(laptop=limits)) as server,
+    ):
+        first = asyncio.create_task(ask(server))
+        await gate.reached()
+        second = asyncio.create_task(ask(server, wire="anthropic"))  # translated
+        await chaos.seen.until_request(2)
+        refused = await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=AS_LAPTOP)
+        assert (refused.status, refused.code) == (429, "budget_in_use")
+        assert refused.headers["Retry-After"] == "5"
+        gate.open()
+        assert [await first, await second, await ask(server)] == [200, 200, 200]
+        assert (await usage(server))["totals"]["relayed_calls"] == 3
+
+
 async def test_a_budget_is_of_one_day() -> None:
     disk, clock = MemoryDisk(), Tomorrow()
     async with ChaosServer(*SCRIPTS) as chaos:
@@ -189,6 +210,17 @@ async def test_a_budget_is_of_one_day() -> None:
             assert await ask(server) == 429
             clock.days = 1
             assert await ask(server) == 200
+
+
+async def test_limits_for_a_name_that_no_key_has_are_reported_at_the_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = KeyLimits(tokens_per_day=5)
+    async with relaying(setting=setting(laptop=limits, lapto=limits, every=limits)):
+        pass
+    told = [record.getMessage() for record in caplog.records if "[[keys]]" in record.getMessage()]
+    assert len(told) == 1
+    assert "'lapto'" in told[0]
 
 
 async def test_a_key_may_make_so_many_requests_a_minute() -> None:

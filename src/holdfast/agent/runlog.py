@@ -115,6 +115,8 @@ class RunLog(EventSink):
         self._written = asyncio.Event()
         self._error: JournalError | Unwritable | None = None
         self._waiting_out: asyncio.Task[None] | None = None
+        self._to_call: list[Callable[[], None]] = []  # once what is gathered is on disk
+        self._to_call_next: list[Callable[[], None]] = []  # once the append in flight is on disk
 
     async def __aenter__(self) -> Self:
         return self
@@ -231,6 +233,13 @@ class RunLog(EventSink):
         """Whether all events are on disk."""
         return not (self._is_writing or self._wanted.is_set() or self._events or self._pieces)
 
+    def when_saved(self, call: Callable[[], None]) -> None:
+        """Call back once everything that was added so far is on disk; never if the store doesn't take it."""
+        if self.is_settled and not self._filter.is_holding:
+            call()
+        else:
+            self._to_call.append(call)
+
     @override
     async def settled(self) -> None:
         while not self.is_settled and self._error is None:
@@ -261,6 +270,7 @@ class RunLog(EventSink):
         try:
             events = self._take()
             if not events:
+                self._call_back()
                 self._written.set()
                 return
             self._is_writing = True
@@ -308,11 +318,19 @@ class RunLog(EventSink):
             self._error = Unwritable(f"{type(error).__name__}: {error}")
         elif error is not None:
             self._error = StoreClosed(f"{NO_WRITER}: {error!r}")
-        elif self._is_due:
-            self._write()
-        elif self._wanted.is_set():
-            self.batcher.join(self._write)
+        else:
+            self._call_back()
+            if self._is_due:
+                self._write()
+            elif self._wanted.is_set():
+                self.batcher.join(self._write)
         self._written.set()
+
+    def _call_back(self) -> None:
+        """Tell those who wait for what is on disk now."""
+        due, self._to_call_next = self._to_call_next, []
+        for call in due:
+            call()
 
     def drop_unwritable(self) -> None:
         """Drop the event that can't be encoded, and all after it, which may depend on it."""
@@ -328,6 +346,9 @@ class RunLog(EventSink):
     def _take(self) -> Sequence[Event]:
         self._close_delta()
         events, self._events = self._events, []
+        if not self._filter.is_holding:
+            self._to_call_next += self._to_call
+            self._to_call = []
         return events
 
     async def _said_meanwhile(self) -> Sequence[Event]:

@@ -83,14 +83,17 @@ START_ERRORS = {
     ),
     404: "response_not_found",
     409: "session_deleted, session_busy, response_rewound, idempotency_key_conflict",
-    429: "queue_full",
+    429: "queue_full, budget_exhausted, budget_in_use, too_many_requests",
 }
 RELAY_ERRORS = {
     400: "invalid_request, invalid_json, or what the provider says",
     404: "model_not_found",
     413: "body_too_large",
     415: "unsupported_encoding",
-    429: "rate_limited, with Retry-After, or what the provider says",
+    429: (
+        "rate_limited, budget_exhausted, budget_in_use, too_many_requests, with Retry-After, or what the "
+        "provider says"
+    ),
     502: "connect_failed, dropped, malformed: the kind of the failure",
     503: "overloaded, shutting_down",
     504: "no_first_event, stalled, upload_stalled",
@@ -98,7 +101,7 @@ RELAY_ERRORS = {
 }
 WHOLE_ERRORS = {
     413: "body_too_large, payload_too_large",
-    429: "queue_full, rate_limited, quota_exhausted",
+    429: "queue_full, rate_limited, quota_exhausted, budget_exhausted, budget_in_use, too_many_requests",
     502: "the kind of the provider's failure",
     503: "overloaded, store_unavailable, store_overloaded, shutting_down",
 }

@@ -568,8 +568,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/metrics",
         "metrics.show",
         tag="Server",
-        summary="Figures for Prometheus.",
-        scopes=EVERY,
+        summary="Figures for Prometheus. They name API keys, so a key that can only relay can't read them.",
+        scopes=("chat", "approve", "admin"),
         responses={200: {"text/plain": None}},
     ),
     Operation(

@@ -1,7 +1,7 @@
 """Writes a model's answer to the log: one attempt's model events become the run's events."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -55,6 +55,7 @@ class AnswerWriter:
         self._bytes_left = bytes_max
         self._open_segments: dict[int, _OpenSegment] = {}
         self._asked: list[AskedTool] = []
+        self._written = 0  # of these, how many are on the log
         self.texts: list[str] = []  # the text of each closed item that fits into one segment
         self.said = False  # something visible is on the log
         self.produced = False  # text or a whole tool call
@@ -136,13 +137,18 @@ class AnswerWriter:
         is_cut = finish.reason in {"length", "too_long"}
         if not is_cut and (finish.reason == "refused" or not self.produced):
             return None
-        tools = () if is_cut else self._tools()
+        if not is_cut:
+            self.ask()
+        tools = tuple(self._asked[: self._written])
         return Answer(call_id, "tools" if tools else finish.reason, tools, "".join(self.texts))
 
-    def _tools(self) -> tuple[AskedTool, ...]:
+    def ask(self) -> Sequence[AskedTool]:
+        """Write the tool calls to the log that are whole and not there yet, and return them."""
         if self._asked:
             self._begin()
-        for asked in self._asked:
+        asking = self._asked[self._written :]
+        self._written = len(self._asked)
+        for asked in asking:
             self._sink.emit(
                 e.ToolAsked(
                     at_ms=self._sink.now_ms(),
@@ -154,7 +160,7 @@ class AnswerWriter:
                     opaque=asked.opaque,
                 )
             )
-        return tuple(self._asked)
+        return asking
 
     def _begin(self) -> None:
         if not self.said:

@@ -32,6 +32,7 @@ from holdfast.models.wire import (
     UnclosedItem,
     decoded,
     raw_text,
+    token_count,
     tokens_used,
 )
 
@@ -365,7 +366,7 @@ class AnthropicParser(StreamParser):
         known = self._usage
         read, written = known.cache_read_input_tokens, known.cache_creation_input_tokens
         return tokens_used(
-            sent=(known.input_tokens or 0) + (read or 0) + (written or 0),
+            sent=token_count(known.input_tokens) + token_count(read) + token_count(written),
             made=known.output_tokens,
             cached=read,
             written=written,

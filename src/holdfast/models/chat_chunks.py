@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.folds.gathered import Gathered
 from holdfast.model_events import TokensUsed
-from holdfast.models.wire import Count, tokens_used
+from holdfast.models.wire import Count, token_count, tokens_used
 
 
 class _PromptDetails(msgspec.Struct, gc=False):
@@ -35,10 +35,10 @@ class ChunkUsage(msgspec.Struct, gc=False):
         prompt = self.prompt_tokens_details or _PromptDetails()
         completion = self.completion_tokens_details or _CompletionDetails()
         # xAI and Gemini leave reasoning out of completion_tokens and count it in the total.
-        beyond_prompt = (self.total_tokens or 0) - (self.prompt_tokens or 0)
+        beyond_prompt = token_count(self.total_tokens) - token_count(self.prompt_tokens)
         return tokens_used(
             sent=self.prompt_tokens,
-            made=max(self.completion_tokens or 0, beyond_prompt),
+            made=max(token_count(self.completion_tokens), beyond_prompt),
             cached=prompt.cached_tokens or self.prompt_cache_hit_tokens or self.cached_tokens,
             written=prompt.cache_write_tokens,
             reasoning=completion.reasoning_tokens or self.reasoning_tokens,

@@ -3,14 +3,11 @@
 Nobody above the wire knows: the arguments of the call are the answer.
 """
 
-from collections.abc import Sequence
-
 from typing_extensions import override
 
 from holdfast.messages import ModelRequest, ToolSpec
 from holdfast.model_events import ArgsPiece, Finished, ItemClosed, ItemOpened, ModelEvent, TextPiece
-from holdfast.models.sse import FrameRun, SseFrame
-from holdfast.models.wire import StreamParser
+from holdfast.models.wire import MappingParser, StreamParser
 from holdfast.values import OutputFormat
 
 OUTPUT_TOOL = "final_answer"
@@ -38,40 +35,17 @@ def tools_with_output(request: ModelRequest, *, by_tool: bool) -> tuple[ToolSpec
     return (*request.tools, output_tool(request.output, output_tool_name(request)))
 
 
-class OutputToolParser(StreamParser):
+class OutputToolParser(MappingParser):
     """Tells a call of the output tool as text, and everything else as it is."""
 
     def __init__(self, parser: StreamParser, name: str) -> None:
-        self._parser = parser
+        super().__init__(parser)
         self._name = name
         self._outputs: set[int] = set()
         self._has_calls = False
 
-    @property
-    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
-        """Whether the answer is complete."""
-        return self._parser.finished
-
     @override
-    def text_of(self, run: FrameRun) -> TextPiece | None:
-        return self._parser.text_of(run)
-
-    @override
-    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        return self._told(self._parser.parse(frame))
-
-    @override
-    def end(self) -> Sequence[ModelEvent]:
-        return self._told(self._parser.end())
-
-    @override
-    def answer(self, body: bytes) -> Sequence[ModelEvent]:
-        return self._told(self._parser.answer(body))
-
-    def _told(self, events: Sequence[ModelEvent]) -> Sequence[ModelEvent]:
-        return [self._one(event) for event in events]
-
-    def _one(self, event: ModelEvent) -> ModelEvent:
+    def mapped(self, event: ModelEvent) -> ModelEvent:
         match event:
             case ItemOpened(kind="tool", name=name):
                 if name != self._name:

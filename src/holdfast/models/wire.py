@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
+from typing_extensions import override
 
 from holdfast.folds.gathered import Gathered
 from holdfast.messages import AskedTool, AssistantMessage, Message, ModelRequest, Said, SaidText, Thought
@@ -90,6 +92,38 @@ class StreamParser(Protocol):
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         """The events of an answer that came as one JSON document."""
         ...
+
+
+class MappingParser(StreamParser):
+    """Another parser, whose events are told as `mapped` says; text passes as it is."""
+
+    def __init__(self, parser: StreamParser) -> None:
+        self._parser = parser
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._parser.finished
+
+    @abstractmethod
+    def mapped(self, event: ModelEvent) -> ModelEvent:
+        """The event that is told instead of this one."""
+
+    @override
+    def text_of(self, run: FrameRun) -> TextPiece | None:
+        return self._parser.text_of(run)
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.parse(frame)]
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.end()]
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return [self.mapped(event) for event in self._parser.answer(body)]
 
 
 class UnclosedItem(msgspec.Struct, kw_only=True):
@@ -263,18 +297,19 @@ def tokens_used(
     *, sent: Count, made: Count, cached: Count = None, written: Count = None, reasoning: Count = None
 ) -> TokensUsed:
     """The counts in our terms: input tokens include those read from or written to the cache."""
-    cached_tokens, written_tokens = _count(cached), _count(written)
-    input_tokens = _count(sent)
+    cached_tokens, written_tokens = token_count(cached), token_count(written)
+    input_tokens = token_count(sent)
     if cached_tokens > input_tokens:
         input_tokens += cached_tokens  # a server that counts cached tokens separately
     return TokensUsed(
         input_tokens=max(input_tokens, cached_tokens + written_tokens),
-        output_tokens=_count(made),
+        output_tokens=token_count(made),
         cached_tokens=cached_tokens,
         cache_write_tokens=written_tokens,
-        reasoning_tokens=_count(reasoning),
+        reasoning_tokens=token_count(reasoning),
     )
 
 
-def _count(given: Count) -> int:
+def token_count(given: Count) -> int:
+    """A count that a server reported, if it can be one."""
     return int(max(0, min(given or 0, COUNT_MAX)))

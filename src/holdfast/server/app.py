@@ -1,6 +1,7 @@
 """The server: what each operation of the API does, and the application around it."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -65,6 +66,8 @@ from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.thinning import Thinning
 from holdfast.server.usage import UsageRoutes
+
+_log = logging.getLogger(__name__)
 
 
 def endpoints(
@@ -235,6 +238,7 @@ def make_app(
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
         await deps.keys.added.load()
+        _warn_of_limits_without_a_key(deps)
         await deps.sign_ins.load()
         await deps.marks.load()
         await begin_figures(deps)
@@ -288,3 +292,14 @@ def _deps(
         metrics=metrics,
         budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
     )
+
+
+def _warn_of_limits_without_a_key(deps: RouteDeps) -> None:
+    """Say which [[keys]] have no effect: a misspelled name would leave its key without limits."""
+    names = [*deps.keys.configured, *(key.name for key in deps.keys.added.list())]
+    for name in deps.budgets.unknown(names):
+        _log.warning(
+            "[[keys]]: no API key is named %r, so its limits have no effect; `holdfast keys list` shows the "
+            "names, and `holdfast keys add` makes a key",
+            name,
+        )

@@ -17,6 +17,7 @@ from typing_extensions import override
 from yarl import URL
 
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import json_value
 from holdfast.tools.web.addresses import AddressRefused, PublicOnly, UrlRefused
 from holdfast.tools.web.fetch import BODY_BYTES_MAX, Fetcher, Page
 
@@ -103,7 +104,7 @@ class ImageUrls:
         """The same for the messages of a whole body; its bytes stay as they are if it names no image."""
         if not _NAMES_URL.search(body):
             return body
-        fields = await asyncio.to_thread(msgspec.json.decode, body, type=dict[str, Any])
+        fields = await asyncio.to_thread(json_value, body, dict[str, Any])
         await self.put_inline(fields.get(param), param=param, bytes_max=bytes_max)
         return await asyncio.to_thread(msgspec.json.encode, fields)
 

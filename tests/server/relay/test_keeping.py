@@ -2,15 +2,21 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
+from holdfast.interfaces.journal import Appended, Declined, Fence, JournalError, Replayed, StoreClosed
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
+from runner.program import configure, program
 from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
 
@@ -63,6 +69,77 @@ async def test_a_call_is_a_session_with_its_request_its_answer_and_its_record(wi
         assert (usage["totals"]["relayed_calls"], usage["totals"]["runs"]) == (1, 0)
         assert (await server.call("DELETE", path)).status == 200
         assert await sessions(server) == []
+
+
+class HoldsBack(MemoryStore):
+    """A store that takes events of one kind only once it may."""
+
+    def __init__(self, kind: type[e.Event]) -> None:
+        super().__init__()
+        self.kind = kind
+        self.may = asyncio.Event()
+        self.refusal: JournalError | None = None
+
+    @override
+    async def append_run(
+        self, session_id: str, events: Sequence[e.Event], *, fence: Fence, **more: Any
+    ) -> Appended | Declined | Replayed:
+        if any(isinstance(event, self.kind) for event in events):
+            await self.may.wait()
+            if self.refusal is not None:
+                raise self.refusal
+        return await super().append_run(session_id, events, fence=fence, **more)
+
+
+async def until_kept_alive(answer: aiohttp.ClientResponse) -> bytes:
+    """What a client has got when the server says that nothing else has happened."""
+    seen = b""
+    while b": keep-alive" not in seen:
+        seen += await answer.content.readany()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("kind", "last"), [(e.TextDelta, b"hello"), (e.ToolAsked, b'"finish_reason": "tool_calls"')]
+)
+@pytest.mark.parametrize("wire", ["chat", "anthropic"])
+async def test_nothing_is_sent_that_is_not_on_disk(kind: type[e.Event], last: bytes, wire: Wire) -> None:
+    """P1: seen is saved, on the same wire and translated; a keep-alive comes meanwhile."""
+    store = HoldsBack(kind)
+    script = [Say("hello"), CallTool("look", {"at": "it"})]
+    async with (
+        ChaosServer(script) as chaos,
+        relaying(
+            target_on(chaos, wire), setting=Setting(store=store), keep="all", keep_alive_s=0.05
+        ) as server,
+    ):
+        body = body_for("chat", stream=True)
+        async with server.http.post(server.url + PATHS["chat"], json=body) as answer:
+            seen = await until_kept_alive(answer)
+            assert last not in seen.replace(b'":"', b'": "')
+            store.may.set()
+            seen += await answer.content.read()
+        assert last in seen.replace(b'":"', b'": "')
+        assert b"[DONE]" in seen
+
+
+async def test_what_the_store_refuses_is_never_sent() -> None:
+    """P1: the client is told why its answer ends."""
+    store = HoldsBack(e.TextDelta)
+    async with (
+        ChaosServer([Say("hello")]) as chaos,
+        relaying(
+            target_on(chaos, "chat"), setting=Setting(store=store), keep="all", keep_alive_s=0.05
+        ) as server,
+    ):
+        body = body_for("chat", stream=True)
+        async with server.http.post(server.url + PATHS["chat"], json=body) as answer:
+            seen = await until_kept_alive(answer)
+            store.refusal = StoreClosed("gone")
+            store.may.set()
+            seen += await answer.content.read()
+        assert b"hello" not in seen
+        assert b'"error"' in seen
 
 
 async def left_in_the_middle(server: Served, gate: Gate, **headers: str) -> None:
@@ -218,3 +295,23 @@ async def test_a_kept_call_that_a_crash_cut_off_is_interrupted_and_not_asked_aga
     assert isinstance(events[-1], e.RunEnded)
     assert events[-1].outcome == "interrupted"
     assert len(chaos.seen.requests) == 1
+
+
+async def test_what_a_client_of_a_killed_server_has_seen_is_in_the_log(tmp_path: Path) -> None:
+    """P1, P6: with the real store and `kill -9`."""
+    async with ChaosServer([Say("hello"), Hang()]) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        with (tmp_path / "holdfast.toml").open("a", encoding="utf-8") as config:
+            config.write('[relay]\nkeep = "all"\n')
+        async with program(tmp_path) as server:
+            body = body_for("chat", stream=True)
+            async with server.http.post(server.url + PATHS["chat"], json=body) as answer:
+                seen = b""
+                while b"hello" not in seen:
+                    seen += await answer.content.readany()
+                server.process.kill()
+    async with program(tmp_path) as server:
+        _, listed = await server.call("GET", "/api/sessions?all=true")
+        (session,) = listed["data"]
+        async with server.http.get(f"{server.url}/api/sessions/{session['id']}/export?format=md") as answer:
+            assert "hello" in await answer.text()

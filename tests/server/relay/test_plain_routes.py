@@ -11,9 +11,11 @@ import pytest
 from aiohttp import web
 
 from holdfast.chaos import ChaosServer
-from holdfast.server.options import ApiKey
+from holdfast.server.access.budgets import KeyLimits
+from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Target, Wire
 from server.relay.relaying import KEY, keyed, openai_client, relaying, target_on
+from serving import Setting
 
 VECTORS = {
     "object": "list",
@@ -102,6 +104,24 @@ async def test_what_embeddings_cost_is_counted_for_their_key() -> None:
         await server.call("POST", "/v1/embeddings", body={"model": "main", "input": "hi"}, headers=key)
         text = (await server.call("GET", "/metrics", headers=key)).body.decode()
         assert 'holdfast_relay_tokens_total{direction="input",key="laptop",target="main"} 7.0' in text
+
+
+@pytest.mark.parametrize("keep", ["usage", "all"])
+async def test_embeddings_and_plain_completions_are_in_the_usage_and_use_up_a_budget(keep: str) -> None:
+    """A provider that reports no usage is estimated: both completions here say nothing about it."""
+    setting = Setting(options=ServerOptions(key_limits={"*": KeyLimits(tokens_per_day=25)}))
+    async with provider() as upstream, relaying(upstream.target(), setting=setting, keep=keep) as server:
+        asked = {"model": "main", "input": "hi"}
+        assert (await server.post("/v1/embeddings", asked))[0] == 200
+        _, told = await server.get("/api/usage?by=target")
+        assert (told["totals"]["relayed_calls"], told["totals"]["input_tokens"]) == (1, 7)
+        for stream in (False, True):
+            body = {"model": "main", "prompt": "say it once more, please", "stream": stream}
+            assert (await server.call("POST", "/v1/completions", body=body)).status == 200
+        _, told = await server.get("/api/usage?by=target")
+        assert (told["totals"]["relayed_calls"], told["totals"]["output_tokens"]) == (3, 2)
+        assert (await server.post("/v1/embeddings", asked))[0] == 429
+        assert len(upstream.asked) == 3
 
 
 async def test_who_hasnt_got_the_route_says_so() -> None:

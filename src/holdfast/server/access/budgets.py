@@ -1,7 +1,8 @@
 """What each API key may use: a budget for each day, and a number of requests for each minute."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Container, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,8 +30,18 @@ class KeyLimits:
         return bool(self.usd_per_day or self.tokens_per_day)
 
 
+@dataclass(frozen=True, slots=True)
+class CallReservation:
+    """What a call may use at most, as far as one can tell before."""
+
+    tokens: int
+    usd: float
+
+
 LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
 _NO_LIMITS = KeyLimits()
+_NOTHING = CallReservation(0, 0.0)
+_OTHERS_END_S = 5
 
 
 class KeyBudgets:
@@ -40,22 +51,47 @@ class KeyBudgets:
         self._limits = limits
         self._index = index
         self._clock = clock
+        self._spending: dict[str, list[CallReservation]] = {}  # by key: its calls that are under way
         self._sent_s: dict[str, deque[float]] = {}  # by key: when its requests of the last minute came
 
     def of(self, key: str) -> KeyLimits:
         """The limits of a key."""
         return self._limits.get(key) or self._limits.get(EVERY_KEY, _NO_LIMITS)
 
+    def unknown(self, keys: Container[str]) -> list[str]:
+        """The names with limits that no key has."""
+        return [name for name in self._limits if name != EVERY_KEY and name not in keys]
+
     async def check(self, key: str) -> None:
         """Count a request; raises a Problem if the key may not make it now.
 
-        Work that is under way isn't counted before it has ended, so it may exceed the budget.
+        What a run will use isn't known, so runs that are under way may exceed the budget.
+        """
+        async with self.spending(key, _NOTHING):
+            pass
+
+    @asynccontextmanager
+    async def spending(self, key: str, most: CallReservation) -> AsyncGenerator[None]:
+        """Count a request, and what it may use as long as the block runs; raises a Problem as `check` does.
+
+        Only what began earlier stands in its way, so a call whose estimate is too high gets its turn.
         """
         limits = self.of(key)
         if limits.requests_per_minute:
             self._check_rate(key, limits.requests_per_minute)
-        if limits.has_budget:
-            self._check_budget(key, limits, await self._used_today(key))
+        if not limits.has_budget:
+            yield
+            return
+        others = list(self._spending.get(key, ()))
+        mine = self._spending.setdefault(key, [])
+        mine.append(most)
+        try:
+            used = await self._used_today(key)
+            self._check_budget(key, limits, used)
+            _check_others(key, limits, used, others)
+            yield
+        finally:
+            mine.remove(most)
 
     async def shown(self, keys: list[str]) -> list[BudgetShown]:
         """The budgets of those keys that have one."""
@@ -121,4 +157,21 @@ class KeyBudgets:
             f"{left_s} s",
             code="too_many_requests",
             headers={"Retry-After": str(left_s)},
+        )
+
+
+def _check_others(key: str, limits: KeyLimits, used: UsageSum, others: list[CallReservation]) -> None:
+    """Refuse a call if those under way may use up the rest of the budget."""
+    tokens = used.input_tokens + used.output_tokens + sum(one.tokens for one in others)
+    usd = (used.cost_usd or 0.0) + sum(one.usd for one in others)
+    is_over = (limits.tokens_per_day and tokens >= limits.tokens_per_day) or (
+        limits.usd_per_day and usd >= limits.usd_per_day
+    )
+    if others and is_over:
+        raise Problem(
+            429,
+            f"The calls of the key '{key}' that are under way may use up its budget of today. Try again when "
+            "they have ended",
+            code="budget_in_use",
+            headers={"Retry-After": str(_OTHERS_END_S)},
         )

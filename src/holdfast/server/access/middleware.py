@@ -189,9 +189,9 @@ class AccessMiddleware:
 
     def _sent_secrets(self, asked: _AccessHeaders) -> Iterable[str]:
         """What the caller sent to prove who it is."""
-        _, _, bearer = asked.authorization.partition(" ")
+        keys = keys_sent(asked.authorization, asked.api_keys)
         # On an open server, clients send any word for a key that they must have.
-        sent = [key for key in (bearer.strip(), *asked.api_keys) if not self.keys.is_open or is_like_key(key)]
+        sent = [key for key in keys if not self.keys.is_open or is_like_key(key)]
         return (*sent, asked.cookie, asked.page)
 
     def _lists(self, origin: str) -> bool:
@@ -332,6 +332,12 @@ _API_KEYS = (b"x-api-key", b"api-key")
 _DECIDING = frozenset(
     (b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key", *_API_KEYS)
 )
+
+
+def keys_sent(authorization: str, api_keys: Iterable[str]) -> Iterable[str]:
+    """The keys in the headers of a request, however a client sends them: all of them are secrets."""
+    _, _, bearer = authorization.partition(" ")
+    return (bearer.strip(), *api_keys)
 
 
 def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:

@@ -152,7 +152,7 @@ async def resumed_run(
     run = (await deps.folds.run(row)).state
     asked = ask.asked
     assert isinstance(asked, e.ClientToolsAsked), "its row says so"
-    results = _matched(asked, said.results, param=param)
+    results = matched_results(asked, said.results, param=param)
     if ask.state == "open":
         await _keep(deps, said.attached, results, param=param)
         answered = e.ClientToolsAnswered(
@@ -218,7 +218,7 @@ def _not_waited_for(
     return bad_request(text, param=param, code="tool_result_unknown")
 
 
-def _matched(
+def matched_results(
     asked: e.ClientToolsAsked, results: Sequence[ClientToolResult], *, param: str
 ) -> tuple[ClientToolResult, ...]:
     """The results under our own ids, in the order of the calls; raises a Problem if one is missing."""

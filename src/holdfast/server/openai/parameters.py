@@ -17,7 +17,7 @@ from holdfast.api.openai import (
     ResponsesRequest,
 )
 from holdfast.server.openai.models import unsupported
-from holdfast.server.transport.bodies import LARGE_BYTES
+from holdfast.server.transport.bodies import LARGE_BYTES, json_value
 
 LOGPROBS = "message.output_text.logprobs"
 LISTED_MAX = 20
@@ -59,14 +59,14 @@ async def ignored_fields(body: bytes, parameters: Parameters) -> Sequence[str]:
 def _ignored(body: bytes, parameters: Parameters) -> Sequence[str]:
     fields = _FIELDS.decode(body.removeprefix(codecs.BOM_UTF8))
     for name, usual in parameters.refused.items():
-        value = msgspec.json.decode(fields[name]) if name in fields else None
+        value = json_value(fields[name], object) if name in fields else None
         if value is not None and value not in usual:
             why = (
                 "is replaced by 'tools'" if name in {"functions", "function_call"} else "isn't available here"
             )
             raise unsupported(name, why)
     if "include" in fields and "include" in parameters.honoured:
-        wanted = msgspec.json.decode(fields["include"])
+        wanted = json_value(fields["include"], object)
         if isinstance(wanted, list) and LOGPROBS in wanted:
             raise unsupported("include", f"can't have {LOGPROBS} here")
     return [name for name in fields if name not in parameters.known]

@@ -13,13 +13,15 @@ from holdfast.agent.runlog import RunLog
 from holdfast.interfaces.ids import new_epoch, new_message_id, new_session_id
 from holdfast.interfaces.journal import Appended, IfRunOpen, UnknownSession
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.model_events import Finished, ModelEvent
+from holdfast.model_events import Finished, ItemClosed, ModelEvent
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import ANSWER_BYTES_MAX
 from holdfast.server.deps import RouteDeps
 from holdfast.server.relay.attempts import RelayReceiver
+from holdfast.server.relay.output import WAITING_BYTES_MAX
 from holdfast.server.relay.raw_request import RawRequest
 from holdfast.server.relay.sink import RelaySink
+from holdfast.server.transport.bodies import UNREADABLE
 from holdfast.values import RELAY, CallFinish, FilePart, OutcomeKind, RunSettings
 
 STOPPED = "stopped"
@@ -35,11 +37,18 @@ class LoggedSink(RelaySink):
     @property
     @override
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
-        return super().full or self.log.full
+        return super().full or self.log.full or self._is_ahead
+
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether too much waits for the log before the client may have it."""
+        return self.output.unsaved_bytes > WAITING_BYTES_MAX
 
     @override
     async def room(self) -> None:
         await super().room()
+        if self._is_ahead:
+            await self.log.settled()
         await self.log.room()
 
     @override
@@ -115,6 +124,8 @@ class LoggedReceiver(RelayReceiver):
     @override
     def write(self, event: ModelEvent) -> None:
         self._writer.write(event)
+        if isinstance(event, ItemClosed):
+            self._write_tools()
         self._inner.write(event)
 
     @override
@@ -124,8 +135,12 @@ class LoggedReceiver(RelayReceiver):
     @override
     def answer(self, call_id: str, finish: Finished) -> Answer | None:
         self._writer.cut()
-        written = self._writer.answer(call_id, finish)
-        for tool in written.tools if written is not None else ():
+        self._writer.answer(call_id, finish)
+        return self._inner.answer(call_id, finish)
+
+    def _write_tools(self) -> None:
+        """Write the calls that are whole, before the client has all of them."""
+        for tool in self._writer.ask():
             # The log has no later word about it: the client sends the result with its next request.
             self._sink.emit(
                 e.ToolEnded(
@@ -137,7 +152,6 @@ class LoggedReceiver(RelayReceiver):
                     ending="not_started",
                 )
             )
-        return self._inner.answer(call_id, finish)
 
     @override
     def show_opening(self) -> bool:
@@ -169,6 +183,7 @@ class CallLog:
             ) as log:
                 log.continue_after(seq, segment=0)
                 self._sink.log = log
+                self._sink.output.hold_until(log.when_saved)
                 call = asyncio.current_task()
                 assert call is not None, "a call is a task"
                 stopping = asyncio.create_task(self._until_stopped(seq, call), name="heed a stop")
@@ -245,7 +260,7 @@ def question_in(body: bytes) -> str:
     """The last text of the user in a request, in any of the three protocols; empty if there is none."""
     try:
         asked = msgspec.json.decode(body, type=_Asked)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return ""
     if isinstance(asked.input, str):
         return asked.input

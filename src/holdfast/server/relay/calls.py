@@ -43,7 +43,7 @@ class RelayedCall:
         self.output = output
         self.names = names
         self._make = make
-        self._task: asyncio.Task[Answer | NoAnswer] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
 
     def begin(self) -> None:
@@ -62,20 +62,19 @@ class RelayedCall:
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _run(self) -> Answer | NoAnswer:
+    async def _run(self) -> None:
         try:
             ended = await self._make()
         except asyncio.CancelledError:
             self.output.fail(_STOPPED)
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # it is logged there, and the client is told
             self.output.fail(problem_of(error))
-            raise
+            return
         if isinstance(ended, NoAnswer):
             self._fail(ended)
         else:
             self.output.finish()
-        return ended
 
     def _fail(self, ended: NoAnswer) -> None:
         """Tell the client what the provider said, or else what happened."""

@@ -19,7 +19,7 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.sse import FrameRun, SseFrame
-from holdfast.models.wire import StreamParser
+from holdfast.models.wire import Count, MappingParser, StreamParser, tokens_used
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
 OPENINGS = frozenset(
@@ -53,43 +53,32 @@ def is_lifecycle(event: ModelEvent) -> bool:
     return isinstance(event, TokensUsed) or (isinstance(event, Lifecycle) and event.name in OPENINGS)
 
 
-class RelayParser(StreamParser):
+class RelayParser(MappingParser):
     """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed."""
 
-    def __init__(self, parser: StreamParser) -> None:
-        self._parser = parser
-
-    @property
-    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
-        """Whether the answer is complete."""
-        return self._parser.finished
-
     @override
-    def text_of(self, run: FrameRun) -> TextPiece | None:
-        return self._parser.text_of(run)
-
-    @override
-    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
-        return [_one(event) for event in self._parser.parse(frame)]
-
-    @override
-    def end(self) -> Sequence[ModelEvent]:
-        return self._parser.end()
-
-    @override
-    def answer(self, body: bytes) -> Sequence[ModelEvent]:
-        return self._parser.answer(body)
+    def mapped(self, event: ModelEvent) -> ModelEvent:
+        if not isinstance(event, Lifecycle) or event.name in OPENINGS:
+            return event
+        return OPENED if event.name in STARTS else MADE
 
 
-class _TokenCounts(msgspec.Struct):
-    """What a document says about its cost."""
+class _Reported(msgspec.Struct):
+    """What a document says about its cost, in the words of any of OpenAI's routes."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    prompt_tokens: Count = None
+    completion_tokens: Count = None
+    input_tokens: Count = None
+    output_tokens: Count = None
+
+
+class _Choice(msgspec.Struct):
+    text: str = ""
 
 
 class _Document(msgspec.Struct):
-    usage: _TokenCounts | None = None
+    usage: _Reported | None = None
+    choices: list[_Choice] = []
 
 
 class DocumentParser(StreamParser):
@@ -111,7 +100,7 @@ class DocumentParser(StreamParser):
             return ()
         if frame.data.strip() == b"[DONE]":
             return self.answer(b"")
-        return [MADE, *_tokens_in(frame.data)]
+        return _events_in(frame.data) or [MADE]
 
     @override
     def end(self) -> Sequence[ModelEvent]:
@@ -120,20 +109,18 @@ class DocumentParser(StreamParser):
     @override
     def answer(self, body: bytes) -> Sequence[ModelEvent]:
         self.finished = True
-        return [*_tokens_in(body), Finished("stop")]
+        return [*_events_in(body), Finished("stop")]
 
 
-def _tokens_in(document: bytes) -> Sequence[ModelEvent]:
+def _events_in(document: bytes) -> Sequence[ModelEvent]:
+    """The text of a plain completion, and what it cost."""
     try:
-        usage = msgspec.json.decode(document, type=_Document).usage
+        found = msgspec.json.decode(document, type=_Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ()  # whatever it is, it is passed on
-    if usage is None:
-        return ()
-    return [TokensUsed(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)]
-
-
-def _one(event: ModelEvent) -> ModelEvent:
-    if not isinstance(event, Lifecycle) or event.name in OPENINGS:
-        return event
-    return OPENED if event.name in STARTS else MADE
+    events: list[ModelEvent] = [TextPiece(0, choice.text) for choice in found.choices if choice.text]
+    if (used := found.usage) is not None:
+        sent = used.prompt_tokens if used.input_tokens is None else used.input_tokens
+        made = used.completion_tokens if used.output_tokens is None else used.output_tokens
+        events.append(tokens_used(sent=sent, made=made))
+    return events

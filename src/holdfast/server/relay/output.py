@@ -1,9 +1,11 @@
 """What the client of a relayed call gets: nothing until there is content, then bytes as they come."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from typing import TypeAlias
 
 from holdfast.models.sse import SseParser
 from holdfast.models.wire import StreamParser
@@ -22,6 +24,8 @@ STREAM_HEADERS = {
     "x-accel-buffering": "no",
 }
 _FRAME_END = b"\n\n"
+
+WhenSaved: TypeAlias = Callable[[Callable[[], None]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class RelayOutput:
         self._filter = ByteFilter(secrets)
         self._sent = SentFrames()
         self._waiting: list[bytes] = []
+        self._when_saved: WhenSaved | None = None
+        self._unsaved: list[bytes] = []  # what the client gets once its log has it
+        self.unsaved_bytes = 0
+        self._put_count = 0
         self._kept: list[bytes] | None = None  # all of it, for a client that joins later
         self._kept_bytes = 0
         self._waiting_bytes = 0
@@ -68,6 +76,10 @@ class RelayOutput:
         while self._waiting_bytes and not self.is_over:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
+
+    def hold_until(self, when_saved: WhenSaved) -> None:
+        """Send nothing of the answer before `when_saved` calls back."""
+        self._when_saved = when_saved
 
     def keep_all(self) -> None:
         """Keep what is sent, so that a later client can have it from the beginning."""
@@ -104,29 +116,34 @@ class RelayOutput:
     def keep_alive(self) -> None:
         """Show the client that the call is under way, in its own protocol."""
         if self.head is not None and self._is_between_frames and not self.is_over:
-            self._put(self.surface.keep_alive)
+            self._show(self.surface.keep_alive)
 
     def complete(self) -> None:
         """Note that the client has the whole answer; the response ends when the call is on record."""
         self.is_whole = True
 
     def finish(self) -> None:
-        """End the response."""
+        """End the response; what was to be saved is on disk, or its log was deleted."""
         self._put(self._filter.flush())
+        self._show_unsaved(self._put_count)
         self.is_over = True
         self._wake()
         self._made_room()
 
     def fail(self, problem: Problem) -> None:
-        """End the response with an error: a status if nothing has been sent, otherwise an event."""
+        """End the response with an error: a status if nothing has been sent, otherwise an event.
+
+        What isn't on disk yet isn't sent any more.
+        """
         if self.head is None:
             headers = {"content-type": "application/json", **_lower(problem.headers)}
             self.begin(problem.status, headers)
-            self._put(self.surface.error_body(problem))
+            self._show(self.surface.error_body(problem))
         else:
             self._put(self._filter.flush())
+            self._unsaved.clear()
             apart = b"" if self._is_between_frames else _FRAME_END
-            self._put(apart + self.surface.error_event(problem, sent=self._sent))
+            self._show(apart + self.surface.error_event(problem, sent=self._sent))
         self.finish()
 
     async def more(self, *, as_a_whole: bool = False) -> list[bytes]:
@@ -142,7 +159,27 @@ class RelayOutput:
         return pieces
 
     def _put(self, piece: bytes) -> None:
-        if piece and not self.is_over:
+        """Show a piece once it is saved."""
+        if not piece or self.is_over:
+            return
+        if self._when_saved is None:
+            self._show(piece)
+            return
+        self._unsaved.append(piece)
+        self.unsaved_bytes += len(piece)
+        self._put_count += 1
+        self._when_saved(partial(self._show_unsaved, self._put_count))
+
+    def _show_unsaved(self, upto: int) -> None:
+        """Show what was put, up to this piece."""
+        count = len(self._unsaved) - (self._put_count - upto)
+        pieces, self._unsaved = self._unsaved[: max(count, 0)], self._unsaved[max(count, 0) :]
+        for piece in pieces:
+            self.unsaved_bytes -= len(piece)
+            self._show(piece)
+
+    def _show(self, piece: bytes) -> None:
+        if not self.is_over:
             self._keep(piece)
             if self._has_reader:
                 self._waiting.append(piece)

@@ -13,7 +13,7 @@ PLAIN_PATHS: Mapping[str, str] = MappingProxyType(
 )
 
 
-INPUT_TOKENS = Surface("responses", "/responses/input_tokens", COMMENT, DocumentParser)
+INPUT_TOKENS = Surface("responses", "/responses/input_tokens", COMMENT, DocumentParser, is_free=True)
 COMPACTING = Surface("responses", "/responses/compact", COMMENT, DocumentParser)
 
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import UNREADABLE, unreadable
 from holdfast.targets import Wire
 
 CHARS_PER_TOKEN = 4
@@ -73,7 +74,7 @@ def model_in(body: bytes) -> str | None:
     """The model that a body names; None if it names none, or isn't a JSON object."""
     try:
         model = _ONE_MODEL.decode(body).model
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return model if isinstance(model, str) else None
 
@@ -81,11 +82,11 @@ def model_in(body: bytes) -> str | None:
 def raw_request(body: bytes, wire: Wire) -> RawRequest:
     """The request in these bytes; raises a Problem if it names no model, or more than one."""
     try:
+        if not body.isascii():
+            body.decode()  # the decoder doesn't look into the texts that it skips
         top = _TOP.decode(body)
-    except msgspec.ValidationError:
-        raise bad_request("The body must be a JSON object") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
+    except UNREADABLE as error:
+        raise unreadable(error) from None
     if not isinstance(top.model, str) or not top.model:
         raise bad_request("'model' must name a model", param="model")
     start, end = _place_of_model(body)

@@ -64,7 +64,6 @@ class RelayedRequest(CallRequest):
         self.output_tokens_max = raw.output_tokens_max
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
-        self.is_answer = output.surface.is_answer
         self.around: Callable[[RelayReceiver], RelayReceiver] | None = None  # what also takes the answer
         self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
         self._raw = raw

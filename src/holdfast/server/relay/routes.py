@@ -1,7 +1,9 @@
 """The routes that both agents and relayed models serve: the model's name decides which of them answers."""
 
 import asyncio
+import codecs
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import ModelRequest, estimated_tokens
 from holdfast.model_events import TokensUsed
 from holdfast.models.call import ModelCalls
+from holdfast.server.access.budgets import CallReservation
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.access.middleware import too_large
 from holdfast.server.deps import RouteDeps
@@ -44,6 +47,8 @@ from holdfast.server.relay.translation.conversations import not_translatable
 from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
+
+OUTPUT_TOKENS = 1024  # what a call is expected to make if its request sets no limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +172,8 @@ class RelayRoutes:
     async def _body(self, request: Request) -> bytes:
         self._check_loop(request)
         most = max(self._options.body_bytes_max, self._deps.limits.body_bytes_max)
-        return await read_decoded(request, self._deps.limits, bytes_max=most)
+        body = await read_decoded(request, self._deps.limits, bytes_max=most)
+        return body.removeprefix(codecs.BOM_UTF8)
 
     def _check_loop(self, request: Request) -> None:
         """Refuse a request that has been here: a target's address leads back to this server."""
@@ -192,8 +198,6 @@ class RelayRoutes:
         may_join = surface.is_answer and self._options.keep == "all"
         if may_join and (under_way := self._to_join(request, body)) is not None:
             return self._response(under_way)
-        if surface not in {COUNTING, INPUT_TOKENS}:
-            await self._deps.budgets.check(key)
         deps, options = self._deps, self._options
         usable, translation = await _translated(raw, targets, deps.options)
         output = RelayOutput(surface, deps.agent.secrets)
@@ -238,13 +242,28 @@ class RelayRoutes:
         deps = self._deps
         sink = RelaySink(new_run_id(), deps.clock, output=asked.output, metrics=deps.metrics, by=by)
         ended: Answer | NoAnswer | None = None
-        try:
-            ended = await caller.make(asked, sink, turn=1)
-            return ended
-        finally:
-            record = _closed(caller, asked, sink, ended)
-            if self._options.keep != "none" and asked.is_answer:
-                await self._records.add(record)
+        async with self._spending(caller, asked, by):
+            try:
+                ended = await caller.make(asked, sink, turn=1)
+                return ended
+            finally:
+                record = _closed(caller, asked, sink, ended)
+                if self._options.keep != "none" and not asked.output.surface.is_free:
+                    await self._records.add(record)
+
+    def _spending(
+        self, caller: ModelCalls, asked: RelayedRequest, by: AskedBy
+    ) -> AbstractAsyncContextManager[None]:
+        """The call in its key's budget, from before it is made until it is on record."""
+        if asked.output.surface.is_free:
+            return nullcontext()
+        most = TokensUsed(
+            input_tokens=asked.input_tokens, output_tokens=asked.output_tokens_max or OUTPUT_TOKENS
+        )
+        usd = caller.deps.prices.cost_usd(caller.targets[0], most) or 0.0
+        return self._deps.budgets.spending(
+            by.key, CallReservation(most.input_tokens + most.output_tokens, usd)
+        )
 
     async def _logged(
         self, caller: ModelCalls, asked: RelayedRequest, raw: RawRequest, by: AskedBy
@@ -254,7 +273,7 @@ class RelayRoutes:
         sink = LoggedSink(new_run_id(), deps.clock, output=asked.output, metrics=deps.metrics, by=by)
         asked.around = lambda receiver: LoggedReceiver(receiver, sink)
         log = CallLog(deps, sink)
-        async with log.opened(raw, by.key):
+        async with self._spending(caller, asked, by), log.opened(raw, by.key):
             ended: Answer | NoAnswer | None = None
             try:
                 ended = await caller.make(asked, sink, turn=1)
@@ -265,8 +284,9 @@ class RelayRoutes:
 
 def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:
     """Estimate what a call used, so that a budget holds with clients that don't ask for the usage."""
+    chars = asked.said_chars
     used = TokensUsed(
-        input_tokens=asked.input_tokens, output_tokens=max(1, asked.said_chars // CHARS_PER_TOKEN)
+        input_tokens=asked.input_tokens, output_tokens=max(1, chars // CHARS_PER_TOKEN) if chars else 0
     )
     target = next(target for target in caller.targets if target.name == sink.target)
     sink.estimate(used, cost_usd=caller.deps.prices.cost_usd(target, used))
@@ -275,7 +295,8 @@ def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> Non
 def _closed(
     caller: ModelCalls, asked: RelayedRequest, sink: RelaySink, ended: Answer | NoAnswer | None
 ) -> e.RelayCalled:
-    if asked.said_chars and not sink.has_usage:
+    has_cost = asked.said_chars or (isinstance(ended, Answer) and not asked.output.surface.is_free)
+    if has_cost and not sink.has_usage:
         _estimate(caller, asked, sink)
     if isinstance(ended, NoAnswer):
         return sink.close("failed", ended.failure)

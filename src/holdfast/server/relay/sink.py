@@ -33,7 +33,7 @@ class RelaySink(UnrecordedSink):
         self, run_id: str, clock: Clock, *, output: RelayOutput, metrics: Metrics, by: AskedBy
     ) -> None:
         super().__init__(run_id, clock)
-        self._output = output
+        self.output = output
         self._metrics = metrics
         self._key = by.key
         self._target = ""
@@ -46,11 +46,11 @@ class RelaySink(UnrecordedSink):
     @property
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
         """Whether the client is too far behind."""
-        return self._output.is_full
+        return self.output.is_full
 
     @override
     async def room(self) -> None:
-        await self._output.room()
+        await self.output.room()
 
     def count(self, event: e.Event) -> None:
         """Add an event to the metrics."""

@@ -41,6 +41,7 @@ class Surface:
     path: str
     keep_alive: bytes
     parser: Callable[[], StreamParser] | None = None  # of what isn't an answer of a chat model
+    is_free: bool = False  # providers count tokens for nothing
 
     @property
     def is_answer(self) -> bool:
@@ -64,7 +65,7 @@ SURFACES: dict[Wire, Surface] = {
     "responses": Surface("responses", "/responses", COMMENT),
     "anthropic": Surface("anthropic", "/messages", PING),
 }
-COUNTING = Surface("anthropic", "/messages/count_tokens", PING, DocumentParser)
+COUNTING = Surface("anthropic", "/messages/count_tokens", PING, DocumentParser, is_free=True)
 
 
 def error_body(problem: Problem, *, wire: Wire) -> bytes:

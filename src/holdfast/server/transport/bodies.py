@@ -21,6 +21,7 @@ LARGE_BYTES = 64 * 1024  # checking more than this would block the event loop
 _encode = msgspec.json.Encoder().encode
 
 _NOTHING = frozenset({b"", b"null"})
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 Body = TypeVar("Body")
 
@@ -92,8 +93,23 @@ def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise field_problem(error, choices=choices_of(kind)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(f"Invalid JSON: {error}", code="invalid_json") from None
+    except UNREADABLE as error:
+        raise unreadable(error) from None
+
+
+def json_value(text: bytes | msgspec.Raw, kind: type[Body]) -> Body:
+    """JSON that was sent, as a value without fields of its own; raises a Problem if it can't be read."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except UNREADABLE as error:
+        raise unreadable(error) from None
+
+
+def unreadable(error: Exception) -> Problem:
+    """Why JSON that was sent can't be read."""
+    if str(error).startswith("Expected `object`"):
+        return bad_request("The body must be a JSON object")
+    return bad_request(f"Invalid JSON: {error}", code="invalid_json")
 
 
 def converted(value: object, kind: type[Body], *, param: str) -> Body:

@@ -53,7 +53,7 @@ class ClientConversation:
             return AskedTool(call_id, name, cast("Fields", args))
         try:
             return AskedTool(call_id, name, msgspec.json.decode(str(args) or "{}", type=dict[str, Any]))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             return AskedTool(call_id, name, bad_args=str(args))
 
     def result(self, call_id: str, text: str, parts: tuple[Part, ...] = (), *, ok: bool = True) -> None:

@@ -39,5 +39,5 @@ def arguments(text: str) -> Any:
     """The arguments of a call as an object, which the model may have got wrong."""
     try:
         return msgspec.json.decode(text or "{}", type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return {"_invalid_arguments": text}

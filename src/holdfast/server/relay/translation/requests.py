@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast
 
-import msgspec
-
 from holdfast.messages import AssistantMessage, Message, ModelRequest, ToolSpec
 from holdfast.server.contents import Attached
 from holdfast.server.options import ServerOptions
@@ -21,6 +19,7 @@ from holdfast.server.relay.translation.conversations import (
     not_translatable,
     table_in,
 )
+from holdfast.server.transport.bodies import json_value
 from holdfast.targets import SAMPLING, Wire
 from holdfast.values import OutputFormat
 
@@ -109,7 +108,7 @@ _READ: Mapping[Wire, Read] = {"chat": from_chat, "responses": from_responses, "a
 
 def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
     """The request; files go into `attached`. Raises a Problem that names what can't be translated."""
-    fields: Fields = msgspec.json.decode(body, type=dict[str, Any])
+    fields: Fields = json_value(body, dict[str, Any])
     for name, value in fields.items():
         is_known = name in TRANSLATED[wire] or name in DROPPED[wire] or name in SAMPLING[wire].values()
         if not is_known and _says_something(value):
