@@ -9,11 +9,15 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from typing_extensions import override
 
 from holdfast.decisions.deadlines import Sign
 from holdfast.decisions.proxies import Proxy, proxy_at
@@ -116,7 +120,7 @@ class ModelHttp:
 
 @dataclass(slots=True)
 class _RequestState:
-    """What the trace hooks know about one request."""
+    """What is known about the connection of one request."""
 
     watchdog: Watchdog
     proxy: Proxy | None = None
@@ -124,9 +128,11 @@ class _RequestState:
     connected: bool = False
     reused_s: float | None = None
 
-    def connect(self) -> None:
+    def connect(self, upload: UploadPayload) -> None:
         """The connection is established, through TLS and any proxy."""
         self.connected = True
+        if upload.is_reusing:
+            self.reused_s = time.monotonic()
         self.watchdog.sign(Sign.CONNECTED)
 
     def restart(self) -> None:
@@ -143,13 +149,13 @@ async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, state: _RequestState
 ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
     upload = UploadPayload(request.body, state.watchdog)
+    upload.on_connected = lambda: state.connect(upload)
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
             request.url,
             data=upload,
             allow_redirects=False,
-            trace_request_ctx=state,
             **_proxy_options(request.url, state.proxy, headers=headers),
         )
     except BaseException:
@@ -171,9 +177,46 @@ def _proxy_options(url: str, proxy: Proxy | None, *, headers: dict[str, str]) ->
     return {"headers": headers, "proxy": proxy.url, "proxy_headers": told}
 
 
+class _Responses(ResponseHandler):
+    """Reads the responses of one connection.
+
+    The client resumes after each chunk that is read, paused or not, and that costs more than reading it.
+    """
+
+    @override
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Tells each upload when it has a connection; the client's traces would call back for much more."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._factory = partial(_Responses, loop=self._loop)
+
+    @override
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        if isinstance(req.body, UploadPayload):
+            req.body.on_connected()
+        return connection
+
+    @override
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        if isinstance(req.body, UploadPayload):
+            req.body.is_reusing = False
+        return await super()._create_connection(req, traces, timeout)
+
+
 def _connector(resolver: AbstractResolver, **options: Any) -> aiohttp.TCPConnector:
     # The client's DNS cache uses tasks that outlive a cancelled call; the resolver has its own cache.
-    return aiohttp.TCPConnector(limit=0, resolver=resolver, use_dns_cache=False, **options)
+    return _Connector(limit=0, resolver=resolver, use_dns_cache=False, **options)
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
@@ -181,25 +224,10 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_trace()],
         skip_auto_headers=("user-agent",),
         max_line_size=HEADER_BYTES_MAX,
         max_field_size=HEADER_BYTES_MAX,
     )
-
-
-def _trace() -> aiohttp.TraceConfig:
-    async def connected(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.connect()
-
-    async def reused(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.reused_s = time.monotonic()
-        context.trace_request_ctx.connect()
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(reused)
-    return trace
 
 
 def _reply(response: aiohttp.ClientResponse) -> ModelResponse:
