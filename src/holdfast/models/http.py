@@ -128,10 +128,10 @@ class _RequestState:
     connected: bool = False
     reused_s: float | None = None
 
-    def connect(self, upload: UploadPayload) -> None:
-        """The connection is established, through TLS and any proxy."""
+    def connect(self, is_reused: bool) -> None:
+        """The connection is established, through TLS and any proxy; or it is one that was kept alive."""
         self.connected = True
-        if upload.is_reusing:
+        if is_reused:
             self.reused_s = time.monotonic()
         self.watchdog.sign(Sign.CONNECTED)
 
@@ -149,7 +149,7 @@ async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, state: _RequestState
 ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
     upload = UploadPayload(request.body, state.watchdog)
-    upload.on_connected = lambda: state.connect(upload)
+    upload.on_connected = state.connect
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
@@ -178,10 +178,19 @@ def _proxy_options(url: str, proxy: Proxy | None, *, headers: dict[str, str]) ->
 
 
 class _Responses(ResponseHandler):
-    """Reads the responses of one connection.
+    """Reads the responses of one connection, and each packet as one piece, however many chunks it has.
 
-    The client resumes after each chunk that is read, paused or not, and that costs more than reading it.
+    The client would hand over chunk by chunk, and resume after each, paused or not.
     """
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        payload = self._payload
+        if payload is not None and payload.total_bytes and len(payload._buffer) > 1:  # noqa: SLF001
+            whole = b"".join(payload._buffer)  # noqa: SLF001
+            payload._buffer.clear()  # noqa: SLF001
+            payload._buffer.append(whole)  # noqa: SLF001
 
     @override
     def resume_reading(self, resume_parser: bool = True) -> None:
@@ -202,7 +211,7 @@ class _Connector(aiohttp.TCPConnector):
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
         if isinstance(req.body, UploadPayload):
-            req.body.on_connected()
+            req.body.on_connected(req.body.is_reusing)
         return connection
 
     @override

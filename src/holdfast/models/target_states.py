@@ -44,6 +44,7 @@ from holdfast.values import Failure
 _log = logging.getLogger(__name__)
 
 P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth
+_OPEN, _CLOSED = Gate(), Breaker()
 RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
 
 
@@ -137,15 +138,16 @@ class TargetStates:
 
     def gate(self, target: Target) -> Gate:
         """The gate of the target's endpoint and key."""
-        return self._gates.get(gate_note(target), Gate())
+        return self._gates.get(gate_note(target), _OPEN)
 
     def breaker(self, target: Target) -> Breaker:
         """The target's breaker."""
-        return self._breakers.get(breaker_note(target), Breaker())
+        return self._breakers.get(breaker_note(target), _CLOSED)
 
     def gate_wait_ms(self, target: Target) -> int:
         """How long the gate stays closed."""
-        return gate_wait_ms(self.gate(target), self._now_ms())
+        gate = self.gate(target)
+        return 0 if gate is _OPEN else gate_wait_ms(gate, self._now_ms())
 
     def breaker_wait_ms(self, target: Target) -> int:
         """How long the breaker stays open."""
@@ -277,7 +279,7 @@ class TargetStates:
 
     async def _set_breaker(self, target: Target, breaker: Breaker) -> None:
         key = breaker_note(target)
-        if breaker != self._breakers.get(key, Breaker()):
+        if breaker != self._breakers.get(key, _CLOSED):
             self._breakers[key] = breaker
             await self._put(key, dump_breaker(breaker, self._moment()))
 

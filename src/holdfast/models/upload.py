@@ -22,7 +22,7 @@ CHECKS_MIN = 4  # per patience
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, and discard unsent data
 
 
-def _ignore() -> None:
+def _ignore(is_reused: bool) -> None:  # noqa: ARG001
     """For an upload whose connection interests nobody."""
 
 
@@ -39,7 +39,7 @@ class UploadPayload(aiohttp.payload.Payload):
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._written_bytes = 0
-        self.on_connected: Callable[[], None] = _ignore  # called when it has its connection
+        self.on_connected: Callable[[bool], None] = _ignore  # called with the next one, once it has a connection
         self.is_reusing = True  # that connection has served another request
         self.written = False  # handed to the system, which may still hold all of it
 
@@ -78,6 +78,7 @@ class UploadPayload(aiohttp.payload.Payload):
         """Check one last time: the answer may have come before the next check."""
         if self._next_check is not None:
             self._next_check.cancel()
+            self._next_check = None
         is_uploading = self._watchdog.state is State.UPLOADING
         if is_uploading and self.written and not self._unsent_bytes():
             self._watchdog.sign(Sign.SENT)

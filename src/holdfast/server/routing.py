@@ -32,7 +32,7 @@ class ApiRoute(Route):
 
     @override
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if any(name == _WEBSOCKET for name, _ in scope["headers"]):
+        if scope["method"] == "GET" and any(name == _WEBSOCKET for name, _ in scope["headers"]):
             raise Problem(
                 426,
                 "This server doesn't speak WebSocket here. Use HTTP instead",
