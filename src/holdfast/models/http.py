@@ -19,7 +19,6 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from typing_extensions import override
 
-from holdfast.decisions.deadlines import Sign
 from holdfast.decisions.proxies import Proxy, proxy_at
 from holdfast.models.body import Body
 from holdfast.models.connection_errors import connection_broken
@@ -114,7 +113,7 @@ class ModelHttp:
                 if not state.was_stale():
                     raise
             # The peer had closed this kept connection, so it hasn't seen the request.
-            state.restart()
+            state.watchdog.restart()
         return await _posted(self._fresh, request, state=state)
 
 
@@ -125,31 +124,25 @@ class _RequestState:
     watchdog: Watchdog
     proxy: Proxy | None = None
     stale_s: float = STALE_S
-    connected: bool = False
-    reused_s: float | None = None
+    upload: UploadPayload | None = None  # of the latest try
 
-    def connect(self, is_reused: bool) -> None:
-        """The connection is established, through TLS and any proxy; or it is one that was kept alive."""
-        self.connected = True
-        if is_reused:
-            self.reused_s = time.monotonic()
-        self.watchdog.sign(Sign.CONNECTED)
-
-    def restart(self) -> None:
-        """Use another connection for the same request."""
-        self.connected = False
-        self.watchdog.restart()
+    @property
+    def connected(self) -> bool:
+        """Whether the connection was established, through TLS and any proxy."""
+        return self.upload is not None and self.upload.connected_s is not None
 
     def was_stale(self) -> bool:
         """Whether a failure now means that the reused connection was already dead."""
-        return self.reused_s is not None and time.monotonic() - self.reused_s < self.stale_s
+        upload = self.upload
+        if upload is None or upload.connected_s is None or not upload.is_reusing:
+            return False
+        return time.monotonic() - upload.connected_s < self.stale_s
 
 
 async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, state: _RequestState
 ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
-    upload = UploadPayload(request.body, state.watchdog)
-    upload.on_connected = state.connect
+    state.upload = upload = UploadPayload(request.body, state.watchdog)
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
@@ -187,10 +180,12 @@ class _Responses(ResponseHandler):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         payload = self._payload
-        if payload is not None and payload.total_bytes and len(payload._buffer) > 1:  # noqa: SLF001
-            whole = b"".join(payload._buffer)  # noqa: SLF001
-            payload._buffer.clear()  # noqa: SLF001
-            payload._buffer.append(whole)  # noqa: SLF001
+        if payload is not None and payload.total_bytes:
+            chunks = payload._buffer  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            if len(chunks) > 1:
+                whole = b"".join(chunks)
+                chunks.clear()
+                chunks.append(whole)
 
     @override
     def resume_reading(self, resume_parser: bool = True) -> None:
@@ -202,7 +197,7 @@ class _Connector(aiohttp.TCPConnector):
     """Tells each upload when it has a connection; the client's traces would call back for much more."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
         self._factory = partial(_Responses, loop=self._loop)
 
     @override
@@ -211,7 +206,7 @@ class _Connector(aiohttp.TCPConnector):
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
         if isinstance(req.body, UploadPayload):
-            req.body.on_connected(req.body.is_reusing)
+            req.body.connect()
         return connection
 
     @override

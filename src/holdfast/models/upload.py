@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Callable
+import time
 from typing import cast
 
 import aiohttp
@@ -22,10 +22,6 @@ CHECKS_MIN = 4  # per patience
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 seconds: close with a reset, and discard unsent data
 
 
-def _ignore(is_reused: bool) -> None:  # noqa: ARG001
-    """For an upload whose connection interests nobody."""
-
-
 class UploadPayload(aiohttp.payload.Payload):
     """A body that knows its connection and how much of it the peer has taken."""
 
@@ -39,13 +35,18 @@ class UploadPayload(aiohttp.payload.Payload):
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._written_bytes = 0
-        self.on_connected: Callable[[bool], None] = _ignore  # called with the next one, once it has a connection
+        self.connected_s: float | None = None
         self.is_reusing = True  # that connection has served another request
         self.written = False  # handed to the system, which may still hold all of it
 
     @override
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._value.decode(encoding, errors)
+
+    def connect(self) -> None:
+        """Note that the connection is established; the connector calls this."""
+        self.connected_s = time.monotonic()
+        self._watchdog.sign(Sign.CONNECTED)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send in pieces, and check how much of them the peer takes."""

@@ -73,9 +73,7 @@ class HeadersUp:
         """Those of one request; a server gives all names in lower case."""
         passed = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
         return {
-            name: value
-            for name, value in passed
-            if name in self._wanted or name.startswith(SENT_UP_PREFIXES)
+            name: value for name, value in passed if name in self._wanted or name.startswith(SENT_UP_PREFIXES)
         }
 
 
