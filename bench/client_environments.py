@@ -41,6 +41,7 @@ ENVIRONMENTS = {
         Environment("langchain-openai", "python", ("langchain-openai==1.7.3",)),
         Environment("instructor", "python", ("instructor==1.17.0",)),
         Environment("litellm", "python", ("litellm==1.106.2", "mcp==2.3.0")),
+        Environment("litellm-proxy", "python", ("litellm[proxy]==1.106.2",)),
         Environment("llm", "python", ("llm==0.36",)),
         Environment("aider", "python", ("aider-chat==0.86.2",)),
         Environment("openai-node", "node", ("openai@7.53.0", "zod@4.6.7")),

@@ -49,7 +49,7 @@ from holdfast.server.quarantine import QuarantineRoutes
 from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.routes import AgentEndpoints, KeptCalls, RelayRoutes
-from holdfast.server.routing import Endpoint, api_routes
+from holdfast.server.routing import ApiRouter, Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
@@ -262,7 +262,7 @@ def make_app(
 
     routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
     page = PageRoute(PageRoutes(deps.options.page))
-    router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
+    router = ApiRouter([*routes, page], lifespan=lifespan)
     drain = deps.supervisor.drain
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets)
     return AccessMiddleware(router, deps.options, access, drain=drain)

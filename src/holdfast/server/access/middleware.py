@@ -4,7 +4,6 @@ The order of checks, before anything is read or looked up: host, origin, key, si
 """
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from ipaddress import ip_address
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
+from holdfast.interfaces.ids import token_hex
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
@@ -153,7 +153,7 @@ class AccessMiddleware:
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
-        request_id = b"req_" + secrets.token_hex(12).encode()
+        request_id = b"req_" + token_hex(12).encode()
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
