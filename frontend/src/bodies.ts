@@ -630,6 +630,14 @@ export interface KeyRevoked {
   readonly deleted: true;
 }
 
+/** The response to a JSON-RPC request: a result or an error. */
+export interface RpcResult {
+  readonly jsonrpc: "2.0";
+  readonly id: number | string | null;
+  readonly result?: Readonly<Record<string, unknown>>;
+  readonly error?: Readonly<Record<string, unknown>>;
+}
+
 /** A chat completion, as the OpenAI API describes it. */
 export interface ChatCompletion {
   readonly id: string;
