@@ -569,6 +569,32 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
+/** The response to a JSON-RPC request: a result or an error. */
+export interface RpcResult {
+  readonly jsonrpc: "2.0";
+  readonly id: number | string | null;
+  readonly result?: Readonly<Record<string, unknown>>;
+  readonly error?: Readonly<Record<string, unknown>>;
+}
+
+/** The one envelope of every error. */
+export interface ErrorEnvelope {
+  readonly error: ErrorDetail;
+}
+
+/** What is wrong, and where; `code` is for programs. */
+export interface ErrorDetail {
+  readonly message?: string;
+  readonly type?:
+    | "invalid_request_error"
+    | "authentication_error"
+    | "permission_error"
+    | "rate_limit_error"
+    | "server_error";
+  readonly param?: string;
+  readonly code?: string;
+}
+
 /** The stored bytes; parts of messages refer to them by this name. */
 export interface BlobStored {
   readonly blob: string;
@@ -628,14 +654,6 @@ export interface KeyMade {
 export interface KeyRevoked {
   readonly name: string;
   readonly deleted: true;
-}
-
-/** The response to a JSON-RPC request: a result or an error. */
-export interface RpcResult {
-  readonly jsonrpc: "2.0";
-  readonly id: number | string | null;
-  readonly result?: Readonly<Record<string, unknown>>;
-  readonly error?: Readonly<Record<string, unknown>>;
 }
 
 /** A chat completion, as the OpenAI API describes it. */

@@ -4,13 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.api import access, openai, server, usage
-from holdfast.api.ag_ui import RunAgentInput
-from holdfast.api.mcp import RpcMessage, RpcResult
 from holdfast.api.operation import (
     EVENTS,
     ONCE,
     RELAY_ERRORS,
-    RESUME,
     SESSION_ERRORS,
     SESSION_HEADER,
     START_ERRORS,
@@ -165,74 +162,6 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("admin",),
         responses={200: access.KeyRevoked},
         errors={404: "key_not_found", 409: "key_configured"},
-    ),
-    Operation(
-        "POST",
-        "/ag-ui",
-        "ag_ui.run",
-        tag="AG-UI",
-        summary=(
-            "A run as AG-UI 1.0 events. The thread is a session. An approval or a question ends the stream "
-            "with an interrupt; answer it with `resume`, and the same run continues. Calls of your `tools` "
-            "end it with `pendingToolCallIds`; send the messages with their results to continue. A request "
-            "with the same runId reads the same run; with `Last-Event-ID`, it reads the rest. If you leave "
-            "before the end, the run stops after a short grace period, unless "
-            "`forwardedProps.holdfast.on_disconnect` is detach. Approving needs the scope approve."
-        ),
-        request=RunAgentInput,
-        responses={200: {EVENTS: None}},
-        errors={
-            **START_ERRORS,
-            403: "missing_scope",
-            404: "interrupt_not_found",
-            409: "interrupt_open, run_unknown, session_deleted, session_busy, idempotency_key_conflict",
-            429: "queue_full, too_many_streams",
-        },
-        headers=RESUME,
-        needs_request=True,
-    ),
-    Operation(
-        "POST",
-        "/mcp",
-        "mcp.post",
-        tag="MCP",
-        summary=(
-            "One JSON-RPC message of a Model Context Protocol client (streamable HTTP, up to version "
-            "2026-07-28). Errors of a method are JSON-RPC errors. A call of `run_agent` is answered with a "
-            "stream, or with a task if the client declares the extension for tasks. A call with the same "
-            "idempotency key has one effect. Approving needs the scope approve."
-        ),
-        request=RpcMessage,
-        responses={200: {"application/json": RpcResult, EVENTS: None}, 202: None},
-        errors={
-            400: "a JSON-RPC error",
-            403: "foreign_origin, missing_scope",
-            404: "a JSON-RPC error: no such method or session",
-            406: "not_acceptable",
-            429: "too_many_streams",
-        },
-        headers={**RESUME, **ONCE},
-        needs_request=True,
-    ),
-    Operation(
-        "GET",
-        "/mcp",
-        "mcp.get",
-        tag="MCP",
-        summary=(
-            "The rest of a stream after `Last-Event-ID`, or, without it, changes of the resources that the "
-            "client has subscribed to. For protocol versions up to 2025-11-25."
-        ),
-        responses={200: {EVENTS: None}},
-        errors={
-            400: "invalid_request, or a JSON-RPC error",
-            403: "foreign_origin",
-            404: "a JSON-RPC error: no such session",
-            405: "a JSON-RPC error: newer clients only use POST",
-            406: "not_acceptable",
-            429: "too_many_streams",
-        },
-        headers=RESUME,
     ),
     Operation(
         "POST",

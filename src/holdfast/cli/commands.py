@@ -171,6 +171,21 @@ def acp(
     raise typer.Exit(serve_editor(flags, model=model or ""))
 
 
+@app.command(short_help="Be a tool of other agents (Claude Code, Codex, Cursor).")
+def mcp(
+    workspace: Workspace = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Talk to another agent on standard input and output, over the Model Context Protocol.
+
+    Other agents start this command themselves; docs/mcp-server.md says how to set them up.
+    """
+    from holdfast.cli.mcp import serve_mcp
+
+    raise typer.Exit(serve_mcp({"data_dir": data_dir, "config": config, "agent_workspace": workspace}))
+
+
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
 def run(
     words: Annotated[

@@ -10,7 +10,7 @@ from holdfast.folds.rows import RunRow
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.mcp.frames import task_detail
-from holdfast.server.mcp.peer import TASKS, Peer
+from holdfast.server.mcp.peer import TASKS, McpPeer
 from holdfast.server.mcp.rpc import INVALID_PARAMS, MISSING_CAPABILITY, Json, RpcError
 from holdfast.server.mcp.run_calls import RunCalls
 from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
@@ -73,7 +73,7 @@ class AgentService:
         """What a model should know about this server."""
         return INSTRUCTIONS
 
-    def capabilities(self, peer: Peer) -> Json:
+    def capabilities(self, peer: McpPeer) -> Json:
         """What the server offers to this client."""
         offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}}
         return offered | ({"extensions": {TASKS: {}}} if peer.is_modern else {})

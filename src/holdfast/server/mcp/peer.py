@@ -48,7 +48,7 @@ _BASE64 = re.compile(r"=\?base64\?(.*)\?=")
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class McpPeer:
     """A client, as far as one request tells."""
 
     version: str
@@ -96,7 +96,7 @@ def new_session(version: str, capabilities: object) -> str:
     return f"mcp.{version}.{flags}.{token_hex(16)}"
 
 
-def peer_of(message: RpcMessage, headers: Headers) -> Peer:
+def peer_of(message: RpcMessage, headers: Headers) -> McpPeer:
     """Who sent the message; raises an RpcError if the request contradicts itself."""
     params = message.params if isinstance(message.params, dict) else {}
     meta: object = params.get("_meta")
@@ -108,11 +108,11 @@ def peer_of(message: RpcMessage, headers: Headers) -> Peer:
     ):
         return handshake_peer(headers)
     if message.method is UNSET or message.id is UNSET:
-        return Peer(_served(named))
+        return McpPeer(_served(named))
     return _modern_peer(message, fields, headers)
 
 
-def handshake_peer(headers: Headers) -> Peer:
+def handshake_peer(headers: Headers) -> McpPeer:
     """A client that said in `initialize` what it can do; raises an RpcError if its session isn't one."""
     given = headers.get(SESSION_HEADER, "")
     named = headers.get(VERSION_HEADER, "")
@@ -120,17 +120,17 @@ def handshake_peer(headers: Headers) -> Peer:
         text = "Since version 2026-07-28, all requests are POST requests"
         raise RpcError(INVALID_REQUEST, text, status=405)
     if not given:
-        return Peer(named if named in HANDSHAKE_VERSIONS else SUPPOSED_VERSION)
+        return McpPeer(named if named in HANDSHAKE_VERSIONS else SUPPOSED_VERSION)
     found = _SESSION.fullmatch(given)
     if found is None or found[1] not in HANDSHAKE_VERSIONS:
         text = "There is no such session. Send 'initialize' without an Mcp-Session-Id to begin a new one"
         raise RpcError(INVALID_REQUEST, text, status=404)
     if named and named not in HANDSHAKE_VERSIONS:
         raise _unsupported(named)
-    return Peer(found[1], {_FLAGS[flag]: {} for flag in found[2]}, given)
+    return McpPeer(found[1], {_FLAGS[flag]: {} for flag in found[2]}, given)
 
 
-def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> Peer:
+def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> McpPeer:
     for name in (VERSION_HEADER, METHOD_HEADER, NAME_HEADER):
         if len(headers.getlist(name)) > 1:
             raise RpcError(HEADER_MISMATCH, f"The header {name} is there more than once")
@@ -147,7 +147,7 @@ def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> Peer:
     _served(version)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"'{_CAPABILITIES_META}' must be an object")
-    return Peer(version, cast("Json", capabilities))
+    return McpPeer(version, cast("Json", capabilities))
 
 
 def _check_name(message: RpcMessage, headers: Headers) -> None:

@@ -21,7 +21,7 @@ from holdfast.server.mcp.frames import (
     run_result,
     waiting_result,
 )
-from holdfast.server.mcp.peer import Peer
+from holdfast.server.mcp.peer import McpPeer
 from holdfast.server.mcp.rpc import Json, notification, result_body, sse
 from holdfast.server.problems import bad_request
 from holdfast.server.streams import hermes
@@ -65,7 +65,7 @@ class RunCall:
 
     row: RunRow
     cursor: StreamCursor
-    peer: Peer
+    peer: McpPeer
     key_name: str
     may_approve: bool
 

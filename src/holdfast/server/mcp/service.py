@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from starlette.types import Scope
 
 from holdfast.api.mcp import RpcId, RpcMessage
-from holdfast.server.mcp.peer import Peer
+from holdfast.server.mcp.peer import McpPeer
 from holdfast.server.mcp.rpc import Json
 from holdfast.server.streams.stream import Feed
 
@@ -16,7 +16,7 @@ from holdfast.server.streams.stream import Feed
 class McpCaller:
     """Whose request it is: the client, and its HTTP request with the key's name and scopes."""
 
-    peer: Peer
+    peer: McpPeer
     scope: Scope
     idempotency_key: str = ""  # of the HTTP request
     last_event_id: str = ""
@@ -64,7 +64,7 @@ class McpService(Protocol):
         """What a model should know about this server."""
         ...
 
-    def capabilities(self, peer: Peer) -> Json:
+    def capabilities(self, peer: McpPeer) -> Json:
         """What the server offers to this client."""
         ...
 

@@ -1,4 +1,4 @@
-"""/mcp: the streamable HTTP transport of the Model Context Protocol, for all versions.
+"""The routes of /mcp: the streamable HTTP transport of the Model Context Protocol, for all versions.
 
 It remembers nothing between two requests, so a client can continue with another process.
 """
@@ -18,13 +18,14 @@ from holdfast.server.mcp.peer import (
     META,
     MODERN_VERSIONS,
     SESSION_HEADER,
-    Peer,
+    McpPeer,
     agreed_version,
     handshake_peer,
     new_session,
     peer_of,
 )
 from holdfast.server.mcp.rpc import (
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Json,
     RpcError,
@@ -85,6 +86,9 @@ class McpRoutes:
         _check_accepts(request.headers, _EVENTS)
         try:
             caller = _caller(request, handshake_peer(request.headers))
+            if not caller.peer.session:
+                text = "Send the header Mcp-Session-Id that 'initialize' returned"
+                raise RpcError(INVALID_REQUEST, text, status=400)
             with self._streams.reserve(self._limits.subscribers_max) as place:
                 if caller.last_event_id:
                     return self._stream(await self._service.resumed(caller), place)
@@ -92,7 +96,7 @@ class McpRoutes:
         except (RpcError, Problem, JournalError) as error:
             return error_response(None, _told(error), is_modern=True)
 
-    async def _answer(self, request: Request, message: RpcMessage, peer: Peer) -> Any:
+    async def _answer(self, request: Request, message: RpcMessage, peer: McpPeer) -> Any:
         caller = _caller(request, peer)
         params = message.params if isinstance(message.params, dict) else {}
         if message.method is UNSET:
@@ -122,7 +126,7 @@ class McpRoutes:
                 return self._stream(answer, place)
         return self._whole(call.id, call.caller.peer, call.method, answer)
 
-    def _whole(self, rpc_id: RpcId, peer: Peer, method: str, result: Json) -> Response:
+    def _whole(self, rpc_id: RpcId, peer: McpPeer, method: str, result: Json) -> Response:
         if peer.is_modern:
             cache = _NO_CACHE if method in _CACHEABLE else {}
             result = {"resultType": "complete", **cache, **result}
@@ -136,14 +140,14 @@ class McpRoutes:
         version = agreed_version(params)
         result = {
             "protocolVersion": version,
-            "capabilities": self._service.capabilities(Peer(version)),
+            "capabilities": self._service.capabilities(McpPeer(version)),
             "serverInfo": _SERVER_INFO,
             "instructions": self._service.instructions,
         }
         session = new_session(version, params.get("capabilities"))
         return json_of(result_body(rpc_id, result), headers={SESSION_HEADER: session})
 
-    def _discovered(self, peer: Peer) -> Json:
+    def _discovered(self, peer: McpPeer) -> Json:
         return {
             "supportedVersions": list(MODERN_VERSIONS),
             "capabilities": self._service.capabilities(peer),
@@ -165,7 +169,7 @@ def _told(error: Exception) -> RpcError:
     return RpcError(error.code, text, data=error.data, status=error.status)
 
 
-def _caller(request: Request, peer: Peer) -> McpCaller:
+def _caller(request: Request, peer: McpPeer) -> McpCaller:
     headers = request.headers
     key, last = headers.get("idempotency-key", ""), headers.get("last-event-id", "")
     return McpCaller(peer, request.scope, key, last)
