@@ -577,24 +577,6 @@ export interface RpcResult {
   readonly error?: Readonly<Record<string, unknown>>;
 }
 
-/** The one envelope of every error. */
-export interface ErrorEnvelope {
-  readonly error: ErrorDetail;
-}
-
-/** What is wrong, and where; `code` is for programs. */
-export interface ErrorDetail {
-  readonly message?: string;
-  readonly type?:
-    | "invalid_request_error"
-    | "authentication_error"
-    | "permission_error"
-    | "rate_limit_error"
-    | "server_error";
-  readonly param?: string;
-  readonly code?: string;
-}
-
 /** The stored bytes; parts of messages refer to them by this name. */
 export interface BlobStored {
   readonly blob: string;

@@ -1,7 +1,6 @@
 """The operations for clients of other protocols: front ends over AG-UI, and agents and editors over MCP."""
 
 from holdfast.api.ag_ui import RunAgentInput
-from holdfast.api.errors import ErrorEnvelope
 from holdfast.api.mcp import RpcMessage, RpcResult
 from holdfast.api.operation import EVENTS, ONCE, RESUME, START_ERRORS, Operation
 
@@ -47,11 +46,9 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
             200: {"application/json": RpcResult, EVENTS: None},
             202: None,
             400: RpcResult,
-            403: (RpcResult, ErrorEnvelope),
-            404: RpcResult,
-            429: RpcResult,
+            **dict.fromkeys((400, 403, 404, 429, 503), RpcResult),
         },
-        errors={406: "not_acceptable"},
+        errors={403: "missing_scope", 406: "not_acceptable", 429: "too_many_streams"},
         headers={**RESUME, **ONCE},
         needs_request=True,
     ),
@@ -64,8 +61,8 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
             "The rest of a stream after `Last-Event-ID`, or, without it, changes of the resources that the "
             "client has subscribed to. For protocol versions up to 2025-11-25."
         ),
-        responses={200: {EVENTS: None}, 400: RpcResult, 404: RpcResult, 405: RpcResult, 429: RpcResult},
-        errors={406: "not_acceptable"},
+        responses={200: {EVENTS: None}, **dict.fromkeys((400, 404, 405, 429), RpcResult)},
+        errors={403: "missing_scope", 406: "not_acceptable", 429: "too_many_streams"},
         headers=RESUME,
     ),
 )
