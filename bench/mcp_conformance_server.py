@@ -19,7 +19,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mcp_examples import ExampleService
 from starlette.routing import Router
 
 from holdfast.api.operations import OPERATIONS
@@ -35,9 +34,15 @@ from holdfast.server.mcp.transport import McpRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.routing import api_routes
 from holdfast.server.streams.stream import Streams
+from mcp_examples import ExampleService
 
 SCENARIO = re.compile(r"- ([a-z0-9-]+) \[(.*)\]")
 OPTIONAL = re.compile("extension")  # the kit marks them so
+# These try what a tool does and not what the transport does; tests/server/mcp tries the agent's own tools.
+LEFT_OUT = {
+    "input-required-result-": "needs example tools that keep a state of their own",
+    "http-custom-header-server-validation": "no tool of this server asks for headers of its own",
+}
 WITHIN_S = 60.0
 
 
@@ -85,8 +90,9 @@ async def tried(kit: Path, *, only: str, verbose: bool) -> int:
         for name, about in SCENARIO.findall(listed):
             if only and only not in name:
                 continue
-            if OPTIONAL.search(about):
-                print(f"{name:48} {'optional':10} {about}", flush=True)
+            why = next((why for part, why in LEFT_OUT.items() if name.startswith(part)), "")
+            if why or OPTIONAL.search(about):
+                print(f"{name:48} {'left out':10} {why or 'optional'}", flush=True)
                 continue
             for version in [one for one in about.split(",") if one >= "2025-11-25"]:
                 words = ("server", "--url", url, "--scenario", name, "--spec-version", version)

@@ -204,6 +204,11 @@ _MIXED = [
 ]
 _EMBEDDED = _resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")
 _ERROR = text("This tool intentionally returns an error for testing") | {"isError": True}
+_FORM = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
+_ASKS = {
+    "resultType": "input_required",
+    "inputRequests": {"who": {"method": "elicitation/create", "params": {"mode": "form", **_FORM}}},
+}
 TOOLS: dict[str, Tool] = {
     "test_simple_text": _fixed(text("This is a simple text response for testing.")),
     "test_image_content": _fixed({"content": [_IMAGE]}),
@@ -212,6 +217,8 @@ TOOLS: dict[str, Tool] = {
     "test_multiple_content_types": _fixed({"content": _MIXED}),
     "test_error_handling": _fixed(_ERROR),
     "json_schema_2020_12_tool": _fixed(text("ok")),
+    "test_logging_tool": _fixed(text("It logs nothing, because nobody asked for it.")),
+    "test_streaming_elicitation": _fixed(_ASKS),
     "test_tool_with_logging": _logging,
     "test_tool_with_progress": _progress,
     "test_sampling": _sampling,
@@ -234,8 +241,8 @@ class ExampleService:
 
     def capabilities(self, peer: McpPeer) -> Json:
         """Everything that the examples use."""
-        offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
-        return offered | ({} if peer.is_modern else {"logging": {}})
+        offered: Json = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
+        return offered if peer.is_modern else offered | {"resources": {"subscribe": True}, "logging": {}}
 
     async def call(self, call: McpCall) -> Json | McpStream:
         """One of the examples."""
@@ -270,6 +277,7 @@ class ExampleService:
 
     async def answered(self, caller: McpCaller, message: RpcMessage) -> None:
         """Give the answer to the tool that waits for it."""
+        del caller
         future = self._asked.pop(str(message.id), None)
         if future is not None and not future.done():
             future.set_result({} if message.result is UNSET else message.result)
@@ -283,6 +291,7 @@ class ExampleService:
 
     async def listening(self, caller: McpCaller) -> McpStream:
         """Nothing happens between requests."""
+        del caller
         return McpStream(QueueFeed())
 
     async def _run(self, call: McpCall) -> Json | McpStream:

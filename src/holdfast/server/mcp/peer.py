@@ -138,10 +138,10 @@ def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> McpPeer:
     if missing:
         raise RpcError(INVALID_PARAMS, f"'params._meta' lacks {' and '.join(missing)}")
     version, capabilities = meta[_VERSION_META], meta[_CAPABILITIES_META]
-    if headers.get(VERSION_HEADER) != version:
+    if _header_value(headers.get(VERSION_HEADER)) != version:
         text = f"The header {VERSION_HEADER} isn't the version in 'params._meta'"
         raise RpcError(HEADER_MISMATCH, text)
-    if headers.get(METHOD_HEADER) != message.method:
+    if _header_value(headers.get(METHOD_HEADER)) != message.method:
         raise RpcError(HEADER_MISMATCH, f"The header {METHOD_HEADER} isn't the method of the message")
     _check_name(message, headers)
     _served(version)
@@ -160,6 +160,7 @@ def _check_name(message: RpcMessage, headers: Headers) -> None:
 
 def _header_value(given: str | None) -> str | None:
     """The text in a header, which may be encoded; None if it can't be read."""
+    given = None if given is None else given.strip(" \t")
     found = _BASE64.fullmatch(given) if given is not None else None
     if found is None:
         return given
@@ -176,5 +177,5 @@ def _served(version: object) -> str:
 
 
 def _unsupported(version: object) -> RpcError:
-    data: Json = {"supported": [*MODERN_VERSIONS, *HANDSHAKE_VERSIONS], "requested": str(version)[:40]}
+    data: Json = {"supported": list(MODERN_VERSIONS), "requested": str(version)[:40]}
     return RpcError(UNSUPPORTED_VERSION, "This protocol version isn't supported", data=data, status=400)
