@@ -358,4 +358,4 @@ async def test_a_run_can_be_messaged_looked_at_and_stopped() -> None:
 
 
 def test_the_keys_of_meta_are_those_of_the_protocol() -> None:
-    assert types.PROTOCOL_VERSION_META_KEY == f"{META}protocolVersion"
+    assert f"{META}protocolVersion" == types.PROTOCOL_VERSION_META_KEY

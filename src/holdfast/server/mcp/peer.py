@@ -107,6 +107,8 @@ def peer_of(message: RpcMessage, headers: Headers) -> McpPeer:
         named is None or named in HANDSHAKE_VERSIONS or message.method == "initialize"
     ):
         return handshake_peer(headers)
+    if not says_it_itself and named not in MODERN_VERSIONS:
+        raise _unsupported(named)
     if message.method is UNSET or message.id is UNSET:
         return McpPeer(_served(named))
     return _modern_peer(message, fields, headers)
@@ -133,16 +135,15 @@ def handshake_peer(headers: Headers) -> McpPeer:
 def _modern_peer(message: RpcMessage, meta: Json, headers: Headers) -> McpPeer:
     for name in (VERSION_HEADER, METHOD_HEADER, NAME_HEADER):
         if len(headers.getlist(name)) > 1:
-            raise RpcError(HEADER_MISMATCH, f"The header {name} is there more than once")
+            raise _mismatch(f"The header {name} is there more than once")
     missing = [name for name in (_VERSION_META, _CAPABILITIES_META) if name not in meta]
     if missing:
         raise RpcError(INVALID_PARAMS, f"'params._meta' lacks {' and '.join(missing)}")
     version, capabilities = meta[_VERSION_META], meta[_CAPABILITIES_META]
     if _header_value(headers.get(VERSION_HEADER)) != version:
-        text = f"The header {VERSION_HEADER} isn't the version in 'params._meta'"
-        raise RpcError(HEADER_MISMATCH, text)
+        raise _mismatch(f"The header {VERSION_HEADER} isn't the version in 'params._meta'")
     if _header_value(headers.get(METHOD_HEADER)) != message.method:
-        raise RpcError(HEADER_MISMATCH, f"The header {METHOD_HEADER} isn't the method of the message")
+        raise _mismatch(f"The header {METHOD_HEADER} isn't the method of the message")
     _check_name(message, headers)
     _served(version)
     if not isinstance(capabilities, dict):
@@ -155,7 +156,7 @@ def _check_name(message: RpcMessage, headers: Headers) -> None:
     param = _NAMED.get(str(message.method))
     value = message.params.get(param) if param and isinstance(message.params, dict) else None
     if isinstance(value, str) and _header_value(headers.get(NAME_HEADER)) != value:
-        raise RpcError(HEADER_MISMATCH, f"The header {NAME_HEADER} isn't '{param}' of the message")
+        raise _mismatch(f"The header {NAME_HEADER} isn't '{param}' of the message")
 
 
 def _header_value(given: str | None) -> str | None:
@@ -174,6 +175,10 @@ def _served(version: object) -> str:
     if not isinstance(version, str) or version not in MODERN_VERSIONS:
         raise _unsupported(version)
     return version
+
+
+def _mismatch(text: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, text, status=400)
 
 
 def _unsupported(version: object) -> RpcError:
