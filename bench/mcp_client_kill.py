@@ -79,13 +79,18 @@ async def python_http(scene: Scene) -> str:
 async def python_task(scene: Scene) -> str:
     """Version 2026-07-28: the task is polled, over as many connections as it takes."""
     meta = "io.modelcontextprotocol/"
-    can = {"extensions": {f"{meta}tasks": {}}}
-    about = {f"{meta}protocolVersion": "2026-07-28", f"{meta}clientCapabilities": can}
+    can: dict[str, Any] = {"extensions": {f"{meta}tasks": {}}}
+    about: dict[str, Any] = {f"{meta}protocolVersion": "2026-07-28", f"{meta}clientCapabilities": can}
 
     async def asked(method: str, name: str, params: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {KEY}", "Accept": "application/json, text/event-stream"}
         headers |= {"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name}
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": about}}
+        body: dict[str, Any] = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": method,
+            "params": {**params, "_meta": about},
+        }
         while True:
             try:
                 async with httpx2.AsyncClient(headers=headers) as http:

@@ -177,8 +177,8 @@ async def _enums(work: Exchange, given: Json) -> Json:
 
 
 async def _completed(work: Exchange, fields: Json) -> Json:
-    schema = {"type": "object", "properties": fields, "required": []}
-    params = {"message": "Please fill this in", "requestedSchema": schema}
+    schema: Json = {"type": "object", "properties": fields, "required": []}
+    params: Json = {"message": "Please fill this in", "requestedSchema": schema}
     answer = await work.ask("elicitation/create", params)
     said = json.dumps(answer.get("content"))
     return text(f"Elicitation completed: action={answer.get('action')}, content={said}")
@@ -204,8 +204,8 @@ _MIXED = [
 ]
 _EMBEDDED = _resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")
 _ERROR = text("This tool intentionally returns an error for testing") | {"isError": True}
-_FORM = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
-_ASKS = {
+_FORM: Json = {"message": "Who are you?", "requestedSchema": {"type": "object", "properties": {}}}
+_ASKS: Json = {
     "resultType": "input_required",
     "inputRequests": {"who": {"method": "elicitation/create", "params": {"mode": "form", **_FORM}}},
 }
@@ -295,7 +295,8 @@ class ExampleService:
         return McpStream(QueueFeed())
 
     async def _run(self, call: McpCall) -> Json | McpStream:
-        name, given = str(call.params.get("name")), call.params.get("arguments") or {}
+        name = str(call.params.get("name"))
+        given: Json = call.params.get("arguments") or {}
         if name == "test_reconnection":
             return self._reconnection(call)
         if name == "test_missing_capability":

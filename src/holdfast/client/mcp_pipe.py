@@ -80,7 +80,7 @@ class McpPipe:
             self._spawn(self._passed(given, _Request()))
 
     async def drain(self) -> None:
-        """The client has said everything: end what is under way; runs continue."""
+        """The client is gone, so nobody waits for what is under way."""
         tasks = [*self._others, *(one.task for one in self._requests.values() if one.task)]
         for task in tasks:
             task.cancel()

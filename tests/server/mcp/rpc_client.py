@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from mcp_types import methods
 
@@ -12,8 +12,8 @@ from serving import Answer, Served
 
 OLD, NEW = "2025-11-25", "2026-07-28"
 META = "io.modelcontextprotocol/"
-TASKS = {"extensions": {f"{META}tasks": {}}}
-FORMS = {"elicitation": {}}
+TASKS: dict[str, Any] = {"extensions": {f"{META}tasks": {}}}
+FORMS: dict[str, Any] = {"elicitation": {}}
 NAMED = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -72,7 +72,7 @@ class RpcClient:
 
     async def posted(self, message: Any, **more: str) -> Answer:
         """The whole answer to any body."""
-        known = self.headers_of(message) if isinstance(message, dict) else self.headers_of({})
+        known = self.headers_of(cast("Message", message) if isinstance(message, dict) else {})
         return await self.server.call("POST", "/mcp", body=message, headers=known | more)
 
     async def asked(self, method: str, params: Mapping[str, Any] | None = None, **headers: str) -> Message:
@@ -141,7 +141,8 @@ def parsed(body: bytes) -> Frames:
     """The messages in the body of a stream that has ended."""
     found: Frames = []
     for block in body.split(b"\n\n"):
-        fields = dict(line.partition(b": ")[::2] for line in block.split(b"\n") if line)
+        cut = [line.partition(b": ") for line in block.split(b"\n") if line]
+        fields = {name: value for name, _, value in cut}
         if fields.get(b"data"):
             found.append((fields.get(b"id", b"").decode(), json.loads(fields[b"data"])))
     return found

@@ -15,7 +15,7 @@ from serving import Setting, limited, served, target_of
 SECRET = "sk-secret-of-the-owner"  # noqa: S105
 OWNER = {"Authorization": f"Bearer {SECRET}"}
 LOCKED = Setting(options=ServerOptions(keys=(ApiKey("owner", SECRET),)))
-PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PING: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 async def test_only_a_key_with_the_scope_gets_in_and_no_page_of_another_origin() -> None:
@@ -37,38 +37,38 @@ async def test_only_a_key_with_the_scope_gets_in_and_no_page_of_another_origin()
         assert (await server.call("POST", "/mcp", body=PING, headers=rebound)).status == 421
 
 
-@pytest.mark.parametrize(
-    ("body", "headers", "status", "code"),
-    [
-        (b"{", {}, 400, -32700),
-        (b"\xff", {}, 400, -32700),
-        (b"", {}, 400, -32600),
-        ([PING], {}, 400, -32600),
-        (b"[" * 200, {}, 400, -32600),
-        ({"id": 1, "method": "ping"}, {}, 400, -32600),
-        (PING | {"jsonrpc": "1.0"}, {}, 400, -32600),
-        (PING | {"id": None}, {}, 400, -32600),
-        (PING | {"id": 1.5}, {}, 400, -32600),
-        (PING | {"id": "x" * 300}, {}, 400, -32600),
-        (PING | {"result": {}}, {}, 400, -32600),
-        ({"jsonrpc": "2.0", "id": 1}, {}, 400, -32600),
-        (PING | {"params": [1]}, {}, 400, -32600),
-        (PING | {"method": "tools/none"}, {}, 200, -32601),
-        (PING | {"method": "initialize"}, {}, 200, -32602),
-        (PING, {"Mcp-Session-Id": "mcp.2025-11-25.e.zz"}, 404, -32600),
-        (PING, {"Mcp-Protocol-Version": "1999-01-01"}, 400, -32022),
-        (PING, {"Mcp-Protocol-Version": NEW}, 400, -32602),
-        (PING | {"method": "tools/call", "params": {"name": "no"}}, {}, 200, -32602),
-        (PING | {"method": "tools/call", "params": {"name": {}}}, {}, 200, -32602),
-        (PING | {"method": "prompts/get", "params": {"name": "holdfast"}}, {}, 200, -32602),
-        (PING | {"method": "prompts/get", "params": {"name": "x"}}, {}, 200, -32602),
-        (PING | {"method": "tools/list", "params": {"cursor": "x"}}, {}, 200, -32602),
-        (PING | {"method": "resources/list", "params": {"cursor": "x"}}, {}, 200, -32602),
-        (PING | {"method": "resources/list", "params": {"cursor": 7}}, {}, 200, -32602),
-        (PING | {"method": "resources/read", "params": {"uri": "file:///etc/passwd"}}, {}, 200, -32002),
-        (PING | {"method": "resources/subscribe", "params": {"uri": "x"}}, {}, 200, -32602),
-    ],
-)
+BAD: list[tuple[Any, dict[str, str], int, int]] = [
+    (b"{", {}, 400, -32700),
+    (b"\xff", {}, 400, -32700),
+    (b"", {}, 400, -32600),
+    ([PING], {}, 400, -32600),
+    (b"[" * 200, {}, 400, -32600),
+    ({"id": 1, "method": "ping"}, {}, 400, -32600),
+    (PING | {"jsonrpc": "1.0"}, {}, 400, -32600),
+    (PING | {"id": None}, {}, 400, -32600),
+    (PING | {"id": 1.5}, {}, 400, -32600),
+    (PING | {"id": "x" * 300}, {}, 400, -32600),
+    (PING | {"result": {}}, {}, 400, -32600),
+    ({"jsonrpc": "2.0", "id": 1}, {}, 400, -32600),
+    (PING | {"params": [1]}, {}, 400, -32600),
+    (PING | {"method": "tools/none"}, {}, 200, -32601),
+    (PING | {"method": "initialize"}, {}, 200, -32602),
+    (PING, {"Mcp-Session-Id": "mcp.2025-11-25.e.zz"}, 404, -32600),
+    (PING, {"Mcp-Protocol-Version": "1999-01-01"}, 400, -32022),
+    (PING, {"Mcp-Protocol-Version": NEW}, 400, -32602),
+    (PING | {"method": "tools/call", "params": {"name": "no"}}, {}, 200, -32602),
+    (PING | {"method": "tools/call", "params": {"name": {}}}, {}, 200, -32602),
+    (PING | {"method": "prompts/get", "params": {"name": "holdfast"}}, {}, 200, -32602),
+    (PING | {"method": "prompts/get", "params": {"name": "x"}}, {}, 200, -32602),
+    (PING | {"method": "tools/list", "params": {"cursor": "x"}}, {}, 200, -32602),
+    (PING | {"method": "resources/list", "params": {"cursor": "x"}}, {}, 200, -32602),
+    (PING | {"method": "resources/list", "params": {"cursor": 7}}, {}, 200, -32602),
+    (PING | {"method": "resources/read", "params": {"uri": "file:///etc/passwd"}}, {}, 200, -32002),
+    (PING | {"method": "resources/subscribe", "params": {"uri": "x"}}, {}, 200, -32602),
+]
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "code"), BAD)
 async def test_a_bad_message_gets_the_error_that_the_protocol_has_for_it(
     body: Any, headers: dict[str, str], status: int, code: int
 ) -> None:

@@ -41,9 +41,9 @@ def text_of(result: dict[str, Any]) -> str:
 async def test_the_official_client_runs_the_agent_and_hears_of_its_progress(mode: str) -> None:
     heard: list[tuple[float, str]] = []
 
-    async def progressed(at: float, total: float | None, text: str | None) -> None:
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
         del total
-        heard.append((at, text or ""))
+        heard.append((progress, message or ""))
 
     script = [Say("I look."), CallTool("touch", {"n": 1})]
     async with (
@@ -54,13 +54,13 @@ async def test_the_official_client_runs_the_agent_and_hears_of_its_progress(mode
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names[:2] == ["run_agent", "answer"]
         result = await client.call_tool("run_agent", {"message": "hi"}, progress_callback=progressed)
-        about = result.structured_content or {}
+        about: dict[str, Any] = result.structured_content or {}
         assert isinstance(result.content[0], types.TextContent)
         assert (result.content[0].text, result.is_error) == ("It's done.", False)
         assert (about["outcome"], about["status"]) == ("completed", "ended")
         assert [text for _, text in heard] == ["The agent begins", 'touch: {"n":1}']
         assert [at for at, _ in heard] == sorted({at for at, _ in heard})
-        again = {"message": "again", "session_id": about["session_id"]}
+        again: dict[str, Any] = {"message": "again", "session_id": about["session_id"]}
         following = await client.call_tool("run_agent", again)
         assert (following.structured_content or {})["session_id"] == about["session_id"]
         [listed] = (await client.list_resources()).resources
@@ -89,7 +89,8 @@ async def test_an_approval_is_a_form_for_clients_that_show_forms(
     """P8: exactly this action, by its id; whoever closes the form has not agreed."""
     shown: list[str] = []
 
-    async def form(_: Any, params: Any) -> types.ElicitResult:
+    async def form(context: Any, params: Any) -> types.ElicitResult:
+        del context
         shown.append(params.message)
         return types.ElicitResult(action=action, content=content)
 
@@ -263,10 +264,10 @@ async def test_a_repeated_call_under_one_key_is_one_run(version: str) -> None:
         ChaosServer([Say("one")], [Say("two")]) as chaos,
         served(target_of(chaos)) as server,
     ):
-        for _ in range(2):
-            client = await RpcClient(server, version).begun()
-            meta = {"holdfast/idempotency-key": "k"}
+        meta = {"holdfast/idempotency-key": "k"}
+        for client in [await RpcClient(server, version).begun() for _ in range(2)]:
             assert text_of(await client.tool("run_agent", _meta=meta, message="hi")) == "one"
+        client = await RpcClient(server, version).begun()
         call = {"name": "run_agent", "arguments": {"message": "hi"}}
         again = await client.result("tools/call", call, **{"Idempotency-Key": "k"})
         assert text_of(again) == "one"
@@ -341,7 +342,9 @@ async def test_a_run_can_be_messaged_looked_at_and_stopped() -> None:
         client = RpcClient(server, can=TASKS)
         run_id = (await client.tool("run_agent", message="hi"))["taskId"]
         await server.until(run_id, "message.delta")
-        sent = await client.tool("send_message", run_id=run_id, message="faster")
+        once = {"holdfast/idempotency-key": "k"}
+        sent = await client.tool("send_message", _meta=once, run_id=run_id, message="faster")
+        assert await client.tool("send_message", _meta=once, run_id=run_id, message="faster") == sent
         assert sent["structuredContent"]["run_id"] == run_id
         assert (await client.tool("get_run", run_id=run_id))["structuredContent"]["status"] == "running"
         [session] = (await client.tool("list_sessions"))["structuredContent"]["sessions"]

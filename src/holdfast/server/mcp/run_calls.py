@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast import events as e
-from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments
+from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments, SendArguments
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import RunQuery
@@ -69,11 +69,10 @@ class RunCalls:
         if given.session_id:
             checked_session_id(given.session_id)
         checked_workspace(given.workspace)
-        names = _names(call)
-        key = self._once(names, given)
+        key = self.once_key(call, given)
         sent = await earlier_response(key, self._deps, status=202)
         if sent is None:
-            message = IncomingMessage(text=given.message, settings=_settings(given, names))
+            message = IncomingMessage(text=given.message, settings=_settings(given, _names(call)))
             sent = await self._runs.send(given.session_id, message, key=key)
         row = await self._runs.row_of_sent(sent)
         return await self.told(call, row, after=row.first_seq - 1)
@@ -200,11 +199,13 @@ class RunCalls:
         )
         await self._deps.inbox.answer_question(row.session_id, answered)
 
-    def _once(self, names: _Names, given: RunAgentArguments) -> OnceKey | None:
-        if not names.first:
+    def once_key(self, call: McpCall, given: RunAgentArguments | SendArguments) -> OnceKey | None:
+        """What makes a repeated call have one effect; None if the client can't repeat it."""
+        name = _names(call).first
+        if not name:
             return None
-        digest = sha256(msgspec.json.encode(given)).hexdigest()
-        return OnceKey(f"{OWN}mcp:{names.first}", digest, self._deps.clock.now_ms() + KEPT_MS)
+        digest = sha256(msgspec.json.encode([type(given).__name__, given])).hexdigest()
+        return OnceKey(f"{OWN}mcp:{name}", digest, self._deps.clock.now_ms() + KEPT_MS)
 
     def _checked_row(self, row: RunRow | None) -> RunRow:
         if row is None:

@@ -10,6 +10,8 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.api import mcp as api
+from holdfast.api.runs import Accepted
+from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.access.request_secrets import without_secrets as problem_without_secrets
@@ -21,9 +23,10 @@ from holdfast.server.mcp.run_calls import RunCalls
 from holdfast.server.mcp.service import McpCall, McpStream
 from holdfast.server.mcp.sessions import SessionViews
 from holdfast.server.problems import Problem
-from holdfast.server.runs.responses import not_sent
+from holdfast.server.runs.responses import accepted, not_sent
 from holdfast.server.runs.runs import known_run
 from holdfast.server.transport.bodies import converted
+from holdfast.server.transport.once import earlier_response, replayed
 
 Answer: TypeAlias = Json | McpStream
 _READS = {"readOnlyHint": True, "openWorldHint": False}
@@ -146,17 +149,26 @@ class AgentTools:
         return tool_result(text, about | {"status": "stopping" if stopped else "ended"})
 
     async def _send(self, call: McpCall, given: api.SendArguments) -> Json:
-        del call
         row = await known_run(self._deps, given.run_id)
+        key = self._calls.once_key(call, given)
+        if (earlier := await earlier_response(key, self._deps, status=200)) is not None:
+            return _sent(msgspec.json.decode(earlier.body, type=Accepted))
+        once = key.for_sent(accepted) if key else None
         message = await without_secrets(IncomingMessage(text=given.message), self._deps.redactor)
-        sent = await self._deps.inbox.steer(
-            row.session_id, row.run_id, message=message, mode="steer", once=None
-        )
-        if isinstance(sent, NotSent):
-            raise not_sent(sent)
-        assert isinstance(sent, Sent), "without a key, nothing is replayed"
-        about = {"session_id": sent.session_id, "run_id": sent.run_id, "message_id": sent.message_id}
-        return tool_result("The agent gets the message before its next step.", about)
+        steer = self._deps.inbox.steer
+        sent = await steer(row.session_id, row.run_id, message=message, mode="steer", once=once)
+        match sent:
+            case Sent():
+                return _sent(accepted(sent))
+            case NotSent():
+                raise not_sent(sent)
+            case Replayed() | KeyConflict():
+                return _sent(msgspec.json.decode(replayed(sent, status=200).body, type=Accepted))
+
+
+def _sent(sent: Accepted) -> Json:
+    about = {"session_id": sent.session_id, "run_id": sent.run_id, "message_id": sent.message_id}
+    return tool_result("The agent gets the message before its next step.", about)
 
 
 def _listed(name: str, tool: _Tool) -> Json:
