@@ -173,8 +173,12 @@ class RunCalls:
     ) -> McpStream:
         """The stream; what the reader's leaving means depends on whether it can come back."""
         call = RunCall(row, cursor, caller.peer, caller.scope[KEY_NAME], self.may_approve(caller))
-        run = (await self._deps.folds.run(row)).state
-        settled = {ask_id for ask_id, ask in run.asks.items() if ask.state != "open"}
+        if after > await self._deps.store.last_seq(row.session_id):
+            raise bad_request("'Last-Event-ID' is of an event that never was", param="Last-Event-ID")
+        run = await self._deps.folds.run(row)
+        if run.terminal_seq:
+            after = min(after, run.terminal_seq - 1)  # whoever comes after the end is told the result again
+        settled = {ask_id for ask_id, ask in run.state.asks.items() if ask.state != "open"}
         feed = RunCallFeed(self._deps, call, after=after, settled=settled)
         if not caller.peer.is_modern or row.status == "ended":
             return McpStream(feed)  # up to 2025, only `notifications/cancelled` cancels
