@@ -25,6 +25,7 @@ from holdfast.cli.options import (
     WholeSession,
     Workspace,
 )
+from holdfast.cli.protocols import commands as protocol_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -156,21 +157,8 @@ def chat(
     raise typer.Exit(starting.start(wanted))
 
 
-@app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")
-def acp(
-    model: Model = None,
-    workspace: Workspace = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Talk to an editor on standard input and output, over the Agent Client Protocol.
-
-    Editors start this command themselves; docs/editors.md says how to set them up.
-    """
-    from holdfast.cli.acp.agent import serve_editor
-
-    flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
-    raise typer.Exit(serve_editor(flags, model=model or ""))
+app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")(protocol_commands.acp)
+app.command(short_help="Be a tool of other agents (Claude Code, Codex, Cursor).")(protocol_commands.mcp)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")

@@ -34,6 +34,9 @@ from holdfast.server.docs_page import DocsRoutes
 from holdfast.server.files.routes import FileRoutes
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
+from holdfast.server.mcp.agent_service import AgentService
+from holdfast.server.mcp.run_calls import RunCalls
+from holdfast.server.mcp.transport import McpRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.nodes import NodeRoutes
@@ -86,6 +89,7 @@ def endpoints(
 def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
     inputs, grants, changes = RunInputRoutes(deps), GrantRoutes(deps), ChangeRoutes(deps)
     ag_ui = AgUiRoutes(deps, runs, inputs, disconnects)
+    mcp = McpRoutes(AgentService(deps, RunCalls(deps, runs, inputs, disconnects)), deps.streams, deps.limits)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -106,6 +110,8 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
         "grants.list": grants.list,
         "grants.revoke": grants.revoke,
         "ag_ui.run": ag_ui.run,
+        "mcp.post": mcp.post,
+        "mcp.get": mcp.get,
     }
 
 
