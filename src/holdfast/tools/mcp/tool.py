@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mcp import MCPError
-from mcp.types import CallToolResult
 from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
 from typing_extensions import override
 
@@ -16,6 +15,7 @@ from holdfast.tools.arguments import arguments_hash, canonical
 from holdfast.tools.mcp.connection import Answer, McpConnection
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp.names import plain, written_out
+from holdfast.tools.mcp.open_call import OpenCall
 from holdfast.tools.mcp.results import tool_result
 from holdfast.tools.mcp.server import McpServer
 from holdfast.values import Action
@@ -91,21 +91,23 @@ class McpTool(Tool):
     async def _called(
         self, connection: McpConnection, args: Mapping[str, object], call: ToolCall
     ) -> ToolResult:
-        progress = _Progress()
-        request = connection.call(self._tool, args, progress=progress.take)
-        deadline = asyncio.timeout(self._patience_s)
+        progress, opened = _Progress(), OpenCall(self._server.config.name, call)
+        request = connection.call(self._tool, args, opened, progress=progress.take)
+        is_late = False
+        ends_s = opened.timer.now_s() + self._patience_s
         try:
-            async with deadline:
+            async with opened.timer.until(ends_s):
                 await _answered(request, progress, call)
         except TimeoutError:
-            if not deadline.expired():
+            is_late = opened.timer.now_s() >= ends_s
+            if not is_late:
                 raise
         finally:
             # Also when this task is cancelled: the server is told, and that takes no longer than said.
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
-            return self._cancelled(late=deadline.expired())
+            return self._cancelled(late=is_late)
         return await self._result(request, connection, call=call)
 
     def _cancelled(self, *, late: bool) -> ToolResult:
@@ -122,11 +124,6 @@ class McpTool(Tool):
             return await self._failed(error, connection)
         except (ValueError, RuntimeError, OSError) as error:
             return self._unreadable(str(error))
-        if not isinstance(answer, CallToolResult):
-            name = self._server.config.name
-            return ToolResult(
-                f"The MCP server {name} asked for more input, which is not supported.", ok=False
-            )
         return await tool_result(answer, call.blobs)
 
     async def _failed(self, error: MCPError, connection: McpConnection) -> ToolResult:
