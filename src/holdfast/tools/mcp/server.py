@@ -169,8 +169,8 @@ class McpServer:
                 await self._serve(connection)
         except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
             late = f"it did not answer within {self.patience.connect_s:g} s"
-            code = _code(error)
-            connection.end(late if deadline.expired() else _said(error))
+            code = error_code(error)
+            connection.end(late if deadline.expired() else error_text(error))
         finally:
             connection.end("it is being closed")
             self._connection = None
@@ -217,7 +217,7 @@ class McpServer:
         except TimeoutError:
             connection.end("it did not say what its tools are")
         except (MCPError, ValueError) as error:
-            self.why = f"its changed list of tools could not be read: {_said(error)}"
+            self.why = f"its changed list of tools could not be read: {error_text(error)}"
         # However often it says that they changed, this is how often it is asked.
         await _until_over(connection, within_s=self.patience.relist_gap_s)
 
@@ -287,7 +287,7 @@ def _last_of(process: ServerProcess) -> list[str]:
     if not process.ended.done():
         return ["its process cannot be seen to end"]
     if (error := process.ended.exception()) is not None:
-        return [f"its process could not be watched: {_said(error)}"]
+        return [f"its process could not be watched: {error_text(error)}"]
     exited = process.ended.result()
     last_words = str(process.last_words)
     return [
@@ -302,12 +302,14 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-def _code(error: BaseException) -> int:
+def error_code(error: BaseException) -> int:
+    """The code of an error of MCP, or 0."""
     first = _first(error)
     return first.code if isinstance(first, MCPError) else 0
 
 
-def _said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
+    """What an error says, in one line."""
     error = _first(error)
     text = str(error)
     return plain(text, chars_max=300) if text else type(error).__name__
