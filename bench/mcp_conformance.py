@@ -1,24 +1,25 @@
 """Runs the official MCP conformance kit against Holdfast's MCP client: `python bench/mcp_conformance.py`.
 
-The kit and the Node that it needs are installed with npm into a cache folder. Each scenario starts a server of
-the kit and then `mcp_conformance_driver.py`, which uses the same code as `holdfast serve` and `holdfast
-mcp-sign-in`. The exit code is 1 if a scenario fails that is not left out below. With `--server`, the other half
+The kit is installed with npm into a cache folder. Each scenario starts a server of the kit and then
+`mcp_conformance_driver.py`, which uses the same code as `holdfast serve` and `holdfast mcp-sign-in`. The exit
+code is 1 if a scenario fails that is not left out below. With `--server`, the other half
 (`mcp_conformance_server.py`) runs instead.
 """
 
 import argparse
 import asyncio
 import json
-import os
 import re
 import shlex
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from client_environments import NODE, NPM
+
 HERE = Path(__file__).parent
 KIT = "@modelcontextprotocol/conformance@0.1.16"
-NODE = "node@24"
 PARALLEL = 2
 SCENARIO_S = 90
 LEFT_OUT = {
@@ -39,8 +40,7 @@ class Row:
 
 def default_cache() -> Path:
     """Where the kit is installed unless told otherwise."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "holdfast-bench" / "mcp-conformance"
+    return Path.home() / ".cache" / "holdfast-bench" / "mcp-conformance"
 
 
 async def output_of(*command: str, cwd: Path, within_s: float) -> tuple[int, str]:
@@ -58,31 +58,30 @@ async def output_of(*command: str, cwd: Path, within_s: float) -> tuple[int, str
     return process.returncode or 0, printed.decode("utf-8", "replace")
 
 
-async def install(cache: Path) -> tuple[str, str]:
-    """Install the kit unless it is there; the paths of Node and of the kit."""
-    node = cache / "node_modules/node/bin/node"
+async def install(cache: Path) -> str:
+    """Install the kit unless it is there; its path."""
     kit = cache / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
-    if not (node.exists() and kit.exists()):
-        cache.mkdir(parents=True, exist_ok=True)
-        package = {"name": "mcp-conformance", "private": True, "allowScripts": {"node": True}}
-        (cache / "package.json").write_text(json.dumps(package), encoding="utf-8")
-        code, printed = await output_of("npm", "install", KIT, NODE, cwd=cache, within_s=900)
+    if not kit.exists():
+        await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
+        package = {"name": "mcp-conformance", "private": True}
+        written = json.dumps(package)
+        await asyncio.to_thread((cache / "package.json").write_text, written, encoding="utf-8")
+        code, printed = await output_of(str(NODE), str(NPM), "install", KIT, cwd=cache, within_s=900)
         if code:
             sys.exit(f"npm could not install the kit:\n{printed}")
-        await output_of("npm", "rebuild", "node", cwd=cache, within_s=300)
-    return str(node), str(kit)
+    return str(kit)
 
 
-async def scenarios_of(node: str, kit: str, cache: Path) -> list[tuple[str, str]]:
+async def scenarios_of(kit: str, cache: Path) -> list[tuple[str, str]]:
     """The kit's client scenarios, each with the revisions that it belongs to."""
-    _, printed = await output_of(node, kit, "list", "--client", cwd=cache, within_s=60)
+    _, printed = await output_of(str(NODE), kit, "list", "--client", cwd=cache, within_s=60)
     return re.findall(r"^\s+- (\S+) \[([^\]]*)\]", printed, re.MULTILINE)
 
 
-async def tried(node: str, kit: str, scenario: str, *, cache: Path) -> Row:
+async def tried(kit: str, scenario: str, *, cache: Path) -> Row:
     """Run one scenario."""
     driver = shlex.join([sys.executable, str(HERE / "mcp_conformance_driver.py")])
-    command = [node, kit, "client", "--command", driver, "--scenario", scenario]
+    command = [str(NODE), kit, "client", "--command", driver, "--scenario", scenario]
     command += ["--output-dir", str(cache / "results"), "--timeout", str(1000 * SCENARIO_S)]
     code, printed = await output_of(*command, cwd=cache, within_s=SCENARIO_S + 30)
     summary = re.search(r"Passed: .*", printed)
@@ -92,8 +91,8 @@ async def tried(node: str, kit: str, scenario: str, *, cache: Path) -> Row:
 
 async def run(cache: Path, only: str) -> int:
     """Run all scenarios and print the table; the exit code."""
-    node, kit = await install(cache)
-    found = await scenarios_of(node, kit, cache)
+    kit = await install(cache)
+    found = await scenarios_of(kit, cache)
     if not found:
         sys.exit("the kit lists no scenarios")
     places = asyncio.Semaphore(PARALLEL)
@@ -102,7 +101,7 @@ async def run(cache: Path, only: str) -> int:
         if scenario in LEFT_OUT:
             return Row(scenario, "left out", LEFT_OUT[scenario])
         async with places:
-            return await tried(node, kit, scenario, cache=cache)
+            return await tried(kit, scenario, cache=cache)
 
     rows = await asyncio.gather(*(one(name) for name, _ in found if only in name))
     revisions = dict(found)
@@ -122,7 +121,7 @@ def main() -> int:
     wanted = parser.parse_args()
     if wanted.server:
         other = HERE / "mcp_conformance_server.py"
-        os.execv(sys.executable, [sys.executable, str(other), "--cache", str(wanted.cache)])
+        return subprocess.call([sys.executable, str(other), "--cache", str(wanted.cache)])
     return asyncio.run(run(wanted.cache, wanted.only))
 
 

@@ -136,6 +136,22 @@ def sign_in(
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
 
+@app.command("mcp-sign-in", short_help="Sign in to an MCP server.")
+def mcp_sign_in(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The server's name in the configuration.")],
+    forget: Annotated[bool, typer.Option("--forget", help="Delete what is kept of the sign-in.")] = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Sign in to an MCP server that wants it. Prints the address of the sign-in page, and waits for you.
+
+    The browser may be on another machine: then paste the address of the page that it ends on.
+    """
+    from holdfast.cli.mcp_sign_in import mcp_sign_in as command
+
+    raise typer.Exit(command({"data_dir": data_dir, "config": config}, name=name, forget=forget))
+
+
 @app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",

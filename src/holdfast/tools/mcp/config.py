@@ -63,6 +63,9 @@ class McpServerConfig:
             raise BadMcpServer(f"MCP server {self.name!r}: the command is empty.")
         if min([self.patience_s, *self.tool_patience_s.values()]) <= 0:
             raise BadMcpServer(f"MCP server {self.name!r}: patience_s must be more than 0.")
+        document = self.oauth.client_metadata_url if self.oauth else ""
+        if document and (urlsplit(document).scheme != "https" or urlsplit(document).path in {"", "/"}):
+            raise BadMcpServer(f"MCP server {self.name!r}: client_metadata_url must be https:// with a path.")
         for header, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(header) or not value.isascii() or not value.isprintable():
                 raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} cannot be sent.")

@@ -93,9 +93,12 @@ class _Storage:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         await self._change(client=_dumped(client_info))
 
-    async def note(self, challenge: Challenge) -> None:
-        """Keep how the server asked for a sign-in."""
-        await self._change(challenge=challenge)
+    async def note(self, challenge: Challenge, *, used: str) -> None:
+        """Keep how the server asked for a sign-in, unless there are other tokens than it refused."""
+        await asyncio.to_thread(
+            self.file.change,
+            lambda kept: replace(kept, challenge=challenge) if kept.access_token == used else kept,
+        )
 
     async def _change(self, **fields: Any) -> None:
         assert self.provider is not None, "it is set before use"
@@ -103,7 +106,7 @@ class _Storage:
         fields["issuer"] = context.auth_server_url or ""
         fields["resource"] = _dumped(context.protected_resource_metadata)
         fields["issuer_metadata"] = _dumped(context.oauth_metadata)
-        await asyncio.to_thread(lambda: self.file.write(replace(self.file.read(), **fields)))
+        await asyncio.to_thread(self.file.change, lambda kept: replace(kept, **fields))
 
     def _configured(self) -> OAuthClientInformationFull:
         method = "client_secret_basic" if self.config.client_secret else "none"
@@ -190,18 +193,18 @@ class TokenAuth(_FileAuth):
             async with self._renewing:
                 if (renewal := await self._renewal("")) is not None:
                     await self._take((yield renewal))
-        used = self._add_token(request)
+        token = self._add_token(request)
         response = yield request
-        if response.status_code == _UNAUTHORIZED and used:
+        if response.status_code == _UNAUTHORIZED and (used := token):
             async with self._renewing:
                 if (renewal := await self._renewal(used)) is not None:
                     await self._take((yield renewal))
-            if self._add_token(request) not in {"", used}:
+            token = self._add_token(request)
+            if token not in {"", used}:
                 response = yield request
         if _is_challenge(response):
             header = response.headers.get("www-authenticate", "")[:_HEADER_CHARS_MAX]
-            await self.storage.note(Challenge(status=response.status_code, header=header))
-            self._version = await asyncio.to_thread(self._file.version)
+            await self.storage.note(Challenge(status=response.status_code, header=header), used=token)
 
     async def _load(self) -> None:
         version = await asyncio.to_thread(self._file.version)
@@ -231,11 +234,9 @@ class TokenAuth(_FileAuth):
 
     async def _take(self, response: httpx2.Response) -> None:
         await response.aread()
-        if await self._handle_refresh_response(response):
-            self.note_tokens()
-            self._version = await asyncio.to_thread(self._file.version)
-        else:
-            self._version = -1  # another process may have renewed them; then the file has the new ones
+        await self._handle_refresh_response(response)
+        self._version = -1  # another process may have renewed them; then the file has the new ones
+        await self._load()
 
 
 class PersonAuth(_FileAuth):

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
@@ -76,3 +77,17 @@ def read_redirect(url: str) -> AuthorizationCodeResult:
         code=given["code"][0], state=given.get("state", [None])[0], iss=given.get("iss", [None])[0]
     )
 
+
+def registered_port(config: McpServerConfig, place: ServerPlace) -> int:
+    """The port that an earlier sign-in registered to come back to, or 0; reads a file."""
+    file = place.sign_in_file(config)
+    uris = file.read().client.get("redirect_uris") if file else None
+    if not isinstance(uris, list) or not uris:
+        return 0
+    try:
+        return urlsplit(str(cast("list[object]", uris)[0])).port or 0
+    except ValueError:
+        return 0
+
+
+__all__ = ["SignInFailed", "SignedIn", "read_redirect", "registered_port", "sign_in"]

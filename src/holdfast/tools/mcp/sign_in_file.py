@@ -4,7 +4,10 @@ Each server has a file of its own, which only its owner can read. Its name depen
 address, so tokens never go to another address, even if the configuration changes.
 """
 
+import fcntl
 import hashlib
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -60,10 +63,18 @@ class SignInFile:
             return SignInRecord(url=self.url)
         return record if record.url == self.url else SignInRecord(url=self.url)
 
-    def write(self, record: SignInRecord) -> None:
-        """Replace what is kept."""
+    def change(self, changed: Callable[[SignInRecord], SignInRecord]) -> None:
+        """Replace what is kept; a server and a command may do so at the same time."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.path, msgspec.json.encode(record))
+        lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            before = self.read()
+            after = changed(before)
+            if after != before:
+                write_whole(self.path, msgspec.json.encode(after))
+        finally:
+            os.close(lock)
 
     def forget(self) -> bool:
         """Delete it; whether there was one."""
