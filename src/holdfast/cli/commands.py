@@ -274,14 +274,19 @@ def doctor(
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Don't call any model.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Don't call models and MCP servers.")] = False,
 ) -> None:
     """Check targets, disk, store, port and limits, and say what to do. Exit code 1: something is broken."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
-    ask = command.ask_nobody if offline else command.ask_targets
-    raise typer.Exit(command.doctor({"config": config, "data_dir": data_dir}, report=report, ask=ask))
+    flags = {"config": config, "data_dir": data_dir}
+    if offline:
+        from holdfast.cli.doctor.mcp_servers import ask_no_server
+
+        nobody = command.ask_nobody
+        raise typer.Exit(command.doctor(flags, report=report, ask=nobody, ask_mcp=ask_no_server))
+    raise typer.Exit(command.doctor(flags, report=report))
 
 
 @app.command(short_help="Watch Holdfast handle failures.")

@@ -1,6 +1,7 @@
 """`holdfast mcp-sign-in`: signs you in to an MCP server, in a browser on this machine or on another."""
 
 import asyncio
+import logging
 import sys
 import threading
 from collections.abc import AsyncGenerator, Mapping
@@ -38,6 +39,7 @@ def mcp_sign_in(flags: Mapping[str, object], *, name: str, forget: bool = False)
         return _failed(f"no MCP server is called {name!r}; configured: {known}")
     from holdfast.tools.mcp.sign_in import SignInFailed
 
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what went wrong is said once, below
     config, place = mcp_config(found), place_of(settings)
     if forget:
         return _forget(config, place)

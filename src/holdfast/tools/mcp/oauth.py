@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+import msgspec
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -33,6 +34,7 @@ from holdfast.tools.mcp.sign_in_file import Challenge, SignInFile, SignInRecord
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 SIGN_IN = "holdfast_sign_in"  # marks requests of a sign-in for the transport
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+_METADATA_PATH = "/.well-known/oauth-authorization-server"
 _HEADER_CHARS_MAX = 4_000
 _EARLY_S = 30.0  # so much before its end a token is renewed
 _TOKENS_KEPT = 8
@@ -245,6 +247,7 @@ class PersonAuth(_FileAuth):
     def __init__(self, config: McpServerConfig, file: SignInFile, *, person: Person) -> None:
         super().__init__(config, file, person=person)
         self.signed_in = False
+        self._issuer = ""
         self._record: SignInRecord | None = None
 
     @override
@@ -266,11 +269,39 @@ class PersonAuth(_FileAuth):
                     if outgoing is not request:
                         outgoing.extensions[SIGN_IN] = True
                     response = yield outgoing
-                outgoing = await flow.asend(response)
+                try:
+                    outgoing = await flow.asend(response)
+                except OAuthFlowError:
+                    if not await self._found_issuer(response):
+                        raise
+                    flow = super().async_auth_flow(request)
+                    outgoing, challenge = await anext(flow), Challenge(status=_UNAUTHORIZED)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
+
+    async def _found_issuer(self, response: httpx2.Response) -> bool:
+        """Whether this is metadata of the first revision with OAuth, whose issuer the SDK does not expect.
+
+        Such a server is its own authorization server. The SDK then expects the bare origin as its name; any
+        name within the server's own origin is as good.
+        """
+        own, asked = httpx2.URL(self.context.server_url), response.request.url
+        if self._issuer or self.context.auth_server_url or asked.path != _METADATA_PATH:
+            return False
+        metadata = _parsed(OAuthMetadata, msgspec.json.decode(await response.aread(), type=dict[str, object]))
+        named = httpx2.URL(str(metadata.issuer)) if metadata else asked
+        if any((one.scheme, one.netloc) != (own.scheme, own.netloc) for one in (asked, named)):
+            return False
+        self._issuer = str(named)
+        return True
+
+    @override
+    def _expected_issuer(self) -> str:
+        if self._issuer and not self.context.auth_server_url:
+            return self._issuer
+        return super()._expected_issuer()
 
     @override
     async def _handle_token_response(self, response: httpx2.Response) -> None:
