@@ -1,9 +1,11 @@
 """A tool of an MCP server as a Holdfast tool."""
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from mcp import MCPError
 from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
 from typing_extensions import override
@@ -12,6 +14,7 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.racing import race
 from holdfast.tools.arguments import arguments_hash, canonical
+from holdfast.tools.mcp.config import McpServerConfig
 from holdfast.tools.mcp.connection import Answer, McpConnection
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp.names import plain, written_out
@@ -57,6 +60,8 @@ class McpTool(Tool):
 
     def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
         self.spec = spec
+        # As the model is told of it: what nobody is shown cannot mislead anybody.
+        self._definition = definition_of(tool, spec, server.config)
         self._server = server
         self._tool = tool
         self._patience_s = server.config.patience_for_s(tool)
@@ -73,6 +78,7 @@ class McpTool(Tool):
             summary=f"{named}({given})",
             host=config.host,
             digest=arguments_hash(self.spec.name, args),
+            definition=self._definition,
         )
 
     @override
@@ -160,6 +166,12 @@ async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: To
         if text and not request.done():
             await call.say(f"{text}\n", stream="progress")
             await asyncio.wait([request], timeout=PROGRESS_GAP_S)
+
+
+def definition_of(tool: str, spec: ToolSpec, config: McpServerConfig) -> str:
+    """A digest of the server, the tool's own name, its description and its schema."""
+    told = [*config.command, config.url, tool, spec.description, canonical(spec.schema).decode()]
+    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32]
 
 
 def _shortened(text: str) -> str:
