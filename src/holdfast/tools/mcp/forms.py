@@ -90,7 +90,7 @@ class FormField:
             case "boolean":
                 return self._truth(text)
             case "number" | "integer":
-                return self.checked(_number(text))
+                return self.checked(self._number(text))
             case "one":
                 return self._option(text)
             case "many":
@@ -147,6 +147,12 @@ class FormField:
         if word in _FALSE:
             return False
         raise BadAnswer(f"{self._name()} must be yes or no.")
+
+    def _number(self, text: str) -> int | float:
+        try:
+            return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
+        except ValueError as error:
+            raise BadAnswer(f"{self._name()} must be {self._wanted()}.") from error
 
     def _option(self, text: str) -> str:
         for value, label in self.options:
@@ -301,13 +307,6 @@ def _options(schema: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     if len(pairs) > OPTIONS_MAX:
         raise BadForm(f"one of its fields has more than {OPTIONS_MAX} options")
     return tuple((value, plain(label, chars_max=_LABEL_CHARS) or "(empty)") for value, label in pairs)
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
-    except ValueError as error:
-        raise BadAnswer("This must be a number.") from error
 
 
 def _bound(value: object) -> float | None:

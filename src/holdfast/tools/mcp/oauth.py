@@ -202,7 +202,8 @@ class TokenAuth(_FileAuth):
                 if (renewal := await self._renewal(used)) is not None:
                     await self._take((yield renewal))
             token = self._add_token(request)
-            if token not in {"", used}:
+            # The last answer is the one that counts, so it must be one to this request.
+            if renewal is not None or token not in {"", used}:
                 response = yield request
         if _is_challenge(response):
             header = response.headers.get("www-authenticate", "")[:_HEADER_CHARS_MAX]
