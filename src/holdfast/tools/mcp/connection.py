@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager, suppress
 from contextvars import copy_context
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from mcp import ClientSession, MCPError
 from mcp.client.context import ClientRequestContext
 from mcp.client.subscriptions import listen
 from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -40,15 +43,29 @@ from holdfast import __version__
 from holdfast.tools.mcp.config import McpServerConfig
 from holdfast.tools.mcp.flow import CUT_OFF, NOT_SENT, Incoming, Metered, Outgoing
 from holdfast.tools.mcp.forms import BadForm
+from holdfast.tools.mcp.names import plain
 from holdfast.tools.mcp.open_call import CURRENT_CALL, OpenCall
+from holdfast.tools.mcp.tasks import EXTENSION, TTL_MS, TaskFollower, TaskState, handle_of
 from holdfast.tools.offload import settle
+
+if TYPE_CHECKING:
+    from mcp.shared.transport_context import TransportContext
 
 PAGES_MAX = 50
 TOOLS_MAX = 256
 ROUNDS_MAX = 20  # in which a server asks for more input for one call
 _WAIT_S = 0.25  # before a call is repeated that the server wants repeated without input
 Answer: TypeAlias = CallToolResult
-_ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult))
+_ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult | TaskState))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedCall:
+    """What to call: the server's own name of a tool, and its arguments."""
+
+    tool: str
+    args: Mapping[str, object]
+    as_task: bool = False  # the tool works in no other way
 
 
 class McpConnection:
@@ -69,15 +86,17 @@ class McpConnection:
         self._open: list[OpenCall] = []
         self._buried = asyncio.Event()
         self._session: ClientSession | None = None
+        self._dispatcher: JSONRPCDispatcher[TransportContext] | None = None
 
     async def enter(
         self, stack: AsyncExitStack, *, incoming: Incoming, outgoing: Outgoing
     ) -> tuple[Tool, ...]:
         """Do the handshake and ask for the tools; the stack closes what this opens."""
         stream = Metered(incoming, tools_changed=self._note_change, over=lambda: self.end("it hung up"))
+        self._dispatcher = JSONRPCDispatcher(stream, outgoing)
         session = ClientSession(
-            stream,
-            outgoing,
+            dispatcher=self._dispatcher,
+            extensions={EXTENSION: {}},
             client_info=Implementation(name="holdfast", version=__version__),
             elicitation_callback=self._elicited,
             list_roots_callback=self._roots if self._config.roots == "workspace" else None,
@@ -140,14 +159,12 @@ class McpConnection:
             return True  # nonsense is an answer too
         return True
 
-    def call(
-        self, tool: str, args: Mapping[str, object], opened: OpenCall, *, progress: ProgressFnT
-    ) -> asyncio.Task[Answer]:
+    def call(self, wanted: WantedCall, opened: OpenCall, *, progress: ProgressFnT) -> asyncio.Task[Answer]:
         """Start a call; its task raises MCPError, or ValueError for an invalid response."""
         context = copy_context()
         context.run(CURRENT_CALL.set, opened)
-        called = self._called(tool, args, opened, progress=progress)
-        task = asyncio.create_task(called, name=f"mcp call {tool[:40]}", context=context)
+        called = self._called(wanted, opened, progress=progress)
+        task = asyncio.create_task(called, name=f"mcp call {wanted.tool[:40]}", context=context)
         self.calls.add(task)
         task.add_done_callback(self.calls.discard)
         self._open.append(opened)
@@ -161,20 +178,20 @@ class McpConnection:
         self.news.set()
         await settle(call, within_s=within_s)
 
-    async def _called(
-        self, tool: str, args: Mapping[str, object], opened: OpenCall, *, progress: ProgressFnT
-    ) -> Answer:
+    async def _called(self, wanted: WantedCall, opened: OpenCall, *, progress: ProgressFnT) -> Answer:
         if self.over:
             raise MCPError(NOT_SENT, self.over)
-        params = CallToolRequestParams(name=tool, arguments=dict(args))
-        for _ in range(ROUNDS_MAX):
-            # Not session.call_tool: that checks the result against the server's own schema, on this loop,
-            # with whatever regular expressions are in it.
-            with self.noting_the_end():
-                request = CallToolRequest(params=params)
-                answer = await self.session.send_request(request, _ANSWER, progress_callback=progress)
-            if not isinstance(answer, InputRequiredResult):
+        is_legacy = self.session.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        if wanted.as_task and is_legacy:
+            task = await self._task_of(wanted)
+            return await self._followed(task, opened, is_extension=False, progress=progress)
+        params = CallToolRequestParams(name=wanted.tool, arguments=dict(wanted.args))
+        for turn in range(ROUNDS_MAX):
+            answer = await self._sent(params, progress=progress, is_first=turn == 0)
+            if isinstance(answer, CallToolResult):
                 return answer
+            if isinstance(answer, TaskState):
+                return await self._followed(answer, opened, is_extension=True, progress=progress)
             if not answer.input_requests:
                 await asyncio.sleep(_WAIT_S)
             responses = {
@@ -182,12 +199,46 @@ class McpConnection:
                 for key, one in (answer.input_requests or {}).items()
             }
             params = CallToolRequestParams(
-                name=tool,
-                arguments=dict(args),
+                name=wanted.tool,
+                arguments=dict(wanted.args),
                 input_responses=responses or None,
                 request_state=answer.request_state,
             )
         raise MCPError(INVALID_REQUEST, f"it asked for more input {ROUNDS_MAX} times")
+
+    async def _sent(
+        self, params: CallToolRequestParams, *, progress: ProgressFnT, is_first: bool
+    ) -> CallToolResult | InputRequiredResult | TaskState:
+        # Not session.call_tool: that checks the result against the server's own schema, on this loop, with
+        # whatever regular expressions are in it.
+        request = CallToolRequest(params=params)
+        try:
+            with self.noting_the_end():
+                return await self.session.send_request(request, _ANSWER, progress_callback=progress)
+        except MCPError as error:
+            if error.code == NOT_SENT and not is_first:
+                raise MCPError(CUT_OFF, error.message) from error  # it has seen the call before
+            raise
+
+    async def _task_of(self, wanted: WantedCall) -> TaskState:
+        """Call a tool that must be called as a task; the SDK takes no such answer for one to a call."""
+        assert self._dispatcher is not None, "it is entered first"
+        params = {"name": wanted.tool, "arguments": dict(wanted.args), "task": {"ttl": TTL_MS}}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: self.session.protocol_version or ""}
+        with self.noting_the_end():
+            raw = await self._dispatcher.send_raw_request("tools/call", params, {"headers": headers})
+        return handle_of(raw)
+
+    async def _followed(
+        self, task: TaskState, opened: OpenCall, *, is_extension: bool, progress: ProgressFnT
+    ) -> Answer:
+        opened.task_id = task.task_id
+        shown = plain(task.task_id, chars_max=200)
+        await opened.call.say(f"The server runs this as task {shown}.\n", stream="progress")
+        follower = TaskFollower(
+            self.session, ask=lambda one: self.input_response(one, opened), progress=progress
+        )
+        return await follower.result(task, is_extension=is_extension)
 
     async def input_response(self, wanted: InputRequest, opened: OpenCall) -> InputResponse:
         """The answer to what the server wants to know for a call; raises MCPError."""

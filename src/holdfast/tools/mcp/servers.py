@@ -156,7 +156,8 @@ class _Offer:
             except ToolLeftOut as why:
                 left_out.append(f"{plain(own, chars_max=100)}: {why}")
             else:
-                tools.append(McpTool(self.server, own, spec=spec))
+                as_task = tool.execution is not None and tool.execution.task_support == "required"
+                tools.append(McpTool(self.server, own, spec=spec, as_task=as_task))
         for one in left_out:
             if one not in self._left_out:
                 _log.warning("MCP server %s: the model is not told of %s", self.server.config.name, one)

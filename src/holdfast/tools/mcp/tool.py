@@ -15,7 +15,7 @@ from holdfast.messages import ToolSpec
 from holdfast.racing import race
 from holdfast.tools.arguments import arguments_hash, canonical
 from holdfast.tools.mcp.config import McpServerConfig
-from holdfast.tools.mcp.connection import Answer, McpConnection
+from holdfast.tools.mcp.connection import Answer, McpConnection, WantedCall
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp.names import plain, written_out
 from holdfast.tools.mcp.open_call import OpenCall
@@ -58,8 +58,9 @@ class _Progress:
 class McpTool(Tool):
     """One tool of one server; its claims about effects are not trusted."""
 
-    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
+    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec, as_task: bool = False) -> None:
         self.spec = spec
+        self._as_task = as_task
         # As the model is told of it: what nobody is shown cannot mislead anybody.
         self._definition = definition_of(tool, spec, server.config)
         self._server = server
@@ -98,7 +99,8 @@ class McpTool(Tool):
         self, connection: McpConnection, args: Mapping[str, object], call: ToolCall
     ) -> ToolResult:
         progress, opened = _Progress(), OpenCall(self._server.config.name, call)
-        request = connection.call(self._tool, args, opened, progress=progress.take)
+        wanted = WantedCall(self._tool, args, as_task=self._as_task)
+        request = connection.call(wanted, opened, progress=progress.take)
         is_late = False
         ends_s = opened.timer.now_s() + self._patience_s
         try:
