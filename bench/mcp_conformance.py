@@ -8,7 +8,6 @@ code is 1 if a scenario fails that is not left out below. With `--server`, the o
 
 import argparse
 import asyncio
-import json
 import re
 import shlex
 import subprocess
@@ -16,10 +15,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from client_environments import NODE, NPM
+from client_environments import ENVIRONMENTS, NODE, folder_of, install
 
 HERE = Path(__file__).parent
-KIT = "@modelcontextprotocol/conformance@0.1.16"
+KIT = "mcp-conformance"
 PARALLEL = 2
 SCENARIO_S = 90
 LEFT_OUT = {
@@ -40,7 +39,7 @@ class Row:
 
 def default_cache() -> Path:
     """Where the kit is installed unless told otherwise."""
-    return Path.home() / ".cache" / "holdfast-bench" / "mcp-conformance"
+    return Path.home() / ".cache" / "holdfast-bench"
 
 
 async def output_of(*command: str, cwd: Path, within_s: float) -> tuple[int, str]:
@@ -56,20 +55,6 @@ async def output_of(*command: str, cwd: Path, within_s: float) -> tuple[int, str
         await process.wait()
         return 124, f"not done within {within_s:g} s"
     return process.returncode or 0, printed.decode("utf-8", "replace")
-
-
-async def install(cache: Path) -> str:
-    """Install the kit unless it is there; its path."""
-    kit = cache / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
-    if not kit.exists():
-        await asyncio.to_thread(cache.mkdir, parents=True, exist_ok=True)
-        package = {"name": "mcp-conformance", "private": True}
-        written = json.dumps(package)
-        await asyncio.to_thread((cache / "package.json").write_text, written, encoding="utf-8")
-        code, printed = await output_of(str(NODE), str(NPM), "install", KIT, cwd=cache, within_s=900)
-        if code:
-            sys.exit(f"npm could not install the kit:\n{printed}")
-    return str(kit)
 
 
 async def scenarios_of(kit: str, cache: Path) -> list[tuple[str, str]]:
@@ -91,7 +76,9 @@ async def tried(kit: str, scenario: str, *, cache: Path) -> Row:
 
 async def run(cache: Path, only: str) -> int:
     """Run all scenarios and print the table; the exit code."""
-    kit = await install(cache)
+    await install(cache, KIT)
+    cache = folder_of(cache, KIT)
+    kit = str(cache / "node_modules/@modelcontextprotocol/conformance/dist/index.js")
     found = await scenarios_of(kit, cache)
     if not found:
         sys.exit("the kit lists no scenarios")
@@ -108,7 +95,9 @@ async def run(cache: Path, only: str) -> int:
     for row in rows:
         print(f"{row.scenario:42} {revisions[row.scenario]:24} {row.state:9} {row.note}")
     counts = {state: sum(row.state == state for row in rows) for state in ("passed", "failed", "left out")}
-    print(f"\n{KIT}: " + ", ".join(f"{count} {state}" for state, count in counts.items()))
+    print(
+        f"\n{ENVIRONMENTS[KIT].versions}: " + ", ".join(f"{count} {state}" for state, count in counts.items())
+    )
     return 1 if counts["failed"] else 0
 
 

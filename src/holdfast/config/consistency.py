@@ -186,7 +186,6 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
         transport=server.transport,
         oauth=_oauth(server.oauth),
         roots=server.roots,
-        sampling=server.sampling,
         access=_access(server.sandbox),
     )
 

@@ -455,10 +455,6 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         Literal["off", "workspace"],
         doc("Whether the server is told the workspace as its root. Some servers then use no other folder."),
     ] = "off"
-    sampling: Annotated[
-        Literal["off", "ask"],
-        doc("Whether the server may use your model: never, or after you approved each request."),
-    ] = "off"
     oauth: McpOAuthSettings = McpOAuthSettings()
     sandbox: McpSandboxSettings = McpSandboxSettings()
 

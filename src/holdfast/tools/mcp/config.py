@@ -45,7 +45,6 @@ class McpServerConfig:
     transport: Literal["auto", "http", "sse"] = "auto"
     oauth: McpOAuthConfig | None = None
     roots: Literal["off", "workspace"] = "off"
-    sampling: Literal["off", "ask"] = "off"
     access: ServerAccess | None = field(default_factory=ServerAccess)  # None: it runs without a sandbox
     patience_s: float = 180.0
     tool_patience_s: Mapping[str, float] = field(
