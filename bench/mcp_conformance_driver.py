@@ -64,12 +64,14 @@ class DriverCall:
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """Show progress."""
-        print(f"[{stream}] {text}", end="")
+        print(f"[{stream}] {text}", end="", file=sys.stderr)
 
     async def ask(self, text: str, choices: tuple[str, ...]) -> str:
-        """Take the defaults."""
-        print(f"[asked] {text} {choices}")
-        return "Skip" if "Skip" in choices else choices[0]
+        """Take the defaults, and the first choice where there is none."""
+        print(f"[asked] {text} {choices}", file=sys.stderr)
+        if "Skip" in choices:
+            return "Skip"
+        return "text" if choices == ("Decline",) else choices[0]
 
 
 def config_for(url: str, context: dict[str, str]) -> McpServerConfig:

@@ -107,7 +107,7 @@ def cases(cache: Path, folder: Path, page: str) -> list[Case]:
         Case("memory", "stdio", (node, memory), "create_entities", {"entities": [entity]}, "Ada"),
         Case("time", "stdio", (python[0],), "convert_time", zones, "21:00"),
         Case("git", "stdio", (python[1],), "git_log", {"repo_path": f"{here}/repo"}, "first commit"),
-        Case("fetch", "stdio", (python[2],), "fetch", {"url": page}, "from loopback"),
+        Case("fetch", "stdio", (python[2], "--allow-private-ips"), "fetch", {"url": page}, "from loopback"),
         Case("fastmcp", "stdio", (*fast, "stdio"), "add", {"a": 2, "b": 3}, "5"),
         Case("fastmcp", "http", (*fast, "http", "PORT"), "add", {"a": 2, "b": 3}, "5", "mcp"),
         Case("fastmcp", "http", (*fast, "http", "PORT"), "greet", {}, "hello", "mcp"),

@@ -123,7 +123,7 @@ async def test_an_answer_of_another_sign_in_or_issuer_is_refused(tmp_path: Path)
 
 async def test_a_client_secret_goes_to_its_issuer_alone(tmp_path: Path) -> None:
     async with locked(Locked()) as at:
-        secret = "".join(["a", "secret", "of", "mine"])
+        secret = f"a-secret-of-{tmp_path.name}"
         own = McpOAuthConfig(client_id="mine", client_secret=secret, issuer="https://my.example.com")
         await signed_in(at, tmp_path, oauth=own)
         assert at.grants[0]["client_id"] == ["client-1"]  # it registered instead

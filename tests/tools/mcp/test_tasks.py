@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from typing_extensions import override
 
 from tools.calls import until
 from tools.mcp.asking import answering
@@ -37,7 +38,9 @@ class TaskWeb(Web):
     asks: bool = False
     params: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
-    async def _result(self, request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+    @override
+    async def result(self, request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+        del request
         body = {"jsonrpc": "2.0", "id": message["id"]}
         if message["method"] in {"initialize", "server/discover"}:
             return web.json_response(body | self._hello(message))
