@@ -46,7 +46,7 @@ def asking_server() -> MCPServer:
         """The client's roots."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # newer revisions have no roots
-            found = await ctx.request_context.session.list_roots()
+            found = await ctx.request_context.session.list_roots()  # pyright: ignore[reportDeprecated]
         return " ".join(str(one.uri) for one in found.roots)
 
     @server.tool()

@@ -1,15 +1,19 @@
 """Servers that ask for something while a tool runs."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pytest
+from typing_extensions import override
 
+from holdfast.tools.mcp.open_call import QUESTIONS_MAX
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers, ServerPlace
-from tools.mcp.asking import answering, asking_server, serving_sdk
-from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, run
+from tools.mcp.asking import AnsweringCall, answering, asking_server, serving_sdk
+from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, named, raw, run, servers
 
 PAGE = "https://pay.example.com/a?b=c"
 
@@ -86,3 +90,58 @@ async def test_structured_content_is_not_repeated_beside_equal_text(tmp_path: Pa
     async with connected(tmp_path) as of:
         text = (await run(of, "structured", call, label="asking")).text
         assert text.count('"b"') == 1
+
+
+@dataclass(kw_only=True)
+class SilentCall(AnsweringCall):
+    """A call whose person thinks for ever."""
+
+    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    left: bool = False
+
+    @override
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        self.is_asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.left = True
+        return "Yes"
+
+
+async def test_a_server_that_asks_for_ever_is_answered_a_limited_number_of_times(tmp_path: Path) -> None:
+    async with servers(raw(tools=["elicit"])) as of:
+        call = answering(tmp_path, *["Yes"] * 200)
+        said = (await run(of, "elicit", call, times=150)).text
+        assert len(call.asked) == QUESTIONS_MAX
+        assert (said.count('"accept"'), said.count('"cancel"')) == (QUESTIONS_MAX, 150 - QUESTIONS_MAX)
+        assert call.asked[0][0].startswith("The MCP server raw asks: Sure 0?")
+
+
+async def test_a_question_is_not_put_to_another_session(tmp_path: Path) -> None:
+    async with servers(raw(tools=["elicit", "hang"])) as of:
+        other = answering(tmp_path, "Yes")
+        other.session_id = "session-2"
+        hanging = asyncio.create_task((await named(of, tool="hang")).run({}, other))
+        await other.hears("1")
+        call = answering(tmp_path, "Yes")
+        assert "cannot tell which call this is for" in (await run(of, "elicit", call)).text
+        assert not call.asked
+        assert not other.asked
+        hanging.cancel()
+        await asyncio.wait([hanging])
+        assert (await run(of, "elicit", call)).text == '["accept"]'
+
+
+async def test_a_stop_while_a_person_is_asked_leaves_nobody_waiting_for_the_answer(tmp_path: Path) -> None:
+    async with servers(raw(tools=["elicit", "echo"], tool_patience_s={"elicit": 0.01})) as of:
+        call = SilentCall(workspace=tmp_path)
+        tool = await named(of, tool="elicit")
+        running = asyncio.create_task(tool.run({}, call))
+        await call.is_asked.wait()
+        done, _ = await asyncio.wait([running], timeout=0.1)
+        assert not done  # the call's own time stands still meanwhile
+        running.cancel()
+        await asyncio.wait([running])
+        assert call.left
+        assert (await run(of, "echo", call)).ok

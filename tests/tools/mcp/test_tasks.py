@@ -58,7 +58,7 @@ class TaskWeb(Web):
     def _hello(self, message: dict[str, Any]) -> dict[str, Any]:
         if self.modern and message["method"] == "initialize":
             return {"error": {"code": -32601, "message": "Method not found"}}
-        about = {"capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
+        about: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": {"name": "t", "version": "1"}}
         if self.modern:
             complete = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
             return {"result": {**about, **complete, "supportedVersions": ["2026-07-28"]}}

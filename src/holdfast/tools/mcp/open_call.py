@@ -28,6 +28,7 @@ ACCEPT = "Accept"
 OPENED = "I have opened it"
 URL_CHARS_MAX = 2_000
 _MESSAGE_CHARS = 3_000
+_OVER = "The call is over, so nobody is asked."
 _CANCEL = ElicitResult(action="cancel")
 _DECLINED = ElicitResult(action="decline")
 
@@ -87,7 +88,9 @@ class OpenCall:
     timer: CallTimer = field(default_factory=CallTimer)
     questions: int = 0
     task_id: str = ""  # of a task that the server runs for it
+    is_over: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _asking: "set[asyncio.Future[str]]" = field(default_factory=set["asyncio.Future[str]"])
 
     async def elicit(self, wanted: ElicitRequestParams) -> ElicitResult:
         """Ask the person what the server wants to know; silence is never an answer."""
@@ -106,7 +109,30 @@ class OpenCall:
         if self.questions > QUESTIONS_MAX:
             raise NobodyAnswered(f"The MCP server {self.server} asks too much.")
         with self.timer.asking():
-            return await self.call.ask(text, choices)
+            return await self._asked(text, choices)
+
+    async def _asked(self, text: str, choices: tuple[str, ...]) -> str:
+        # A task of its own: the server's request may outlive the call, but the question must not.
+        if self.is_over:
+            raise NobodyAnswered(_OVER)
+        asking = asyncio.ensure_future(self.call.ask(text, choices))
+        self._asking.add(asking)
+        try:
+            return await asking
+        except asyncio.CancelledError:
+            if self.is_over:
+                raise NobodyAnswered(_OVER) from None
+            raise
+        finally:
+            self._asking.discard(asking)
+
+    async def close(self) -> None:
+        """Ask no more; nobody waits for an answer afterwards."""
+        self.is_over = True
+        for asking in self._asking:
+            asking.cancel()
+        if self._asking:
+            await asyncio.wait(self._asking.copy())
 
     async def _link(self, wanted: ElicitRequestURLParams) -> ElicitResult:
         host = safe_host(wanted.url)

@@ -112,6 +112,7 @@ class McpTool(Tool):
                 raise
         finally:
             # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            await opened.close()
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
