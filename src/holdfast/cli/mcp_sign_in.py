@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
+from holdfast.cli.doctor.findings import counted
 from holdfast.config.consistency import mcp_config
 from holdfast.config.load import BadConfiguration, load_configuration
 from holdfast.config.settings import Settings
@@ -77,9 +78,9 @@ async def _sign_in(config: "McpServerConfig", place: "ServerPlace") -> int:
     async with _browser(config, place) as browser:
         done = await sign_in(config, place=place, person=browser, within_s=WITHIN_S)
     if done.asked:
-        print(f"Signed in to {config.name}. It has {done.tools} tools.")
+        print(f"Signed in to {config.name}. It has {counted(done.tools, 'tool')}.")
     else:
-        print(f"{config.name} wants no sign-in now. It has {done.tools} tools.")
+        print(f"{config.name} wants no sign-in now. It has {counted(done.tools, 'tool')}.")
     return OK
 
 
@@ -93,7 +94,7 @@ class Browser:
 
     async def show(self, url: str) -> None:
         """Show the address to open."""
-        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
+        self.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         print(f"Open this address in your browser and sign in:\n\n{url}\n", flush=True)
         print(
             "If the browser is on another machine, its last page will not load. "
@@ -102,6 +103,10 @@ class Browser:
         )
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), name="pasted address", daemon=True).start()
+
+    def expect(self, state: str) -> None:
+        """Take no answer but one with this state."""
+        self._state = state
 
     async def came_back(self) -> "AuthorizationCodeResult":
         """What the page sent along."""
