@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-
-from holdfast.cli.mcp_sign_in import Browser, mcp_sign_in
+from holdfast.cli.mcp.sign_in import Browser, mcp_sign_in
 from tools.mcp.locked import Locked, locked
 
 

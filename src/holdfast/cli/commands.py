@@ -7,6 +7,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
+from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
     Config,
@@ -136,20 +137,7 @@ def sign_in(
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
 
-@app.command("mcp-sign-in", short_help="Sign in to an MCP server.")
-def mcp_sign_in(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The server's name in the configuration.")],
-    forget: Annotated[bool, typer.Option("--forget", help="Delete what is kept of the sign-in.")] = False,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Sign in to an MCP server that wants it. Prints the address of the sign-in page, and waits for you.
-
-    The browser may be on another machine: then paste the address of the page that it ends on.
-    """
-    from holdfast.cli.mcp_sign_in import mcp_sign_in as command
-
-    raise typer.Exit(command({"data_dir": data_dir, "config": config}, name=name, forget=forget))
+app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.sign_in)
 
 
 @app.command(short_help="Chat in the terminal.")
@@ -280,13 +268,9 @@ def doctor(
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
+    ask, ask_mcp = command.NOBODY if offline else command.EVERYBODY
     flags = {"config": config, "data_dir": data_dir}
-    if offline:
-        from holdfast.cli.doctor.mcp_servers import ask_no_server
-
-        nobody = command.ask_nobody
-        raise typer.Exit(command.doctor(flags, report=report, ask=nobody, ask_mcp=ask_no_server))
-    raise typer.Exit(command.doctor(flags, report=report))
+    raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_mcp=ask_mcp))
 
 
 @app.command(short_help="Watch Holdfast handle failures.")

@@ -153,8 +153,9 @@ async def _mcp(
 
     configs = [mcp_config(server) for server in settings.mcp_servers]
     owner = str(settings.data_dir)
+    place = await asyncio.to_thread(server_place, settings)
     async with McpServers(
-        configs, environment=environment, owner=owner, confiner=confiner, place=server_place(settings)
+        configs, environment=environment, owner=owner, confiner=confiner, place=place
     ) as servers:
         yield servers.snapshot
 

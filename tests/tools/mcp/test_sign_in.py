@@ -12,7 +12,7 @@ from holdfast.tools.mcp.config import McpOAuthConfig, McpServerConfig
 from holdfast.tools.mcp.http import SignInFailed
 from holdfast.tools.mcp.servers import McpServers
 from holdfast.tools.mcp.sign_in import read_redirect, sign_in
-from holdfast.tools.mcp.sign_in_addresses import AddressRefused, SignInAddresses
+from holdfast.tools.mcp.sign_in_addresses import SignInAddresses, SignInAddressRefused
 from tools.calls import until
 from tools.mcp.locked import Locked, Visitor, kept, locked, place
 from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, run
@@ -152,10 +152,10 @@ async def test_a_server_that_refuses_old_tokens_does_not_replace_new_ones(tmp_pa
 async def test_a_server_on_the_internet_cannot_name_a_machine_of_the_local_network() -> None:
     public = SignInAddresses("https://93.184.215.14/mcp")
     for url in ("https://127.0.0.1/token", "https://10.0.0.1/", "https://[::1]/", "https://169.254.169.254/"):
-        with pytest.raises(AddressRefused, match="private network"):
+        with pytest.raises(SignInAddressRefused, match="private network"):
             await public.insist_on(url)
     for url in ("http://93.184.215.15/", "https://user@93.184.215.15/", "ftp://93.184.215.15/"):
-        with pytest.raises(AddressRefused, match="not an https address"):
+        with pytest.raises(SignInAddressRefused, match="not an https address"):
             await public.insist_on(url)
     await public.insist_on("https://93.184.215.15/token")
     await SignInAddresses("https://10.0.0.1/mcp").insist_on("https://10.0.0.2/token")

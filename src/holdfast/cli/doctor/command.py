@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from holdfast.cli.doctor import machine, store
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
-from holdfast.cli.doctor.mcp_servers import ask_servers
+from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
@@ -73,6 +73,10 @@ async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     return [
         note(f"target {target.name}", "not checked", "run doctor without --offline") for target in targets
     ]
+
+
+EVERYBODY = (ask_targets, ask_servers)
+NOBODY = (ask_nobody, ask_no_server)
 
 
 def examine(

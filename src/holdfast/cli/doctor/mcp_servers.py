@@ -1,5 +1,6 @@
 """The doctor's checks of MCP servers that are called at a URL: connect, list the tools, leave."""
 
+import asyncio
 from collections.abc import Sequence
 
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
@@ -27,10 +28,9 @@ async def ask_servers(settings: Settings) -> Sequence[DoctorFinding]:
             return fault(name, "wants you to sign in", f"run `holdfast mcp-sign-in {status.name}`")
         return fault(name, why, "check its `url` and `headers`, and that it is running")
 
+    place = await asyncio.to_thread(server_place, settings)
     patience = McpPatience(connect_s=WITHIN_S, backoff_first_s=WITHIN_S)
-    async with McpServers(
-        configs, environment={}, patience=patience, place=server_place(settings)
-    ) as servers:
+    async with McpServers(configs, environment={}, patience=patience, place=place) as servers:
         await servers.settled(within_s=WITHIN_S + 5.0)
         return [finding(status) for status in servers.status()]
 

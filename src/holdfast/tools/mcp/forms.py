@@ -36,7 +36,7 @@ class BadForm(Exception):
     """A form that cannot be shown; the text says why."""
 
 
-class BadAnswer(Exception):
+class FieldMismatch(Exception):
     """An answer that does not fit its field; the text says what would."""
 
 
@@ -84,7 +84,7 @@ class FormField:
         return text
 
     def value_of(self, answer: str) -> FormValue:
-        """The answer as the form wants it; raises BadAnswer."""
+        """The answer as the form wants it; raises FieldMismatch."""
         text = answer.strip()
         match self.kind:
             case "boolean":
@@ -99,7 +99,7 @@ class FormField:
                 return self.checked(text)
 
     def checked(self, value: object) -> FormValue:
-        """The value if it fits; raises BadAnswer."""
+        """The value if it fits; raises FieldMismatch."""
         match self.kind, value:
             case "boolean", bool():
                 return value
@@ -116,28 +116,28 @@ class FormField:
             case "many", list():
                 return self._chosen(cast("list[object]", value))
             case _:
-                raise BadAnswer(f"{self._name()} must be {self._wanted()}.")
+                raise FieldMismatch(f"{self._name()} must be {self._wanted()}.")
 
     def _chosen(self, values: Sequence[object]) -> list[str]:
         known = dict(self.options)
         chosen = [one for one in values if isinstance(one, str) and one in known]
         if len(chosen) < len(values):
-            raise BadAnswer(f"{self._name()} must be {self._wanted()}.")
+            raise FieldMismatch(f"{self._name()} must be {self._wanted()}.")
         self._in_range(0, len(chosen))
         return chosen
 
     def _text(self, text: str) -> str:
         if len(text) > ANSWER_CHARS_MAX:
-            raise BadAnswer(f"{self._name()} must be shorter.")
+            raise FieldMismatch(f"{self._name()} must be shorter.")
         self._in_range(0, len(text))
         if not _has_format(text, self.format):
-            raise BadAnswer(f"{self._name()} must be {self._wanted()}.")
+            raise FieldMismatch(f"{self._name()} must be {self._wanted()}.")
         return text
 
     def _in_range(self, value: float, size: float) -> int | float:
         fits = (self.low is None or size >= self.low) and (self.high is None or size <= self.high)
         if not fits or not math.isfinite(size):
-            raise BadAnswer(f"{self._name()} must be {self._wanted()}.")
+            raise FieldMismatch(f"{self._name()} must be {self._wanted()}.")
         return value
 
     def _truth(self, text: str) -> bool:
@@ -146,13 +146,13 @@ class FormField:
             return True
         if word in _FALSE:
             return False
-        raise BadAnswer(f"{self._name()} must be yes or no.")
+        raise FieldMismatch(f"{self._name()} must be yes or no.")
 
     def _number(self, text: str) -> int | float:
         try:
             return int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else float(text)
         except ValueError as error:
-            raise BadAnswer(f"{self._name()} must be {self._wanted()}.") from error
+            raise FieldMismatch(f"{self._name()} must be {self._wanted()}.") from error
 
     def _option(self, text: str) -> str:
         for value, label in self.options:
@@ -161,14 +161,16 @@ class FormField:
         folded = [value for value, label in self.options if text.casefold() == label.casefold()]
         if len(folded) == 1:
             return folded[0]
-        raise BadAnswer(f"{self._name()} must be one of: {', '.join(label for _, label in self.options)}.")
+        raise FieldMismatch(
+            f"{self._name()} must be one of: {', '.join(label for _, label in self.options)}."
+        )
 
     def _several(self, text: str) -> list[str]:
         if text.startswith("["):
             try:
                 listed = msgspec.json.decode(text, type=list[str])
             except msgspec.DecodeError as error:
-                raise BadAnswer(f"{self._name()} must be {self._wanted()}.") from error
+                raise FieldMismatch(f"{self._name()} must be {self._wanted()}.") from error
         else:
             listed = [one.strip() for one in text.split(",") if one.strip()]
         return list(dict.fromkeys(self._option(one) for one in listed))
@@ -221,7 +223,7 @@ def fields_of(schema: Mapping[str, object]) -> tuple[FormField, ...]:
 
 
 def from_object(fields: Sequence[FormField], answer: str) -> dict[str, FormValue] | None:
-    """The whole form from an answer that is a JSON object; None if it is none; raises BadAnswer."""
+    """The whole form from an answer that is a JSON object; None if it is none; raises FieldMismatch."""
     if not answer.lstrip().startswith("{"):
         return None
     try:
@@ -230,7 +232,7 @@ def from_object(fields: Sequence[FormField], answer: str) -> dict[str, FormValue
         return None
     unknown = given.keys() - {field.name for field in fields}
     if unknown:
-        raise BadAnswer(f"There is no field {plain(min(unknown), chars_max=_FIELD_NAME_CHARS)!r}.")
+        raise FieldMismatch(f"There is no field {plain(min(unknown), chars_max=_FIELD_NAME_CHARS)!r}.")
     filled: dict[str, FormValue] = {}
     for field in fields:
         if (value := given.get(field.name)) is not None:
@@ -238,7 +240,7 @@ def from_object(fields: Sequence[FormField], answer: str) -> dict[str, FormValue
         elif field.default is not None:
             filled[field.name] = field.default
         elif field.required:
-            raise BadAnswer(f"The field {field.name!r} is missing.")
+            raise FieldMismatch(f"The field {field.name!r} is missing.")
     return filled
 
 
@@ -262,7 +264,7 @@ def _field(name: str, schema: Mapping[str, object], *, required: bool) -> FormFi
     default = schema.get("default")
     try:
         return made if default is None else replace(made, default=made.checked(default))
-    except BadAnswer:
+    except FieldMismatch:
         return made  # a default that does not fit its own field is none
 
 

@@ -32,7 +32,7 @@ from holdfast.tools.mcp.flow import (
 )
 from holdfast.tools.mcp.oauth import SIGN_IN, PersonAuth, TokenAuth, wants_sign_in
 from holdfast.tools.mcp.open_call import CURRENT_CALL, CallTimer
-from holdfast.tools.mcp.sign_in_addresses import AddressRefused
+from holdfast.tools.mcp.sign_in_addresses import SignInAddressRefused
 
 _log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             limits = _Limits.lasting(_SIGN_IN_S, bytes_max=_SIGN_IN_BYTES_MAX)
             async with limits.timer.until(limits.deadline_s):
                 response = await self._inner.handle_async_request(request)
-        except AddressRefused as error:
+        except SignInAddressRefused as error:
             return self._not_signed_in(request, str(error))
         except (httpx2.TransportError, TimeoutError) as error:
             return self._not_signed_in(request, f"no answer from {place}: {str(error) or 'it took too long'}")

@@ -40,7 +40,7 @@ _EARLY_S = 30.0  # so much before its end a token is renewed
 _TOKENS_KEPT = 8
 
 
-class Person(Protocol):
+class SigningPerson(Protocol):
     """Who signs in: shows the page's address, and waits until the person comes back from it."""
 
     redirect_uri: str
@@ -124,7 +124,7 @@ class _Storage:
 class _FileAuth(OAuthClientProvider):
     """The SDK's provider with its state in our file."""
 
-    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: Person | None) -> None:
+    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: SigningPerson | None) -> None:
         wanted = config.oauth or McpOAuthConfig()
         redirect_uri = person.redirect_uri if person else ""
         self.storage = _Storage(file, wanted, redirect_uri)
@@ -245,7 +245,7 @@ class TokenAuth(_FileAuth):
 class PersonAuth(_FileAuth):
     """Signs a person in, from the first request on if the server is known to want it."""
 
-    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: Person) -> None:
+    def __init__(self, config: McpServerConfig, file: SignInFile, *, person: SigningPerson) -> None:
         super().__init__(config, file, person=person)
         self.signed_in = False
         self._issuer = ""

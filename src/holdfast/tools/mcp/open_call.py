@@ -13,8 +13,8 @@ from holdfast.interfaces.tool import NobodyAnswered, ToolCall
 from holdfast.tools.mcp.forms import (
     DECLINE,
     SKIP,
-    BadAnswer,
     BadForm,
+    FieldMismatch,
     FormField,
     FormValue,
     fields_of,
@@ -181,7 +181,7 @@ class OpenCall:
                 if (form := from_object(whole, answer)) is not None:
                     return ElicitResult(action="accept", content=dict(form))
                 return {one.name: one.value_of(answer)}
-            except BadAnswer as error:
+            except FieldMismatch as error:
                 if (ending := _without_value(one, answer)) is not None:
                     return ending
                 why = f"{error}\n\n"

@@ -12,7 +12,7 @@ from holdfast.tools.mcp.config import McpServerConfig
 from holdfast.tools.mcp.connection import McpConnection
 from holdfast.tools.mcp.flow import NOT_STREAMABLE
 from holdfast.tools.mcp.http import SignInFailed, http_wire
-from holdfast.tools.mcp.oauth import Person, PersonAuth
+from holdfast.tools.mcp.oauth import PersonAuth, SigningPerson
 from holdfast.tools.mcp.server import ServerPlace, error_code, error_text
 from holdfast.tools.mcp.sign_in_addresses import is_loopback_name
 from holdfast.tools.mcp.sse import sse_wire
@@ -21,7 +21,7 @@ URL_CHARS_MAX = 8_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SignedIn:
+class SignInDone:
     """What came of it."""
 
     tools: int
@@ -29,8 +29,8 @@ class SignedIn:
 
 
 async def sign_in(
-    config: McpServerConfig, *, place: ServerPlace, person: Person, within_s: float
-) -> SignedIn:
+    config: McpServerConfig, *, place: ServerPlace, person: SigningPerson, within_s: float
+) -> SignInDone:
     """Sign in and list the tools; raises SignInFailed."""
     file = place.sign_in_file(config)
     if file is None:
@@ -49,7 +49,7 @@ async def sign_in(
                 opened = wire(config, lost=connection.end, auth=auth)
                 incoming, outgoing = await stack.enter_async_context(opened)
                 tools = await connection.enter(stack, incoming=incoming, outgoing=outgoing)
-                return SignedIn(tools=len(tools), asked=auth.signed_in)
+                return SignInDone(tools=len(tools), asked=auth.signed_in)
         except TimeoutError as error:
             raise SignInFailed(f"it was not done within {within_s:g} s") from error
         except Exception as error:
@@ -90,4 +90,4 @@ def registered_port(config: McpServerConfig, place: ServerPlace) -> int:
         return 0
 
 
-__all__ = ["SignInFailed", "SignedIn", "read_redirect", "registered_port", "sign_in"]
+__all__ = ["SignInDone", "SignInFailed", "read_redirect", "registered_port", "sign_in"]

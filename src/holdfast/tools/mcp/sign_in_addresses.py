@@ -12,7 +12,7 @@ _RESOLVE_S = 10.0
 _PORTS = {"http": 80, "https": 443}
 
 
-class AddressRefused(Exception):
+class SignInAddressRefused(Exception):
     """An address that a sign-in does not use; the text says why."""
 
 
@@ -29,23 +29,23 @@ class SignInAddresses:
         self._is_local: bool | None = None
 
     def insist_on_safe_link(self, url: str) -> None:
-        """Check an address that a person is to open; raises AddressRefused."""
+        """Check an address that a person is to open; raises SignInAddressRefused."""
         parts = urlsplit(url)
         if not safe_host(url) or not self._has_safe_scheme(parts):
-            raise AddressRefused(f"its sign-in page {url[:200]!r} is not a plain https address")
+            raise SignInAddressRefused(f"its sign-in page {url[:200]!r} is not a plain https address")
 
     async def insist_on(self, url: str) -> None:
-        """Check an address that we call ourselves; raises AddressRefused."""
+        """Check an address that we call ourselves; raises SignInAddressRefused."""
         parts = urlsplit(url)
         if _origin(parts) == _origin(self._own):
             return
         place = f"{parts.scheme}://{parts.netloc}"[:200]
         if not safe_host(url) or not self._has_safe_scheme(parts):
-            raise AddressRefused(f"its sign-in leads to {place!r}, which is not an https address")
+            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which is not an https address")
         if self._is_local is None:
             self._is_local = not await _is_all_public(self._own.hostname or "")
         if not self._is_local and not await _is_all_public(parts.hostname or ""):
-            raise AddressRefused(f"its sign-in leads to {place!r}, which is in a private network")
+            raise SignInAddressRefused(f"its sign-in leads to {place!r}, which is in a private network")
 
     def _has_safe_scheme(self, parts: SplitResult) -> bool:
         if parts.scheme == "https" or _origin(parts) == _origin(self._own):
@@ -77,5 +77,5 @@ async def _is_all_public(host: str) -> bool:
         async with asyncio.timeout(_RESOLVE_S):
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError) as error:
-        raise AddressRefused(f"the name {host[:200]!r} of its sign-in cannot be resolved") from error
+        raise SignInAddressRefused(f"the name {host[:200]!r} of its sign-in cannot be resolved") from error
     return bool(found) and all(is_public(ipaddress.ip_address(one[4][0])) for one in found)
