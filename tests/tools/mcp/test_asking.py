@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 from typing_extensions import override
 
-from holdfast.tools.mcp.open_call import QUESTIONS_MAX
+from holdfast.tools.mcp.open_call import QUESTIONS_MAX, CallTimer
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers, ServerPlace
 from tools.mcp.asking import AnsweringCall, answering, asking_server, serving_sdk
 from tools.mcp.scene import ENVIRONMENT, QUICK, McpCall, named, raw, run, servers
@@ -97,7 +97,7 @@ class SilentCall(AnsweringCall):
     """A call whose person thinks for ever."""
 
     is_asked: asyncio.Event = field(default_factory=asyncio.Event)
-    left: bool = False
+    gave_up: bool = False
 
     @override
     async def ask(self, text: str, choices: tuple[str, ...]) -> str:
@@ -105,7 +105,7 @@ class SilentCall(AnsweringCall):
         try:
             await asyncio.Event().wait()
         finally:
-            self.left = True
+            self.gave_up = True
         return "Yes"
 
 
@@ -134,14 +134,27 @@ async def test_a_question_is_not_put_to_another_session(tmp_path: Path) -> None:
 
 
 async def test_a_stop_while_a_person_is_asked_leaves_nobody_waiting_for_the_answer(tmp_path: Path) -> None:
-    async with servers(raw(tools=["elicit", "echo"], tool_patience_s={"elicit": 0.01})) as of:
+    async with servers(raw(tools=["elicit", "echo"])) as of:
         call = SilentCall(workspace=tmp_path)
         tool = await named(of, tool="elicit")
         running = asyncio.create_task(tool.run({}, call))
         await call.is_asked.wait()
-        done, _ = await asyncio.wait([running], timeout=0.1)
-        assert not done  # the call's own time stands still meanwhile
         running.cancel()
         await asyncio.wait([running])
-        assert call.left
+        assert call.gave_up
         assert (await run(of, "echo", call)).ok
+
+
+async def test_the_deadline_of_a_call_stands_still_while_a_person_is_asked() -> None:
+    timer, answered = CallTimer(), asyncio.Event()
+
+    async def called() -> None:
+        async with timer.until(timer.now_s() + 0.02):
+            with timer.asking():
+                await asyncio.sleep(0.1)
+                answered.set()
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await called()
+    assert answered.is_set()

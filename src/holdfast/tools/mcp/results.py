@@ -145,10 +145,9 @@ def _is_said(structured: object, texts: list[str]) -> bool:
 
     Many put what they say under one name of their own, since structured content must be an object.
     """
+    inner: object = structured
     if isinstance(structured, dict) and len(named := cast("dict[str, object]", structured)) == 1:
         (inner,) = named.values()
-    else:
-        inner = structured
     if inner == texts:
         return True
     for text in texts:
