@@ -53,6 +53,26 @@ ENVIRONMENTS = {
         Environment("claude", "node", ("@anthropic-ai/claude-code@2.1.325",)),
         Environment("codex", "node", ("@openai/codex@0.166.0",)),
         Environment("opencode", "node", ("opencode-ai@1.18.33",)),
+        Environment("mcp-conformance", "node", ("@modelcontextprotocol/conformance@0.1.16",)),
+        Environment(
+            "mcp-servers-node",
+            "node",
+            (
+                "@modelcontextprotocol/server-everything@2026.8.31",
+                "@modelcontextprotocol/server-filesystem@2026.8.31",
+                "@modelcontextprotocol/server-memory@2026.8.31",
+            ),
+        ),
+        Environment(
+            "mcp-servers-python",
+            "python",
+            (
+                "mcp-server-time==2026.10.19",
+                "mcp-server-git==2026.10.19",
+                "mcp-server-fetch==2026.10.24",
+            ),
+        ),
+        Environment("fastmcp", "python", ("fastmcp==4.1.2",)),
     )
 }
 

@@ -7,6 +7,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
+from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
     Config,
@@ -139,6 +140,9 @@ def sign_in(
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
 
+app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.sign_in)
+
+
 @app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",
@@ -256,14 +260,15 @@ def doctor(
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Don't call any model.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Don't call models and MCP servers.")] = False,
 ) -> None:
     """Check targets, disk, store, port and limits, and say what to do. Exit code 1: something is broken."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
-    ask = command.ask_nobody if offline else command.ask_targets
-    raise typer.Exit(command.doctor({"config": config, "data_dir": data_dir}, report=report, ask=ask))
+    ask, ask_mcp = command.NOBODY if offline else command.EVERYBODY
+    flags = {"config": config, "data_dir": data_dir}
+    raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_mcp=ask_mcp))
 
 
 @app.command(short_help="Watch Holdfast handle failures.")
