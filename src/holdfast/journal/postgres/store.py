@@ -198,6 +198,11 @@ class PostgresStore(PostgresReader, Store):
     def node(self) -> Node:
         return self._membership.node
 
+    @property
+    @override
+    def clock_offset_ms(self) -> int:
+        return self._lease.clock.offset_ms
+
     @override
     async def nodes(self) -> Sequence[Node]:
         found = await self._pool.rows("nodes")
