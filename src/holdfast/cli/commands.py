@@ -25,6 +25,7 @@ from holdfast.cli.options import (
     WholeSession,
     Workspace,
 )
+from holdfast.cli.stores import commands as store_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -71,6 +72,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
+app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
 
 RUN_EXAMPLES = """Examples:

@@ -26,7 +26,8 @@ from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.transcript import Transcript
 from holdfast.host.data_dir import running_server
 from holdfast.host.server_keys import key_for_clients, key_limits_of, keys_of
-from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery
+from holdfast.host.stores import store_place
+from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery, StoreFailed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
@@ -51,6 +52,11 @@ class OfflineReader:
     """Reads only, beside whoever writes; an async context manager. See Reads."""
 
     def __init__(self, settings: Settings) -> None:
+        if settings.server.store:
+            raise StoreFailed(
+                f"no server answers, and the sessions are in {store_place(settings)}: start one with "
+                "`holdfast serve`"
+            )
         self._settings = settings
         self._path = settings.store_path
         self._reader: SqliteReader | MemoryStore = SqliteReader(self._path)

@@ -292,5 +292,6 @@ async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
             await store.append(
                 spooled.session_id, [late], when=[IfSessionKnown()], idempotency_key=idempotency_key
             )
+        await store.release(spooled.session_id, fence)
     except UnknownSession:
         _log.info("dropped spooled output of session %s, which was purged", spooled.session_id)

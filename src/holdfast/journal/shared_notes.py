@@ -48,7 +48,7 @@ class SharedNotes(Notes):
                     continue
                 await reread()
             except JournalError as error:
-                _log.info("what other nodes have changed can't be read yet: %s", error)
+                _log.debug("what other nodes have changed can't be read yet: %s", error)
             else:
                 seen, looks = mark, 0
 

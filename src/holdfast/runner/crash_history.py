@@ -31,14 +31,16 @@ class CrashHistory:
     started or resumed it last, not by the previous one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, node: str = "") -> None:
+        # Nodes that share a store crash one by one.
+        self._note = f"{NOTE}/{node}" if node else NOTE
         self._crashes: Sequence[Crash] = ()
         self._last: Crash | None = None  # the previous process, if it crashed
         self._is_loaded = False
 
     async def load(self, notes: Notes, now_ms: int) -> None:
         """Read how earlier processes ended; this one starts now."""
-        raw = await notes.note(NOTE)
+        raw = await notes.note(self._note)
         # No note: assume a crash.
         note = msgspec.json.decode(raw, type=_CrashNote) if raw is not None else _CrashNote(begun_ms=0)
         self._crashes, self._is_loaded = note.crashes, True
@@ -69,7 +71,7 @@ class CrashHistory:
         return "crash" if is_known else "restart"
 
     async def _write(self, notes: Notes, *, begun_ms: int | None) -> None:
-        await notes.put_note(NOTE, msgspec.json.encode(_CrashNote(tuple(self._crashes), begun_ms)))
+        await notes.put_note(self._note, msgspec.json.encode(_CrashNote(tuple(self._crashes), begun_ms)))
 
 
 def _added(crashes: Sequence[Crash], newest: Crash) -> tuple[Crash, ...]:

@@ -106,9 +106,14 @@ class SessionOwner:
         self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
-        """Follow the log until there is nothing to run; cancelling it cancels the current run."""
+        """Own the session and follow its log until there is nothing to run; cancelling it cancels the run."""
+        fence = await self._deps.store.claim(self.session_id)
+        await self._work(fence)
+        # Another node may have the next run of the session.
+        await self._deps.store.release(self.session_id, fence)
+
+    async def _work(self, fence: Fence) -> None:
         store = self._deps.store
-        fence = await store.claim(self.session_id)
         await self.view.catch_up(store, self.session_id)
         async with asyncio.TaskGroup() as tasks:
             after = self.view.last_seq

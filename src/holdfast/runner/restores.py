@@ -55,6 +55,7 @@ class _OpenUndo(msgspec.Struct):
 
     session_id: str
     undo: Undo
+    node: str = ""  # whose files it changes
 
 
 class Restores:
@@ -88,7 +89,7 @@ class Restores:
         )
         restorer = self._restorer(work.real, plan, undo)
         note = OPEN + undo.undo_id
-        await store.put_note(note, msgspec.json.encode(_OpenUndo(work.session_id, undo)))
+        await store.put_note(note, msgspec.json.encode(_OpenUndo(work.session_id, undo, store.node.name)))
         try:
             await offload(restorer.stage)
         except CannotStage as error:
@@ -116,6 +117,8 @@ class Restores:
         """Finish or forget what a crash left, as the log says; call it before runs are resumed."""
         for note, value in (await self.store.notes(OPEN)).items():
             open_undo = msgspec.json.decode(value, type=_OpenUndo)
+            if open_undo.node != self.store.node.name:
+                continue
             try:
                 await self._finish(open_undo)
             except (OSError, MissingObject, DamagedPack) as error:

@@ -13,8 +13,10 @@ from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.folds.rows import RunRow, RunStatus
-from holdfast.interfaces.journal import Index, JournalError, RunQuery
+from holdfast.interfaces.journal import FenceLost, Index, JournalError, OwnedElsewhere, RunQuery
 from holdfast.journal.retrying_append import PASSING, ready
+from holdfast.runner.claims import Claims
+from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.restores import Restores
@@ -56,6 +58,7 @@ class Supervisor:
             suspect_alone_s=self._limits.suspect_alone_s,
             on_restart=self._limits.on_restart,
             batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
+            crash_history=CrashHistory(deps.store.node.name),
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
@@ -65,6 +68,8 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
+        self._claims = Claims(deps.store, deps.clock, room=self._room, wake=lambda id_: self.wake(id_, 0))
+        self._claim_task: asyncio.Task[None] | None = None
         self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
         self._hold_up_task: asyncio.Task[None] | None = None
         self._is_started = False  # from then on owners are started
@@ -87,9 +92,8 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         tasks = [task for _, task in self._owners.values()]
-        tasks += [
-            task for task in (self._lag_task, self._resume_task, self._hold_up_task) if task is not None
-        ]
+        own = (self._lag_task, self._resume_task, self._hold_up_task, self._claim_task)
+        tasks += [task for task in own if task is not None]
         for task in tasks:
             task.cancel("shutdown")
         if tasks:
@@ -207,11 +211,16 @@ class Supervisor:
         wanted = self._wanted.pop(session_id, 0)
         if task.cancelled():
             return
+        self._claims.look()
         error = task.exception()
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
-            if _is_passing(error):
+            if _is_only(error, (OwnedElsewhere, FenceLost)):
+                # Whoever owns it has read the same log.
+                _log.info("session %s is another node's: %s", session_id, error)
+                return
+            if _is_only(error, PASSING):
                 _log.warning("session %s waits for the store: %s", session_id, error)
                 self._hold_up(session_id, wanted)
                 return
@@ -223,6 +232,15 @@ class Supervisor:
             # New events came while the owner was ending.
             self.wake(session_id, wanted)
 
+    def _room(self) -> int:
+        """How many more sessions this node can take."""
+        return 0 if self._deps.drain.closed else self._limits.runs_max - len(self._owners)
+
+    def _lose_all(self) -> None:
+        """Stop working for every session: this node's lease has ended, and others may own them now."""
+        for _, task in self._owners.values():
+            task.cancel("lease lost")
+
     def _hold_up(self, session_id: str, seq: int) -> None:
         self._held_up[session_id] = seq
         if self._hold_up_task is None or self._hold_up_task.done():
@@ -232,7 +250,11 @@ class Supervisor:
         """Start the owners again that the store kept from working, once it accepts writes."""
         while self._held_up:
             await self._deps.clock.sleep_s(HOLD_UP_S)
-            await self._deps.store.writable()
+            try:
+                await self._deps.store.writable()
+            except JournalError as error:
+                _log.error("%d sessions wait for the next start: %s", len(self._held_up), error)
+                return
             held_up, self._held_up = self._held_up, {}
             for session_id, seq in held_up.items():
                 self.wake(session_id, seq)
@@ -256,6 +278,10 @@ class Supervisor:
             if crash_history.last_crashed:
                 await self._end_leftovers()
             return
+        if self._claims.is_shared:
+            claiming = self._claims.run(lost=self._lose_all)
+            self._claim_task = asyncio.create_task(claiming, name="claim sessions that nobody owns")
+            return
         async for run in open_runs(store):
             self.wake(run.session_id, run.last_seq)
         # A message to a run that ended before reading it gets a run of its own.
@@ -270,12 +296,12 @@ class Supervisor:
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
 
 
-def _is_passing(error: BaseException) -> bool:
-    """Whether trouble with the store that may pass is all that went wrong."""
+def _is_only(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether nothing else went wrong."""
     if isinstance(error, BaseExceptionGroup):
         nested = cast("BaseExceptionGroup[BaseException]", error)
-        return all(_is_passing(one) for one in nested.exceptions)
-    return isinstance(error, PASSING)
+        return all(_is_only(one, kinds) for one in nested.exceptions)
+    return isinstance(error, kinds)
 
 
 def _log_resume_failure(starting: asyncio.Task[None]) -> None:

@@ -62,6 +62,13 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
             file=sys.stderr,
         )
         return FAILED
+    if settings.server.store:
+        print(
+            "holdfast: importing works with an SQLite store only: import with --data-dir and without "
+            "server.store, then use `holdfast store copy`",
+            file=sys.stderr,
+        )
+        return FAILED
     taken = read_settings(folder)
     plan = plan_of(taken, config_home(inputs.environ))
     sessions = HermesSessions(folder, page=_page_of(inputs))

@@ -12,6 +12,7 @@ from typing_extensions import override
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import (
+    TRANSIENT_AT_OPENING,
     Appended,
     Condition,
     Declined,
@@ -175,6 +176,8 @@ class PostgresStore(PostgresReader, Store):
     @override
     async def writable(self) -> None:
         await self._writer.decided.wait()
+        while isinstance(self.trouble, TRANSIENT_AT_OPENING):  # noqa: ASYNC110  # it may come and go
+            await asyncio.sleep(self._tuning.pause_first_s)
         self._writer.insist()
 
     @override
@@ -195,6 +198,11 @@ class PostgresStore(PostgresReader, Store):
     @override
     def node(self) -> Node:
         return self._membership.node
+
+    @property
+    @override
+    def clock_offset_ms(self) -> int:
+        return self._lease.clock.offset_ms
 
     @override
     async def nodes(self) -> Sequence[Node]:

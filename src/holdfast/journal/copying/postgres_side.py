@@ -1,0 +1,168 @@
+"""A Postgres store as the source or the target of a copy."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Self
+from zlib import crc32
+
+import asyncpg
+from typing_extensions import override
+
+from holdfast.interfaces.journal import Record
+from holdfast.journal.copying.sides import (
+    BOOLEANS,
+    ROWS_AT_ONCE,
+    TABLES,
+    CopiedLog,
+    CopyRefused,
+    CopySource,
+    CopyTarget,
+    Row,
+    order_of,
+    plain,
+)
+from holdfast.journal.postgres.address import DatabaseAddress
+from holdfast.journal.postgres.connection import Database, named
+from holdfast.journal.postgres.schema import migrate
+from holdfast.journal.postgres.tuning import PostgresTuning
+from holdfast.journal.postgres.words import vectors
+
+PIECE_BYTES = 1024 * 1024
+_connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
+_FILLED = ("sessions", "notes", "once", "usage_days", "blobs")
+_TEXT = """
+INSERT INTO texts (session, seq, part, parts, text, words) VALUES ($1, $2, $3, $4, $5, $6::text::tsvector)
+ON CONFLICT (session, seq, part) DO UPDATE SET text = excluded.text, words = excluded.words
+"""
+
+
+class PostgresSource(CopySource):
+    """A database that no server uses now."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._transaction = connection.transaction(isolation="repeatable_read")
+
+    @classmethod
+    async def open(cls, dsn: str) -> Self:
+        """Connect; raises CopyRefused if servers use the database, and JournalError if there is none."""
+        preparing = await Database(dsn, PostgresTuning()).connect("copy")
+        try:
+            await migrate(preparing)
+        finally:
+            preparing.terminate()
+        try:
+            side = cls(await _connect(**await DatabaseAddress.parse(dsn).arguments(), timeout=10.0))
+        except Exception as error:
+            raise named(error) from error
+        try:
+            await side.begin()
+        except BaseException:
+            await side.close()
+            raise
+        return side
+
+    async def begin(self) -> None:
+        """Begin the one transaction of the copy, in which nothing changes; raises CopyRefused."""
+        await self._transaction.start()
+        nodes = await self._connection.fetch("SELECT name FROM nodes WHERE expires_at > clock_timestamp()")
+        if nodes:
+            names = ", ".join(sorted(row["name"] for row in nodes))
+            raise CopyRefused(f"the database is in use by {names}; stop these servers first")
+
+    async def close(self) -> None:
+        """End the connection; what isn't finished is gone."""
+        self._connection.terminate()
+
+    @override
+    async def rows(self, table: str) -> AsyncIterator[Sequence[Row]]:
+        columns = ", ".join(TABLES[table])
+        cursor = await self._connection.cursor(
+            f"SELECT {columns} FROM {table} ORDER BY {order_of(table)}"  # noqa: S608  # names of ours
+        )
+        while rows := await cursor.fetch(ROWS_AT_ONCE):
+            yield plain(table, rows)
+
+    @override
+    async def log(self, key: int, session_id: str, *, after: int) -> Sequence[Record]:
+        found = await self._connection.fetch(
+            "SELECT seq, crc, body FROM events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3",
+            key,
+            after,
+            ROWS_AT_ONCE,
+        )
+        return [Record.verified(session_id, row["seq"], crc=row["crc"], body=row["body"]) for row in found]
+
+    @override
+    async def blob_names(self) -> Sequence[str]:
+        return [row["name"] for row in await self._connection.fetch("SELECT name FROM blobs ORDER BY name")]
+
+    @override
+    async def blob(self, name: str) -> bytes | None:
+        found = await self._connection.fetch(
+            "SELECT data FROM blob_pieces WHERE name = $1 ORDER BY nth", name
+        )
+        return b"".join(row["data"] for row in found) if found else None
+
+
+class PostgresTarget(PostgresSource, CopyTarget):
+    """An empty database; everything is written in one transaction, so a copy that fails leaves nothing."""
+
+    @override
+    async def begin(self) -> None:
+        await super().begin()
+        for table in _FILLED:
+            if await self._connection.fetchval(f"SELECT EXISTS (SELECT FROM {table})"):  # noqa: S608  # ours
+                raise CopyRefused("the database already holds a store; name an empty one")
+
+    @override
+    async def put_rows(self, table: str, rows: Sequence[Row]) -> None:
+        columns = TABLES[table]
+        records = [
+            tuple(
+                bool(value) if name in BOOLEANS else value for name, value in zip(columns, row, strict=True)
+            )
+            for row in rows
+        ]
+        await self._connection.copy_records_to_table(table, records=records, columns=columns)
+
+    @override
+    async def put_log(self, log: CopiedLog) -> None:
+        await self._connection.copy_records_to_table(
+            "events",
+            records=[(log.key, record.seq, crc32(record.body), record.body) for record in log.records],
+            columns=("session", "seq", "crc", "body"),
+        )
+        texts: list[Row] = []
+        for seq, text in log.texts.items():
+            parts = vectors(text) if seq else vectors(text)[:1]
+            clean = text.replace("\x00", "\ufffd")
+            texts += [
+                (log.key, seq, nth, len(parts), clean if nth == 0 else "", words)
+                for nth, words in enumerate(parts)
+            ]
+        await self._connection.executemany(_TEXT, texts)
+
+    @override
+    async def put_blob(self, name: str, data: bytes) -> None:
+        await self._connection.execute(
+            "INSERT INTO blobs (name, bytes, touched_at, promised, offered) VALUES ($1, $2, now(), 0, 0)",
+            name,
+            len(data),
+        )
+        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)] or [b""]
+        await self._connection.copy_records_to_table(
+            "blob_pieces",
+            records=[(name, nth, piece) for nth, piece in enumerate(pieces, 1)],
+            columns=("name", "nth", "data"),
+        )
+
+    @override
+    async def finish(self) -> None:
+        # A session that is created later must not get the key of one that was copied.
+        await self._connection.execute(
+            "SELECT setval(pg_get_serial_sequence('sessions', 'key'), max(key)) FROM sessions "
+            "HAVING count(*) > 0"
+        )
+        await self._transaction.commit()
+        self._transaction = self._connection.transaction(isolation="repeatable_read")
+        await self._transaction.start()

@@ -1,0 +1,175 @@
+"""A store that is copied to a Postgres database and back: the same logs, rows, notes, blobs and sums."""
+
+import asyncio
+from contextlib import aclosing
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from holdfast import events as e
+from holdfast.cli.stores.copy import copy_store
+from holdfast.interfaces.journal import (
+    Appended,
+    IdempotencyKey,
+    Replayed,
+    RunQuery,
+    SessionQuery,
+    Store,
+    StoreDamaged,
+    UsageQuery,
+)
+from holdfast.journal.copying.copy import copy
+from holdfast.journal.copying.sides import CopiedLog, CopyRefused
+from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget
+from holdfast.journal.postgres.store import PostgresStore
+from holdfast.journal.sqlite.integrity import check_store
+from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.values import HistoryMessage
+from journal.sample import AT_MS, asked, begin, created, delta, ended, message, started
+from postgres_lab import PostgresServer
+
+KEY = IdempotencyKey("once", "digest", b"answer", AT_MS + 1_000_000_000_000)
+BIG = bytes(range(256)) * 8_192  # two pieces of a megabyte
+
+
+async def fill(store: Store) -> None:
+    """A bit of everything: a thinned log, a history that is stored in pieces, a NUL, blobs, notes, sums."""
+    fence = await begin(store, run_id="r1")
+    await store.append("s1", [message("find the kingfisher", blob=await store.put_blob(BIG))])
+    text = [delta(f"{nth} ") for nth in range(5)]
+    done = e.TextDone(at_ms=AT_MS, run_id="r1", segment=0, text="0 1 2 3 4 ")
+    await store.append_run("s1", [started("r1"), *text, done], fence=fence)
+    used = e.Usage(
+        at_ms=AT_MS, run_id="r1", call_id="c1", target="main", input_tokens=7, output_tokens=3, cost_usd=0.1
+    )
+    await store.append_run("s1", [used, ended("r1")], fence=fence)
+    async with aclosing(store.thin("s1", before_ms=AT_MS + 1)) as steps:
+        assert sum([gone async for gone in steps]) > 0
+    history = tuple(HistoryMessage(role="user", content=f"{nth} " * 2_000) for nth in range(20))
+    run = e.RunQueued(at_ms=AT_MS, run_id="r2", message_id="m1", history=history)
+    await store.append("s2", [created(title="a\x00title"), message("two"), run], idempotency_key=KEY)
+    await store.append_run("s2", [started("r2"), asked("a1", run_id="r2")], fence=await store.claim("s2"))
+    await store.append("s2", [e.SessionPinned(at_ms=AT_MS)])
+    await store.put_note("api_key:laptop", b"\x00hash")
+    await store.put_note("session/s1/draft", b"text")
+    await store.offer_blob(b"not named yet")
+
+
+async def look(store: Store) -> object:
+    """What people see of it."""
+    usage = UsageQuery(by="all", first_day=0, last_day=1 << 30)
+    return (
+        [[(record.seq, record.body) for record in await store.read(one)] for one in ("s1", "s2")],
+        [(one.row.session_id, one.row.pinned, one.open_asks) for one in await store.sessions(SessionQuery())],
+        await store.runs(RunQuery()),
+        await store.open_asks(),
+        [(hit.session_id, hit.seq) for hit in await store.search("kingfisher")],
+        [(hit.session_id, hit.seq) for hit in await store.search("title")],
+        dict(await store.notes("api_key:")),
+        dict(await store.notes("session/")),
+        await store.usage(usage),
+    )
+
+
+async def goes_on(store: Store) -> None:
+    """What was copied can be continued: logs, keys, and sessions that are new."""
+    before = await store.last_seq("s1")
+    assert await store.append("s1", [message("more")]) == Appended(before + 1, before + 1)
+    assert await store.append("s2", [message("again")], idempotency_key=KEY) == Replayed(b"answer")
+    assert await store.append("s3", [created()]) == Appended(1, 1)
+    assert await store.blob(sha256(BIG).hexdigest()) == BIG
+    await store.close()
+
+
+def test_a_store_goes_to_postgres_and_back_and_is_the_same(
+    postgres_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P1, P7: every seq and every byte, also of a log that was thinned."""
+    first, last = tmp_path / "first", tmp_path / "last"
+
+    async def make() -> object:
+        first.mkdir()
+        store = await SqliteStore.open(first / "holdfast.db")
+        await fill(store)
+        seen = await look(store)
+        await store.close()
+        return seen
+
+    seen = asyncio.run(make())
+    assert copy_store(str(first), postgres_dsn) == 0
+    there = capsys.readouterr().out
+    assert "2 sessions" in there
+    assert copy_store(postgres_dsn, str(last)) == 0
+    assert capsys.readouterr().out == there, "the same counts and the same digest"
+    assert check_store(last / "holdfast.db", on_progress=lambda _done, _of: None).faults == []
+
+    async def compare() -> None:
+        database = await PostgresStore.open(postgres_dsn, name="one")
+        file = await SqliteStore.open(last / "holdfast.db")
+        assert await look(file) == seen
+        assert await look(database) == seen
+        await goes_on(file)
+        await goes_on(database)
+
+    asyncio.run(compare())
+    assert copy_store(str(first), postgres_dsn) == 1
+    assert "already holds a store" in capsys.readouterr().err
+    assert copy_store(postgres_dsn, str(first)) == 1
+    assert "already has a store" in capsys.readouterr().err
+
+
+def test_a_copy_from_a_database_in_use_is_refused(
+    postgres_dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def use() -> int:
+        store = await PostgresStore.open(postgres_dsn, name="web-2")
+        try:
+            return await asyncio.to_thread(copy_store, postgres_dsn, str(tmp_path / "x"))
+        finally:
+            await store.close()
+
+    assert asyncio.run(use()) == 1
+    assert "in use by web-2; stop these servers first" in capsys.readouterr().err
+
+
+def test_places_that_are_no_stores_are_refused_and_leave_nothing(
+    postgres: PostgresServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P12."""
+    del postgres
+    assert copy_store(str(tmp_path / "none"), str(tmp_path / "to")) == 1
+    assert "there is no store in" in capsys.readouterr().err
+    assert copy_store("mysql://me:hush@db/x", str(tmp_path / "to")) == 1
+    assert "hush" not in capsys.readouterr().err
+    assert copy_store("env:NOT_SET_ANYWHERE", str(tmp_path / "to")) == 1
+    assert "NOT_SET_ANYWHERE is not set" in capsys.readouterr().err
+    assert not (tmp_path / "to").exists()
+
+
+class Forgetful(SqliteTarget):
+    """A target that loses an event."""
+
+    async def put_log(self, log: CopiedLog) -> None:
+        await super().put_log(CopiedLog(log.key, log.records[:-1], log.texts))
+
+
+async def test_a_copy_that_lacks_one_event_is_found_out_and_a_second_try_begins_anew(tmp_path: Path) -> None:
+    first, to = tmp_path / "first", tmp_path / "to"
+    await asyncio.to_thread(first.mkdir)
+    store = await SqliteStore.open(first / "holdfast.db")
+    await begin(store)
+    await store.append("s1", [message("hi")])
+    await store.close()
+    source = await SqliteSource.open(first)
+    bad = await Forgetful.open(to)
+    with pytest.raises(StoreDamaged, match="session s1"):
+        await copy(source, bad, on_progress=lambda _done, _of: None)
+    await bad.close()
+    good = await SqliteTarget.open(to)
+    copied = await copy(source, good, on_progress=lambda _done, _of: None)
+    await good.move()
+    await source.close()
+    assert copied.events == 2
+    with pytest.raises(CopyRefused):
+        await SqliteTarget.open(to)
