@@ -27,6 +27,7 @@ from holdfast.cli.options import (
     Workspace,
 )
 from holdfast.cli.protocols import commands as protocol_commands
+from holdfast.cli.stores import commands as store_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -65,7 +66,6 @@ runs_app = _group("List, show, follow, stop and retry runs.")
 sessions_app = _group("List, search, read, export and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
-store_app = typer.Typer(help="Work on a whole store.", no_args_is_help=True)
 
 app.add_typer(chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
@@ -74,7 +74,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
-app.add_typer(store_app, name="store")
+app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
 
 RUN_EXAMPLES = """Examples:
@@ -297,26 +297,6 @@ def import_hermes(
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
-
-
-@store_app.command("copy", short_help="Copy a store to a Postgres database, or back to a file.")
-def store_copy(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FROM",
-            help="A data directory, a postgresql:// address, or env:NAME for one in a variable.",
-        ),
-    ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
-) -> None:
-    """Copy everything from one store to an empty one, and verify the copy event by event.
-
-    Stop the servers that use either store first. If it is interrupted, nothing is left in TO: start again.
-    """
-    from holdfast.cli.store_copy import copy_store
-
-    raise typer.Exit(copy_store(source, target))
 
 
 @config_app.command("check", short_help="Print the settings and where they come from.")
