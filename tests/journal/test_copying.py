@@ -17,8 +17,8 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     Store,
     StoreDamaged,
-    UsageQuery,
 )
+from holdfast.interfaces.usage import UsageQuery
 from holdfast.journal.copying.copy import copy
 from holdfast.journal.copying.sides import CopiedLog, CopyRefused
 from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget

@@ -10,7 +10,8 @@ from holdfast import events as e
 from holdfast.api.scopes import SCOPES, Scope
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.journal import Store
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.mcp.frames import elicited_answer

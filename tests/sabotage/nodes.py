@@ -2,9 +2,11 @@
 
 import asyncio
 
-from holdfast.interfaces.journal import JournalError, Node, OutcomeUnknown, StoreUnreachable
+from holdfast.interfaces.journal import JournalError, OutcomeUnknown, StoreUnreachable
+from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.retrying_append import RetryingAppend
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.models.target_states import TargetStates

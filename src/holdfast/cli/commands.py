@@ -218,6 +218,7 @@ def inspect(
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
+app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
 app.command(short_help="Show what a run changed.")(undo_commands.diff)
 app.command(short_help="Undo what a run changed.")(undo_commands.undo)
 app.command(short_help="Take back the newest undo of a run.")(undo_commands.redo)
@@ -245,14 +246,6 @@ def usage(
     if by not in GROUPS:
         raise typer.BadParameter(f"must be one of {', '.join(GROUPS)}, not {by}", param_hint="--by")
     raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
-
-
-@app.command(short_help="List the servers that share a Postgres store.")
-def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the servers that share the store, and how many sessions each works on."""
-    from holdfast.cli.sessions import list_nodes
-
-    raise typer.Exit(list_nodes(_flags(data_dir, config), form=_form(as_json)))
 
 
 @app.command(short_help="Check this installation, and say what to do.")

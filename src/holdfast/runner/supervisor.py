@@ -20,8 +20,8 @@ from holdfast.interfaces.journal import (
     JournalError,
     OwnedElsewhere,
     RunQuery,
-    SessionPlace,
 )
+from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, ready
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory

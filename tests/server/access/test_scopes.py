@@ -7,7 +7,8 @@ import pytest
 
 from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of

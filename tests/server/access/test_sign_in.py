@@ -4,7 +4,8 @@ import pytest
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.interfaces.journal import StoreFull
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.auth import (
     LINK_MS,
     LINKS_MAX,

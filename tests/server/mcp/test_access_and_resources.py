@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from server.mcp.rpc_client import META, NEW, OLD, RpcClient
 from serving import Setting, limited, served, target_of

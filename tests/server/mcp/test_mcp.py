@@ -9,7 +9,8 @@ import pytest
 from mcp.client import Client
 
 from holdfast.chaos import CallTool, ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.mcp.run_feed import cursor_in
 from holdfast.server.options import ApiKey, ServerOptions
 from server.mcp.rpc_client import FORMS, META, NEW, OLD, TASKS, RpcClient

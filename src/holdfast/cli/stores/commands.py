@@ -1,8 +1,10 @@
-"""`holdfast store …`: the commands for a whole store."""
+"""The commands for a whole store, and for the servers that share it."""
 
 from typing import Annotated
 
 import typer
+
+from holdfast.cli.options import AsJson, Config, DataDir
 
 store_app = typer.Typer(help="Work on a whole store.", no_args_is_help=True)
 
@@ -25,3 +27,11 @@ def store_copy(
     from holdfast.cli.stores.copy import copy_store
 
     raise typer.Exit(copy_store(source, target))
+
+
+def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
+    """List the servers that share the store, and how many sessions each works on."""
+    from holdfast.cli.stores.nodes import list_nodes
+
+    flags = {"data_dir": data_dir, "config": config}
+    raise typer.Exit(list_nodes(flags, form="json" if as_json else "text"))

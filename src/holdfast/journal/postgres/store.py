@@ -21,17 +21,15 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    Node,
     OwnedElsewhere,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
-    SessionPlace,
     Store,
     StoreClosed,
     StoreDamaged,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.postgres.connection import Connection, Database, Pool
 from holdfast.journal.postgres.foreign import ForeignAppends
