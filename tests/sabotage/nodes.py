@@ -2,7 +2,8 @@
 
 import asyncio
 
-from holdfast.interfaces.journal import JournalError, Node, OutcomeUnknown, StoreUnreachable
+from holdfast.interfaces.journal import JournalError, OutcomeUnknown, StoreUnreachable
+from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.journal.retrying_append import RetryingAppend

@@ -3,7 +3,6 @@
 An implementation is complete when it passes the conformance suite in tests/journal.
 """
 
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, TypeAlias
@@ -14,6 +13,7 @@ import msgspec
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
+from holdfast.interfaces.nodes import Nodes
 from holdfast.values import OPENAI, RELAY, OutcomeKind
 
 
@@ -60,24 +60,6 @@ class Fence:
     """Proof that this node owns a session; a later claim by another node invalidates it."""
 
     number: int
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One process that works on the store; `incarnation` is different after each start.
-
-    `lease_left_s` says for how long the node certainly still owns its sessions. A store that belongs to one
-    process has one node without a name, and its lease never ends.
-    """
-
-    name: str = ""
-    url: str = ""
-    incarnation: int = 0
-    lease_left_s: float = math.inf
-
-
-# "lost": this node no longer owns any session that it had claimed.
-# "claimable": there may be sessions to claim.
-OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -572,38 +554,6 @@ class Blobs(Protocol):
 
     async def blob(self, name: str) -> bytes | None:
         """The bytes, or None; raises StoreDamaged if they no longer match their name."""
-        ...
-
-
-class Nodes(Protocol):
-    """The processes that share a store, and what they own."""
-
-    @property
-    def node(self) -> Node:
-        """This process."""
-        ...
-
-    @property
-    def clock_offset_ms(self) -> int:
-        """By how much the store's clock is ahead of this computer's; 0 if they are the same."""
-        return 0
-
-    async def nodes(self) -> Sequence[Node]:
-        """All nodes that haven't ended, by name; one whose lease has run out has no time left."""
-        ...
-
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
-        """Ids of sessions with open runs or undelivered steers that no node owns, oldest first.
-
-        In a store that belongs to one process, these are all sessions with such work.
-        """
-        ...
-
-    def ownership(self) -> AsyncIterator[Sequence[OwnershipChange]]:
-        """What happens to ownership from now on, gathered between steps.
-
-        The iterator ends when the store is closed; you can abandon it at any point.
-        """
         ...
 
 

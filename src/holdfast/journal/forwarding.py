@@ -16,8 +16,6 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
-    Node,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
@@ -30,6 +28,7 @@ from holdfast.interfaces.journal import (
     UsageQuery,
     UsageSum,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange
 
 
 class ForwardingStore(Store):

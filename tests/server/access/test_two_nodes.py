@@ -9,7 +9,8 @@ import pytest
 
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.interfaces.journal import Node, StoreFull
+from holdfast.interfaces.journal import StoreFull
+from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryDisk, MemoryStore
 from holdfast.journal.shared_notes import LOOKS_MAX, SharedNotes

@@ -3,7 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from holdfast.interfaces.journal import OwnershipChange, Record, StoreDamaged
+from holdfast.interfaces.journal import Record, StoreDamaged
+from holdfast.interfaces.nodes import OwnershipChange
 from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Pool
 from holdfast.journal.postgres.heads import Heads

@@ -6,7 +6,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from holdfast.interfaces.journal import FenceLost, JournalError, Node, OwnershipChange
+from holdfast.interfaces.journal import FenceLost, JournalError
+from holdfast.interfaces.nodes import Node, OwnershipChange
 from holdfast.interfaces.system_clock import steady_s
 from holdfast.journal.postgres.clock_samples import ClockSamples
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named

@@ -20,9 +20,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    Node,
     OwnedElsewhere,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
@@ -30,6 +28,7 @@ from holdfast.interfaces.journal import (
     StoreClosed,
     StoreDamaged,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.postgres.connection import Connection, Database, Pool
 from holdfast.journal.postgres.foreign import ForeignAppends
