@@ -56,6 +56,7 @@ QuestionShown: question_id question
 QueueShown: data
 QueuedMessage: message_id run_id text mode state position created_at
 RulePreview: approval_id choice
+RpcResult: jsonrpc id
 RunChanges: run_id workspace files files_total undone
 RunEvents: run_id cursor last_event_id events
 RunListed: run_id session_id status created_at updated_at

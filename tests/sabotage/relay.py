@@ -22,7 +22,7 @@ from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
 from holdfast.server.openai.client_tools import matched_results
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.relay.calls import names_to_join, names_to_keep
-from holdfast.server.relay.headers import SENT_UP, headers_up
+from holdfast.server.relay.headers import SENT_UP, HeadersUp
 from holdfast.server.relay.output import RelayOutput, WhenSaved
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.surfaces import COMMENT, SURFACES
@@ -121,16 +121,18 @@ async def check_a_kept_answer_is_on_disk_before_it_is_sent(kind: type[RelayOutpu
     assert b"two" not in b"".join(await output.more())
 
 
-def headers_as_configured(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> dict[str, str]:
+class HeadersAsConfigured(HeadersUp):
     """Sends up whatever the configuration names."""
-    wanted = SENT_UP | {name.lower() for name in also}
-    return {name.lower(): value for name, value in headers if name.lower() in wanted}
+
+    def __init__(self, also: Iterable[str] = ()) -> None:
+        self._wanted = SENT_UP | {name.lower() for name in also}
 
 
-async def check_no_key_of_a_client_goes_up(up: Callable[..., dict[str, str]]) -> None:
+async def check_no_key_of_a_client_goes_up(kind: type[HeadersUp]) -> None:
     """P11: not even if the configuration names its header."""
     keys = {"X-Api-Key": "k", "api-key": "k", "Authorization": "Bearer k", "Cookie": "k"}
-    assert up([*keys.items(), ("anthropic-beta", "b")], keys) == {"anthropic-beta": "b"}
+    sent = [(name.lower().encode(), value.encode()) for name, value in keys.items()]
+    assert kind(keys).of([*sent, (b"anthropic-beta", b"b")]) == {"anthropic-beta": "b"}
 
 
 def bearer_alone(authorization: str, api_keys: Iterable[str]) -> Iterable[str]:
@@ -215,7 +217,7 @@ async def check_a_call_has_one_result(
 
 
 SABOTAGES = (
-    Sabotage("P11", check_no_key_of_a_client_goes_up, headers_up, headers_as_configured),
+    Sabotage("P11", check_no_key_of_a_client_goes_up, HeadersUp, HeadersAsConfigured),
     Sabotage("P11", check_a_key_is_a_secret_in_whatever_header_it_comes, keys_sent, bearer_alone),
     Sabotage("P11", check_an_image_is_fetched_from_nowhere_inside, HttpsOnly, AnyAddress),
     Sabotage("P2", check_a_call_has_one_result, matched_results, takes_the_last),
