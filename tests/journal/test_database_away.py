@@ -96,7 +96,10 @@ async def test_after_every_connection_was_ended_the_store_goes_on(
     store = await PostgresLab(postgres_dsn, tuning=IMPATIENT).join()
     fence = await begin(store)
     following = asyncio.ensure_future(first_seqs(store, 5))
-    ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'holdfast%'"
+    ending = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     for nth in range(4):
         await asyncio.to_thread(postgres.sql, ending, dsn=postgres_dsn)
         assert await _appended(store, f"{nth}", fence) == Appended(2 + nth, 2 + nth)
