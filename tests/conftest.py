@@ -53,7 +53,15 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def postgres_dsn(postgres: PostgresServer) -> Iterator[str]:
-    """The address of a new, empty database."""
+    """The address of a database without data; earlier tests may have left its tables."""
+    dsn = postgres.borrow()
+    yield dsn
+    postgres.give_back(dsn)
+
+
+@pytest.fixture
+def new_postgres_dsn(postgres: PostgresServer) -> Iterator[str]:
+    """The address of a new, empty database, for tests that change its tables."""
     dsn = postgres.database()
     yield dsn
     postgres.drop(dsn)

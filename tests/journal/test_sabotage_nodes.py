@@ -20,12 +20,12 @@ async def test_our_store_passes(check: NodeCheck, postgres_dsn: str) -> None:
 
 @pytest.mark.parametrize("sabotage", NODE_SABOTAGES, ids=lambda one: one.name)
 async def test_a_wrong_store_is_found_out(
-    sabotage: NodeSabotage, postgres: PostgresServer, postgres_dsn: str
+    sabotage: NodeSabotage, postgres: PostgresServer, new_postgres_dsn: str
 ) -> None:
     if sabotage.schema:
-        await (await PostgresLab(postgres_dsn).join()).close()
-        await asyncio.to_thread(postgres.sql, sabotage.schema, dsn=postgres_dsn)
-    lab = PostgresLab(postgres_dsn, kind=sabotage.kind)
+        await (await PostgresLab(new_postgres_dsn).join()).close()
+        await asyncio.to_thread(postgres.sql, sabotage.schema, dsn=new_postgres_dsn)
+    lab = PostgresLab(new_postgres_dsn, kind=sabotage.kind)
     with pytest.raises(NOTICED):
         async with asyncio.timeout(PATIENCE_S):
             await sabotage.check(lab)
