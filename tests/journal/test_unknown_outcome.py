@@ -54,10 +54,10 @@ class CutStore(ForwardingStore):
     async def writable(self) -> None:
         await self.is_back.wait()
 
-    async def claim(self, session_id: str) -> Fence:
+    async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
         if self.trouble is not None:
             raise self.trouble
-        return await super().claim(session_id)
+        return await super().claim(session_id, to_settle=to_settle)
 
     async def append_run(self, session_id: str, events: Sequence[Event], **rest: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.trouble is not None:

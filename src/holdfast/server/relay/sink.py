@@ -101,7 +101,7 @@ class RelaySink(UnrecordedSink):
             at_ms=at_ms,
             call_id=self._call_id,
             key=self._by.key,
-            wire=self._output.surface.wire,
+            wire=self.output.surface.wire,
             model=self._by.model,
             target=self._target,
             outcome=outcome,
