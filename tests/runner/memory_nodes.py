@@ -1,5 +1,6 @@
 """Several nodes on one disk in memory, which can die and freeze, for tests of what acts on logs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +43,7 @@ class NodeStore(MemoryStore):
         self._cluster = cluster
         self._name = name
         self._homes = homes
+        self.lease_left_s = math.inf
         self._incarnation = cluster.disk.fence
 
     def say(self, change: OwnershipChange) -> None:
@@ -50,7 +52,12 @@ class NodeStore(MemoryStore):
     @property
     @override
     def node(self) -> Node:
-        return Node(name=self._name, incarnation=self._incarnation, homes=self._homes)
+        return Node(
+            name=self._name,
+            incarnation=self._incarnation,
+            lease_left_s=self.lease_left_s,
+            homes=self._homes,
+        )
 
     @override
     async def nodes(self) -> Sequence[Node]:

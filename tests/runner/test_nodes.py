@@ -1,5 +1,6 @@
 """Several nodes on one store: one owner for each session, and what a node leaves is claimed by another."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -200,3 +201,21 @@ async def test_a_session_that_touched_no_machine_has_no_home() -> None:
         await send(a)
         await a.until("s", e.RunEnded)
         assert not (await a.inbox.state("s")).home
+
+
+async def test_no_effect_begins_while_the_lease_of_its_node_is_about_to_end() -> None:
+    """P6: a node that was frozen does nothing that another one may be doing already."""
+    cluster, receiver = Cluster(), list[str]()
+    store = cluster.join("a")
+    async with (
+        ChaosServer([CallTool("effect", {})], [Say("done")]) as chaos,
+        node(chaos, store, effect(receiver, "anywhere")) as a,
+    ):
+        store.lease_left_s = 0.5
+        await send(a)
+        await a.until("s", e.ToolStarted)
+        await asyncio.sleep(0.3)  # it looks several times meanwhile
+        assert not receiver
+        store.lease_left_s = 4.0
+        await a.until("s", e.RunEnded)
+        assert len(receiver) == 1

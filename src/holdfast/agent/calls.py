@@ -50,6 +50,8 @@ UNKNOWN = (
     "The server stopped while this ran; whether it took effect is unknown. It was not run again. "
     "Find out what happened before you repeat it."
 )
+LEASE_S_MIN = 1.0  # an effect begins only if the node's lease lasts this long
+LEASE_LOOK_S = 0.1
 REPEATS_UNKNOWN = "the same action ran before, and it's unknown whether it took effect"
 REPEATS = "Repeats an action that may already have taken effect"
 REPEATS_ONCE = "The same action may already have taken effect, so you can only allow it once."
@@ -366,6 +368,7 @@ class ToolCalls:
             )
         )
         await self._view.settled(self._log)
+        await self._until_leased()
         await self._view.block_if_stopping(run.run_id)
         one = RunningCall(
             self._log.session_id,
@@ -389,6 +392,11 @@ class ToolCalls:
         finally:
             one.end()
             self._begun[asked.tool_call_id] += one.asked_s
+
+    async def _until_leased(self) -> None:
+        """Wait while another node may take this one for dead: it would do the same once more."""
+        while self._deps.store.node.lease_left_s < LEASE_S_MIN:
+            await self._deps.clock.sleep_s(LEASE_LOOK_S)
 
     @asynccontextmanager
     async def _approving(self, asked: e.ToolAsked) -> AsyncGenerator[None]:
