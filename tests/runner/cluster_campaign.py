@@ -210,9 +210,7 @@ def _check_stops(findings: Findings, witness: Witness, name: str, records: Seque
 def _times(name: str, values: Sequence[float]) -> str:
     if not values:
         return f"{name}: not measured"
-    return (
-        f"{name}: median {statistics.median(values):.2f} s, worst {max(values):.2f} s of {len(values)}"
-    )
+    return f"{name}: median {statistics.median(values):.2f} s, worst {max(values):.2f} s of {len(values)}"
 
 
 def told(campaign: ClusterCampaign, findings: Findings) -> str:
@@ -238,7 +236,9 @@ def main() -> None:
     """One campaign, or several with one seed after another."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seconds-each", type=float, default=120.0, help="After so many, everything is checked.")
+    parser.add_argument(
+        "--seconds-each", type=float, default=120.0, help="After so many, everything is checked."
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     done_s, seed = 0.0, options.seed

@@ -147,7 +147,9 @@ class Faults:
 
     async def cut_appends(self, node: ClusterNode) -> None:
         """Some appends arrive, but not their replies."""
-        node.proxy.cut_reply(times=self.chance.randint(1, 3), after=lambda data: b"text.delta" in data or b"at_ms" in data)
+        node.proxy.cut_reply(
+            times=self.chance.randint(1, 3), after=lambda data: b"text.delta" in data or b"at_ms" in data
+        )
         await asyncio.sleep(self._some_s(0.5, 2))
         node.proxy.heal()
 

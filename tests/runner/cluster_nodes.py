@@ -172,9 +172,7 @@ def _configure(node: ClusterNode, model_url: str, dsn: str, *, workspace: Path) 
         f'store = "{dsn}"\nnode_name = "{node.name}"\nnode_url = "{node.url}"\n'
         f'volumes = {{ shared = "{workspace}" }}\n'
     )
-    configure(
-        node.folder, model_url, drain_s=DRAIN_S, workspace=workspace, server=server, port=node.port
-    )
+    configure(node.folder, model_url, drain_s=DRAIN_S, workspace=workspace, server=server, port=node.port)
     os.chmod(node.folder / "holdfast.toml", 0o600)
 
 
