@@ -14,7 +14,7 @@ import msgspec
 from holdfast.chaos import CallTool, Drop, Say, SayWords, Script, SeenRequest
 
 KINDS = ("text", "tools", "outside", "ask", "slow", "drop")
-LONG = "long"  # an answer that takes seconds, for whoever has to wait that long for something to die
+LONG = ("long", "job")  # an answer and tools that take seconds, so that something dies meanwhile
 STEPS = 3
 UNKNOWN = "whether it took effect is unknown"
 
@@ -35,7 +35,9 @@ class Model:
         since = messages[asked[-1] + 1 :]
         match kind:
             case "tools":
-                return self._tools(effect, since)
+                return self._tools(effect, since, pause_s=len(effect) % 5 / 100)
+            case "job":
+                return self._tools(effect, since, pause_s=1.5)
             case "outside":
                 return self._outside(effect, since)
             case "ask" if not _results(since):
@@ -50,7 +52,7 @@ class Model:
                 return [SayWords(words(effect, 15), 0.005)]
 
     @staticmethod
-    def _tools(effect: str, since: list[dict[str, Any]]) -> Script:
+    def _tools(effect: str, since: list[dict[str, Any]], *, pause_s: float) -> Script:
         """A few steps, each with an effect on a file; a step whose effect is unknown is tried again."""
         results = _results(since)
         step = 0
@@ -62,7 +64,7 @@ class Model:
         if step == STEPS:
             return [SayWords(f"{effect} is done", 0.003)]
         name = f"{effect}.{step}"
-        command = f"echo effect={name} >> effects; sleep 0.0{len(effect + str(step)) % 5}"
+        command = f"echo effect={name} >> effects; sleep {pause_s}"
         return [Say(f"step {step}"), CallTool("shell", {"command": command})]
 
     def _outside(self, effect: str, since: list[dict[str, Any]]) -> Script:
@@ -77,7 +79,7 @@ def words(effect: str, count: int) -> str:
 
 
 def _kind(message: dict[str, Any]) -> bool:
-    return message["role"] == "user" and str(message["content"]).split(" ")[0] in {*KINDS, LONG}
+    return message["role"] == "user" and str(message["content"]).split(" ")[0] in {*KINDS, *LONG}
 
 
 def _results(since: list[dict[str, Any]]) -> list[str]:

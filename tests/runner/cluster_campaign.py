@@ -36,7 +36,7 @@ REQUEST_S = 12.0  # a server may be frozen, so a user asks another one after thi
 class ClusterUser(User):
     """Someone whose answers sometimes take long enough for a server to die of old age meanwhile."""
 
-    kinds = (*KINDS, LONG, LONG)
+    kinds = (*KINDS, *LONG, *LONG)
 
 
 @dataclass(slots=True)

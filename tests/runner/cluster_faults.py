@@ -27,7 +27,7 @@ class Death:
 
 @dataclass(slots=True)
 class Faults:
-    """Breaks things one after the other, sometimes two at once; `done` counts them."""
+    """Breaks things one after the other, sometimes several at once; `done` counts them."""
 
     cluster: Cluster
     chance: random.Random
@@ -51,14 +51,17 @@ class Faults:
         await fault(node)
 
     async def _one_round(self) -> None:
-        node, other = self.chance.sample(list(self.cluster.nodes), 2)
-        kind = self.chance.choices(("one", "two", "watched kill", "database", "rolling"), (10, 4, 4, 3, 1))[0]
+        node, *others = self.chance.sample(list(self.cluster.nodes), len(self.cluster.nodes))
+        kind = self.chance.choices(
+            ("one", "several", "watched kill", "database", "rolling"), (8, 8, 4, 3, 1)
+        )[0]
         match kind:
             case "one":
                 await self.run(self.chance.choice(ON_A_NODE), node)
-            case "two":
-                first, second = self.chance.choices([*ON_A_NODE, "restart_database"], k=2)
-                await asyncio.gather(self.run(first, node), self.run(second, other))
+            case "several":
+                hit = [node, *others][: self.chance.choice((2, 2, 3))]
+                names = self.chance.choices([*ON_A_NODE, "restart_database"], k=len(hit))
+                await asyncio.gather(*[self.run(name, one) for name, one in zip(names, hit, strict=True)])
             case "watched kill":
                 await asyncio.sleep(STEADY_S)
                 await self.run("watched_kill", node)
