@@ -41,6 +41,7 @@ ENVIRONMENTS = {
         Environment("langchain-openai", "python", ("langchain-openai==1.7.3",)),
         Environment("instructor", "python", ("instructor==1.17.0",)),
         Environment("litellm", "python", ("litellm==1.106.2", "mcp==2.3.0")),
+        Environment("litellm-proxy", "python", ("litellm[proxy]==1.106.2",)),
         Environment("llm", "python", ("llm==0.36",)),
         Environment("aider", "python", ("aider-chat==0.86.2",)),
         Environment("openai-node", "node", ("openai@7.53.0", "zod@4.6.7")),
@@ -52,6 +53,26 @@ ENVIRONMENTS = {
         Environment("claude", "node", ("@anthropic-ai/claude-code@2.1.325",)),
         Environment("codex", "node", ("@openai/codex@0.166.0",)),
         Environment("opencode", "node", ("opencode-ai@1.18.33",)),
+        Environment("mcp-conformance", "node", ("@modelcontextprotocol/conformance@0.1.16",)),
+        Environment(
+            "mcp-servers-node",
+            "node",
+            (
+                "@modelcontextprotocol/server-everything@2026.8.31",
+                "@modelcontextprotocol/server-filesystem@2026.8.31",
+                "@modelcontextprotocol/server-memory@2026.8.31",
+            ),
+        ),
+        Environment(
+            "mcp-servers-python",
+            "python",
+            (
+                "mcp-server-time==2026.10.19",
+                "mcp-server-git==2026.10.19",
+                "mcp-server-fetch==2026.10.24",
+            ),
+        ),
+        Environment("fastmcp", "python", ("fastmcp==4.1.2",)),
     )
 }
 

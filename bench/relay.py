@@ -1,24 +1,35 @@
 """The relay beside a bare forwarder: requests per second, CPU per request and token, time to the first token.
 
-python bench/relay.py [REQUESTS] [AT_ONCE]. All servers are processes of their own on loopback: a quick model,
-a forwarder that only hands bytes on with the same HTTP client and server, and `holdfast serve`.
+python bench/relay.py [--requests 1000] [--at-once 64] [--rounds 5] [--cache FOLDER] [--without-litellm]
+
+All servers are processes of their own on loopback: a quick model, a forwarder that only hands bytes on with
+the same HTTP client and server, `holdfast serve`, and the LiteLLM proxy, which is installed into the cache
+folder. They take turns in each round, and medians over the rounds are printed. The exit status is 1 if the
+relay costs more, beside the forwarder, than the limits below allow.
 """
 
+import argparse
 import asyncio
+import contextlib
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
+from statistics import median
 
 import aiohttp
 
+from client_environments import ENVIRONMENTS, install, program, search_path
+
 BENCH = Path(__file__).parent
-BODY = b'{"model":"main","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+BODY = {"model": "main", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
 TOKENS = 50
-TICKS_PER_S = 100
+PATH = "/v1/chat/completions"
 CONFIG = """\
 [server]
 port = 0
@@ -34,18 +45,43 @@ headers = ["x-bench"]
 """
 
 
+LITELLM = """\
+model_list:
+  - model_name: main
+    litellm_params: {{model: openai/m, api_base: "{url}/v1", api_key: none}}
+general_settings:
+  master_key: {key}
+  forward_client_headers_to_llm_api: true
+"""
+KEY = "sk-bench-0123456789abcdef0123456789abcdef"  # LiteLLM doesn't start without one
+LITELLM_SHARE = 20  # it gets one request for so many of the others
+STARTS_S = 120
+CPU_MAX = 4.5  # times the forwarder's
+SLOWEST = 0.2  # of the forwarder's requests/s
+FIRST_BYTE_MS_MAX = 1.5  # more than the forwarder's
+
+
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What one server did."""
+class Server:
+    """A server that is measured, and how many requests it gets in a round."""
 
     name: str
+    url: str
+    pid: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one server did in one round."""
+
     per_s: float
     cpu_ms: float
     first_ms: float
 
 
 @asynccontextmanager
-async def program(*command: str) -> AsyncGenerator[tuple[int, str]]:
+async def started(*command: str) -> AsyncGenerator[tuple[int, str]]:
     """A process and the first line that it prints with digits in it."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -70,10 +106,45 @@ async def program(*command: str) -> AsyncGenerator[tuple[int, str]]:
         await process.wait()
 
 
+@asynccontextmanager
+async def litellm(cache: Path, config: Path) -> AsyncGenerator[tuple[int, str]]:
+    """The LiteLLM proxy, once it answers; raises SystemExit with the reason if it can't be had."""
+    await install(cache, "litellm-proxy")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        program(cache, "litellm-proxy", "litellm"),
+        *("--config", str(config), "--host", "127.0.0.1", "--port", str(port)),
+        *("--telemetry", "False"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+        # It would load its map of prices from the web.
+        env={"PATH": search_path(), "HOME": str(config.parent), "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        async with aiohttp.ClientSession() as session:
+            for _ in range(STARTS_S):
+                if process.returncode is not None:
+                    raise SystemExit(f"it ended with status {process.returncode}")
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(f"{address}/health/liveliness") as answer:
+                        if answer.status == HTTPStatus.OK:
+                            break
+                await asyncio.sleep(1)
+            else:
+                raise SystemExit(f"it did not start within {STARTS_S} s")
+        yield process.pid, address
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
 def cpu_s(pid: int) -> float:
-    """The CPU time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+    """The CPU time of all threads of a process so far."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 async def load(url: str, what: str, *, requests: int, at_once: int) -> tuple[float, list[float]]:
@@ -85,7 +156,8 @@ async def load(url: str, what: str, *, requests: int, at_once: int) -> tuple[flo
         async def client() -> None:
             for _ in left:
                 began_s = time.perf_counter()
-                async with session.post(url, data=BODY, headers={"x-bench": what}) as answer:
+                headers = {"x-bench": what, "authorization": f"Bearer {KEY}"}
+                async with session.post(url, json=BODY, headers=headers) as answer:
                     assert answer.status == 200, await answer.text()
                     await answer.content.readany()
                     firsts.append(time.perf_counter() - began_s)
@@ -97,52 +169,78 @@ async def load(url: str, what: str, *, requests: int, at_once: int) -> tuple[flo
         return time.perf_counter() - began_s, firsts
 
 
-async def measured(name: str, url: str, pid: int, *, requests: int, at_once: int) -> Measured:
-    """Warm a server up, then measure it; the first token is timed one request at a time."""
-    await load(url, f"burst {TOKENS}", requests=at_once, at_once=at_once)
-    before_s = cpu_s(pid)
-    took_s, _ = await load(url, f"burst {TOKENS}", requests=requests, at_once=at_once)
-    used_s = cpu_s(pid) - before_s
-    _, firsts = await load(url, "burst 1", requests=100, at_once=1)
-    median_s = sorted(firsts)[len(firsts) // 2]
-    return Measured(name, requests / took_s, 1000 * used_s / requests, 1000 * median_s)
+async def measured(server: Server, *, at_once: int) -> Measured:
+    """One round of one server; the first byte is timed one request at a time."""
+    before_s = cpu_s(server.pid)
+    took_s, _ = await load(server.url, f"burst {TOKENS}", requests=server.requests, at_once=at_once)
+    used_s = cpu_s(server.pid) - before_s
+    _, firsts = await load(server.url, "burst 1", requests=30, at_once=1)
+    return Measured(server.requests / took_s, 1000 * used_s / server.requests, 1000 * median(firsts))
 
 
-async def main(requests: int, at_once: int) -> None:
-    """Measure each server in turn, twice, and keep its better figures."""
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        _, line = await stack.enter_async_context(program(str(BENCH / "fake_model.py")))
-        model = f"http://127.0.0.1:{line.split()[-1]}"
-        pid, line = await stack.enter_async_context(program(str(BENCH / "forwarder.py"), model))
-        servers = [("forwarder", f"http://127.0.0.1:{line.split()[-1]}/v1/chat/completions", pid)]
-        config = folder / "holdfast.toml"
-        config.write_text(CONFIG.format(data=folder / "data", url=model))
-        serve = ("-m", "holdfast", "serve", "--config", str(config))
-        pid, line = await stack.enter_async_context(program(*serve))
-        address = "http://" + line.partition("http://")[2].split("/")[0].split()[0]
-        servers.append(("relay", f"{address}/v1/chat/completions", pid))
-        found: dict[str, list[Measured]] = {}
-        for _ in range(2):
-            for name, url, pid in servers:
-                one = await measured(name, url, pid, requests=requests, at_once=at_once)
-                found.setdefault(name, []).append(one)
-    best = {name: max(all_of, key=lambda one: one.per_s) for name, all_of in found.items()}
-    for one in best.values():
-        per_token_us = 1000 * one.cpu_ms / TOKENS
-        print(
-            f"{one.name:10} {one.per_s:7.0f} requests/s of {TOKENS} tokens at {at_once} at once, "
-            f"{one.cpu_ms:.2f} ms CPU each ({per_token_us:.1f} us per token), "
-            f"first byte {one.first_ms:.2f} ms"
-        )
-    bare, relay = best["forwarder"], best["relay"]
+async def servers(stack: AsyncExitStack, given: argparse.Namespace) -> list[Server]:
+    """All servers, started."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    _, line = await stack.enter_async_context(started(str(BENCH / "fake_model.py")))
+    model = f"http://127.0.0.1:{line.split()[-1]}"
+    pid, line = await stack.enter_async_context(started(str(BENCH / "forwarder.py"), model))
+    found = [Server("forwarder", f"http://127.0.0.1:{line.split()[-1]}{PATH}", pid, given.requests)]
+    config = folder / "holdfast.toml"
+    config.write_text(CONFIG.format(data=folder / "data", url=model))
+    pid, line = await stack.enter_async_context(started("-m", "holdfast", "serve", "--config", str(config)))
+    address = "http://" + line.partition("http://")[2].split("/")[0].split()[0]
+    found.append(Server("relay", address + PATH, pid, given.requests))
+    if given.without_litellm:
+        return found
+    config = folder / "litellm.yaml"
+    config.write_text(LITELLM.format(url=model, key=KEY))
+    try:
+        pid, address = await stack.enter_async_context(litellm(given.cache, config))
+    except SystemExit as reason:
+        print(f"LiteLLM is left out: {reason}")
+        return found
+    print(f"{ENVIRONMENTS['litellm-proxy'].versions}, configured with\n{config.read_text()}")
+    return [*found, Server("LiteLLM", address + PATH, pid, max(50, given.requests // LITELLM_SHARE))]
+
+
+def judged(rounds: dict[str, list[Measured]]) -> bool:
+    """Print the relay beside the forwarder, round by round; whether it keeps the limits."""
+    pairs = list(zip(rounds["relay"], rounds["forwarder"], strict=True))
+    speed = median(relay.per_s / bare.per_s for relay, bare in pairs)
+    cpu = median(relay.cpu_ms / bare.cpu_ms for relay, bare in pairs)
+    first_ms = median(relay.first_ms - bare.first_ms for relay, bare in pairs)
     print(
-        f"relay / forwarder: {relay.per_s / bare.per_s:.2f} of the requests/s, "
-        f"{relay.cpu_ms / bare.cpu_ms:.2f} of the CPU, "
-        f"{relay.first_ms - bare.first_ms:+.2f} ms to the first byte"
+        f"relay / forwarder: {speed:.2f} of the requests/s (at least {SLOWEST}), {cpu:.2f} of the CPU "
+        f"(at most {CPU_MAX}), {first_ms:+.2f} ms to the first byte (at most {FIRST_BYTE_MS_MAX:+.2f})"
     )
+    return speed >= SLOWEST and cpu <= CPU_MAX and first_ms <= FIRST_BYTE_MS_MAX
+
+
+async def main(given: argparse.Namespace) -> int:
+    """Measure each server in turn, round by round; the exit status."""
+    rounds: dict[str, list[Measured]] = {}
+    async with AsyncExitStack() as stack:
+        all_of = await servers(stack, given)
+        for server in all_of:  # a first round that doesn't count
+            await load(server.url, f"burst {TOKENS}", requests=2 * given.at_once, at_once=given.at_once)
+        for _ in range(given.rounds):
+            for server in all_of:
+                rounds.setdefault(server.name, []).append(await measured(server, at_once=given.at_once))
+    for name, found in rounds.items():
+        cpu_ms = median(one.cpu_ms for one in found)
+        print(
+            f"{name:10} {median(one.per_s for one in found):7.0f} requests/s of {TOKENS} tokens at "
+            f"{given.at_once} at once, {cpu_ms:.2f} ms CPU each ({1000 * cpu_ms / TOKENS:.1f} us per token), "
+            f"first byte {median(one.first_ms for one in found):.2f} ms"
+        )
+    return 0 if judged(rounds) else 1
 
 
 if __name__ == "__main__":
-    given = [int(word) for word in sys.argv[1:]]
-    asyncio.run(main(*(given + [2000, 64][len(given) :])))
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--requests", type=int, default=1000)
+    options.add_argument("--at-once", type=int, default=64)
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "holdfast-clients")
+    options.add_argument("--without-litellm", action="store_true")
+    sys.exit(asyncio.run(main(options.parse_args())))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from aiohttp import TCPConnector
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http_exceptions import ContentEncodingError
 from aiohttp.http_writer import StreamWriter
@@ -83,3 +84,12 @@ def test_the_protocol_of_aiohttp_can_be_tapped_by_models_body() -> None:
         assert callable(getattr(ResponseHandler, method))
     assert all(hasattr(StreamReader, name) for name in ("read_nowait", "at_eof", "total_bytes"))
     assert issubclass(ContentEncodingError, Exception)
+
+
+def test_the_client_of_aiohttp_has_what_models_http_overrides() -> None:
+    assert inspect.iscoroutinefunction(TCPConnector.connect)
+    assert "await self._create_connection(req" in inspect.getsource(TCPConnector.connect)
+    assert "self._factory = " in inspect.getsource(TCPConnector.__mro__[1].__init__)
+    assert "self._reading_paused" in inspect.getsource(ResponseHandler.resume_reading)
+    assert "self._payload = payload" in inspect.getsource(ResponseHandler.data_received)
+    assert "self._buffer.append(data)" in inspect.getsource(StreamReader.feed_data)

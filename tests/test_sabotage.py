@@ -8,6 +8,8 @@ from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
+from sabotage.mcp import SABOTAGES as OF_MCP
+from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
@@ -18,6 +20,8 @@ from sabotage.undo import SABOTAGES as OF_UNDO
 
 SABOTAGES = (
     *OF_CONFINEMENT,
+    *OF_MCP,
+    *OF_NODES,
     *OF_PARTS,
     *OF_PATHS,
     *OF_PROGRAMS,

@@ -569,6 +569,14 @@ export interface QueuedMessage {
   readonly created_at: number;
 }
 
+/** The response to a JSON-RPC request: a result or an error. */
+export interface RpcResult {
+  readonly jsonrpc: "2.0";
+  readonly id: number | string | null;
+  readonly result?: Readonly<Record<string, unknown>>;
+  readonly error?: Readonly<Record<string, unknown>>;
+}
+
 /** The stored bytes; parts of messages refer to them by this name. */
 export interface BlobStored {
   readonly blob: string;

@@ -568,6 +568,7 @@ export interface Action {
   readonly diff?: string;
   readonly digest?: string;
   readonly lift?: Lift;
+  readonly definition?: string;
 }
 
 /** What an approval lifts of the sandbox for one command; empty means that it runs inside. */
@@ -594,6 +595,7 @@ export interface GrantRule {
   readonly host?: string;
   readonly width?: Width;
   readonly lift?: Lift;
+  readonly definition?: string;
 }
 
 /** A person decided. */

@@ -1,6 +1,7 @@
 """A target: one endpoint, model, credential and wire, as an immutable value; and how long to wait for it."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -90,6 +91,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"Target({self.name!r}, {self.wire!r}, {self.base_url!r}, {self.model!r})"
 
 
+@lru_cache(maxsize=256)
 def address_of(url: str) -> str:
     """Host and port of a URL, however it is spelled; one that names no port is its own address."""
     try:

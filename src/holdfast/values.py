@@ -221,13 +221,15 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     diff: str = ""
     digest: str = ""
     lift: Lift = Lift()
+    definition: str = ""  # the digest of what a server says that its tool does
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A structured rule: which actions need no further question.
 
     An exact one covers the command that it names. A similar one names a program and subcommand, and covers
-    them with harmless options and with paths in the workspace.
+    them with harmless options and with paths in the workspace. One for a tool of a server covers it as long
+    as the server describes it in the same way.
     """
 
     tool: str
@@ -236,6 +238,7 @@ class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     width: Width = "exact"
     lift: Lift = Lift()
+    definition: str = ""
 
 
 class GrantOffer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,7 +18,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.redaction import Redactor
 from holdfast.tools.files.contents import FilesSeen

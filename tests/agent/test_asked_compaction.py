@@ -22,7 +22,8 @@ from holdfast.chaos import (
 )
 from holdfast.folds.context import SUMMARY_MARK
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.values import RunSettings
 

@@ -14,7 +14,8 @@ from holdfast.agent.attachments import HEAD_CHARS_MAX, TEXT_BYTES_MAX
 from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say
 from holdfast.events import Event
 from holdfast.interfaces.journal import JournalError, Record
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile

@@ -12,7 +12,8 @@ from holdfast.agent.budgets import run_until
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.prices import Prices
 from holdfast.targets import Target

@@ -4,7 +4,8 @@ from agent.world import Effect, asks_about, process, send, tool_ends
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.registry import Registry
 
 

@@ -19,7 +19,8 @@ from holdfast.chaos import (
 from holdfast.folds.entries import Person
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import HistoryMessage
 

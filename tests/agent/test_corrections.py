@@ -11,7 +11,8 @@ from agent.world import CrashingStore, answer, ending, messages, process, send
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.interfaces.journal import JournalError
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.values import OUTPUT_INVALID, OutputFormat
 
 WANTED = OutputFormat(name="city", schema={"type": "object", "required": ["name"]})

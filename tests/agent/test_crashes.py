@@ -16,7 +16,8 @@ from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Scri
 from holdfast.folds import session, transcript
 from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.values import ClientTool, RunSettings
 

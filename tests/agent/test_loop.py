@@ -37,7 +37,8 @@ from holdfast.chaos import (
     context_overflow,
 )
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import Redactor
 from holdfast.runner.inbox import IncomingMessage, Sent
 

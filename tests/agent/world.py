@@ -19,7 +19,8 @@ from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ToolSpec
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices

@@ -14,7 +14,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.client import Address, Away, Back, Client, ClientPatience, LiveLine, Refused, Seen, Unreachable
 from holdfast.client.streams import FrameParser, StreamFrame
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, served, target_of
 
 

@@ -12,6 +12,7 @@ from holdfast.config.secret_values import TextFile
 from promises import PROMISES
 from serving import served, target_of
 
+ENVIRON = {"HOME": "/h", "MAIN_API_KEY": "k", "TRACKER_KEY": "k", "TRACKER_CLIENT_SECRET": "k"}
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 
@@ -58,11 +59,7 @@ def test_every_configuration_that_is_shown_is_one() -> None:
     assert shown
     for text in shown:
         file = ConfigFile(Path("/etc/holdfast/holdfast.toml"), text)
-        load(
-            ConfigInputs(
-                environ={"HOME": "/h", "MAIN_API_KEY": "k"}, file=file, read=lambda _: TextFile("x" * 20)
-            )
-        )
+        load(ConfigInputs(environ=ENVIRON, file=file, read=lambda _: TextFile("x" * 20)))
 
 
 def test_every_file_that_the_guide_to_the_tests_names_is_there() -> None:

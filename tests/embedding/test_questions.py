@@ -26,7 +26,8 @@ from holdfast.chaos import Say as Said
 from holdfast.events import ToolEnded
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.testing import Call, Say, ScriptedModel
 
 PAINTS = [Call("paint"), Say("Done.")]

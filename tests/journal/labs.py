@@ -10,7 +10,8 @@ from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.follow import WINDOW_BYTES_MAX
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.node import end_node
 from holdfast.journal.postgres.store import PostgresStore

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -33,9 +34,9 @@ async def connected(lab: PostgresLab, *, query_s: float = 30.0) -> AsyncGenerato
         connection.terminate()
 
 
-async def writers_wait(connection: Connection, count: int, *, unless: "asyncio.Future[object]") -> None:
+async def writers_wait(connection: Connection, count: int, *, unless: asyncio.Future[Any]) -> None:
     """Return when so many writers wait for a lock, or when there is nothing to wait for."""
-    while not unless.done() and (await connection.fetch(_WAITING))[0][0] < count:
+    while not unless.done() and (await connection.fetch(_WAITING))[0][0] < count:  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 

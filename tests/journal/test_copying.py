@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import events as e
-from holdfast.cli.store_copy import copy_store
+from holdfast.cli.stores.copy import copy_store
 from holdfast.interfaces.journal import (
     Appended,
     IdempotencyKey,
@@ -17,10 +17,10 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     Store,
     StoreDamaged,
-    UsageQuery,
 )
+from holdfast.interfaces.usage import UsageQuery
 from holdfast.journal.copying.copy import copy
-from holdfast.journal.copying.sides import CopyRefused, Log
+from holdfast.journal.copying.sides import CopiedLog, CopyRefused
 from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.integrity import check_store
@@ -150,8 +150,8 @@ def test_places_that_are_no_stores_are_refused_and_leave_nothing(
 class Forgetful(SqliteTarget):
     """A target that loses an event."""
 
-    async def put_log(self, log: Log) -> None:
-        await super().put_log(Log(log.key, log.records[:-1], log.texts))
+    async def put_log(self, log: CopiedLog) -> None:
+        await super().put_log(CopiedLog(log.key, log.records[:-1], log.texts))
 
 
 async def test_a_copy_that_lacks_one_event_is_found_out_and_a_second_try_begins_anew(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.interfaces.journal import HomedElsewhere, SessionPlace
+from holdfast.interfaces.journal import HomedElsewhere
+from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
 from journal.sample import AT_MS, begin, started

@@ -1,8 +1,11 @@
 """The time of a shared store: corrected, and never turned back by a correction."""
 
-from holdfast.interfaces.system_clock import SystemClock
+import time
+
+from holdfast.interfaces.system_clock import SystemClock, steady_s
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.journal.memory import MemoryStore
+from holdfast.journal.postgres.clock_samples import ClockSamples
 from holdfast.journal.store_clock import StoreClock
 
 
@@ -39,6 +42,16 @@ async def test_the_time_is_the_stores_and_a_correction_never_turns_it_back() -> 
     assert clock.now_ms() == 1_550, "and is right again"
     system.ms = 1_000
     assert clock.now_ms() == 1_200, "whoever sets the computer's clock back is obeyed"
+
+
+async def test_the_sample_with_the_shortest_round_trip_counts() -> None:
+    now_s, samples = steady_s(), ClockSamples()
+    assert samples.offset_ms == 0
+    ahead_s = time.time() - now_s + 5.0
+    samples.add(asked_s=now_s, answered_s=now_s + 0.5, database_s=now_s + 0.25 + ahead_s + 0.2)
+    samples.add(asked_s=now_s, answered_s=now_s + 0.002, database_s=now_s + 0.001 + ahead_s)
+    samples.add(asked_s=now_s, answered_s=now_s + 0.4, database_s=now_s + 0.2 + ahead_s - 0.2)
+    assert abs(samples.offset_ms - 5_000) < 100
 
 
 async def test_a_store_of_one_computer_has_its_time() -> None:

@@ -16,7 +16,7 @@ from holdfast.folds import transcript as transcripts
 from holdfast.folds.session_fold import RunReplay
 from holdfast.folds.timeline import timeline
 from holdfast.interfaces.journal import Record
-from holdfast.journal.memory import MemoryDisk
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.streams.hermes import frame_of
 from strategies.legal_logs import Log, logs
 

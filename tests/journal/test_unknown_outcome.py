@@ -36,10 +36,13 @@ AWAY = "the database is away"
 class CutStore(ForwardingStore):
     """A store that loses its connection in the middle of one write of a run, and has it back when told."""
 
-    def __init__(self, inner: Store, *, nth: int = 1, lands: bool) -> None:
+    def __init__(
+        self, inner: Store, *, nth: int = 1, lands: bool, says: type[JournalError] = OutcomeUnknown
+    ) -> None:
         super().__init__(inner)
         self._left = nth
         self._lands = lands
+        self._says = says
         self.is_back = asyncio.Event()
         self.is_back.set()
         self.was_cut = asyncio.Event()
@@ -66,7 +69,7 @@ class CutStore(ForwardingStore):
             await super().append_run(session_id, events, **rest)
         self.is_back.clear()
         self.was_cut.set()
-        raise OutcomeUnknown("the connection broke before the database answered")
+        raise self._says("the connection broke before the database answered")
 
 
 def texts(records: Sequence[Record]) -> list[str]:

@@ -2,7 +2,10 @@
 
 from holdfast import events as e
 from holdfast.folds.usage import DAY_MS
-from holdfast.interfaces.journal import Store, UsageQuery, UsageSum
+from holdfast.interfaces.journal import (
+    Store,
+)
+from holdfast.interfaces.usage import UsageQuery, UsageSum
 from journal.labs import Lab
 from journal.sample import AT_MS, begin, created, ended
 

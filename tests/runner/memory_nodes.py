@@ -6,16 +6,10 @@ from dataclasses import dataclass, field
 from typing_extensions import override
 
 from holdfast.folds.rows import home_after
-from holdfast.interfaces.journal import (
-    Fence,
-    FenceLost,
-    HomedElsewhere,
-    Node,
-    OwnedElsewhere,
-    OwnershipChange,
-    Record,
-)
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.interfaces.journal import Fence, FenceLost, HomedElsewhere, OwnedElsewhere, Record
+from holdfast.interfaces.nodes import Node, OwnershipChange
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 
 
 @dataclass

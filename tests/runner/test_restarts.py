@@ -16,7 +16,8 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.loop_lag import SAMPLES_KEPT, STUCK_S, LoopLag

@@ -17,7 +17,8 @@ from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ToolSpec
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.restores import Restores

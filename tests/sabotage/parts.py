@@ -9,8 +9,9 @@ from pathlib import Path
 from posixpath import normpath
 from secrets import token_hex
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from mcp.types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from msgspec.structs import replace
 
 from cli.test_ask_menu import check_early_keys_do_not_count
@@ -25,7 +26,7 @@ from holdfast.decisions.relayed import decide_relayed
 from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
 from holdfast.folds.activity import Activity
 from holdfast.interfaces.journal import Blobs, Store
-from holdfast.interfaces.tool import ToolCall, ToolResult
+from holdfast.interfaces.tool import NobodyAnswered, ToolCall, ToolResult
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.redacting import RedactingBlobs, RedactingStore
@@ -36,7 +37,7 @@ from holdfast.models.sse import SseFrame
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.approvals import Policy, judge
+from holdfast.policy.approvals import Policy, judge, rule_for
 from holdfast.policy.path_facts import NoSecretFinder, PathFacts, SecretFinder
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor, StreamFilter
@@ -49,6 +50,7 @@ from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
 from holdfast.tools.files.secret_files import SecretFiles
+from holdfast.tools.mcp.open_call import OpenCall
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.forced_exit import force_exit
 from holdfast.tools.shell.marker import foreground, marked
@@ -274,6 +276,46 @@ async def check_a_grant_for_similar_commands_covers_no_other_place(decide: _Gran
         assert isinstance(decide(action, Policy(facts), grants=(grant,)), NeedsApproval), target
 
 
+def known_by_name(action: Action, policy: Policy, *, grants: Sequence[GrantRule]) -> Verdict:
+    """Looks at the name of a tool, and not at what its server says of it."""
+    (grant,) = grants
+    return judge(replace(action, definition=grant.definition), policy, grants=grants)
+
+
+async def check_a_grant_does_not_cover_a_tool_that_changed(decide: _Granted) -> None:
+    """P8: whoever allows a server's tool has not allowed what the server later puts under its name."""
+    policy = Policy(PathFacts("/home/u/work", "/home/u", (), normpath))
+    allowed = Action(tool="mcp__a__b", summary="", definition="as it was")
+    grant = rule_for(allowed, policy)
+    assert grant is not None
+    assert isinstance(decide(allowed, policy, grants=(grant,)), Allow)
+    changed = replace(allowed, definition="as it is now")
+    assert isinstance(decide(changed, policy, grants=(grant,)), NeedsApproval)
+    assert isinstance(decide(changed, policy, grants=(GrantRule(tool="mcp__a__b"),)), NeedsApproval)
+
+
+class NobodyThere:
+    """A call with nobody to answer."""
+
+    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
+        raise NobodyAnswered(f"{text} {choices}")
+
+
+class TakesSilenceForYes(OpenCall):
+    """Accepts a form that nobody filled in."""
+
+    async def elicit(self, wanted: ElicitRequestParams) -> ElicitResult:
+        given = await super().elicit(wanted)
+        return given if given.action == "accept" else ElicitResult(action="accept", content={})
+
+
+async def check_silence_accepts_no_form(kind: type[OpenCall]) -> None:
+    """P8: a server's form that nobody answers is cancelled."""
+    opened = kind("a", cast("ToolCall", NobodyThere()))
+    form = ElicitRequestFormParams(message="Sure?", requested_schema={"type": "object", "properties": {}})
+    assert (await opened.elicit(form)).action == "cancel"
+
+
 # P11: no secret gets out
 
 
@@ -426,6 +468,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),
     Sabotage("P8", check_a_rule_covers_no_word_that_writes, judge, covers_whatever_follows),
     Sabotage("P8", check_a_grant_for_similar_commands_covers_no_other_place, judge, similar_by_name),
+    Sabotage("P8", check_a_grant_does_not_cover_a_tool_that_changed, judge, known_by_name),
+    Sabotage("P8", check_silence_accepts_no_form, OpenCall, TakesSilenceForYes),
     Sabotage("P8", check_early_keys_do_not_count, TypeAheadGuard, counts_every_key),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),

@@ -11,7 +11,8 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import client_call_id
 from holdfast.interfaces.journal import Index
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME

@@ -22,7 +22,8 @@ from holdfast.folds.entries import Ending, Notice, Person
 from holdfast.folds.transcript import Transcript, fold
 from holdfast.interfaces.journal import Fence
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import Message as ModelMessage
 from holdfast.messages import UserMessage
 from holdfast.models.http import ModelHttp, ModelResponse

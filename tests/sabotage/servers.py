@@ -14,7 +14,8 @@ from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import Fence, ListedSession, Pace, Record, Store, StoredResponse
 from holdfast.journal.follow import Follower
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.options import ApiKey, ServerOptions

@@ -124,7 +124,8 @@ async def test_bad_requests_are_refused_and_leave_nothing_behind(tmp_path: Path)
                         anthropic = (
                             bad.target.startswith("/v1/messages") and b'{"type":"error","error":{' in body
                         )
-                        assert anthropic or b'{"error":{"message":' in body or bad.method == "HEAD", (
+                        rpc = bad.target.startswith("/mcp") and b'"error":{"code":' in body
+                        assert anthropic or rpc or b'{"error":{"message":' in body or bad.method == "HEAD", (
                             bad,
                             body,
                         )

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.interfaces.journal import Store
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.targets import Target, Wire
 from serving import PATIENT, Served, served, target_of

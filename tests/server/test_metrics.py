@@ -7,7 +7,8 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from server.toolbox import Counted
 from serving import PATIENT, Served, Setting, served, target_of
 

@@ -2,7 +2,7 @@
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.interfaces.journal import SessionPlace
+from holdfast.interfaces.nodes import SessionPlace
 from runner.memory_nodes import Cluster, NodeStore
 from serving import Setting, served, target_of
 

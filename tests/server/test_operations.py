@@ -1,15 +1,19 @@
 """The table of operations and the server: nothing is described that is not served, nor served undescribed."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from holdfast.api.operation import Operation
 from holdfast.api.operations import OPERATIONS, paths_of
 from holdfast.chaos import ChaosServer
 from holdfast.server.options import ApiKey, ServerOptions
-from holdfast.server.routing import api_routes
+from holdfast.server.routing import ApiRouter, api_routes
 from serving import Setting, served, target_of
 
 LOCKED = Setting(options=ServerOptions(keys=(ApiKey("owner", "sk-secret-of-the-owner"),)))
@@ -20,6 +24,11 @@ async def show(request: Request) -> Any:
     raise AssertionError(f"only bound, never asked: {request}")
 
 
+@asynccontextmanager
+async def no_lifespan(_: object) -> AsyncGenerator[None]:
+    yield
+
+
 def test_an_operation_that_nothing_is_bound_to_stops_the_start() -> None:
     with pytest.raises(ValueError, match=r"no function is bound to .*: one\.show"):
         api_routes([ONE], {})
@@ -28,6 +37,32 @@ def test_an_operation_that_nothing_is_bound_to_stops_the_start() -> None:
 def test_a_function_that_no_operation_names_stops_the_start() -> None:
     with pytest.raises(ValueError, match=r"no operation for .*: two\.show"):
         api_routes([ONE], {"one.show": show, "two.show": show})
+
+
+@pytest.mark.parametrize("first", ["/v1/one", "/v1/{name}"])
+async def test_the_first_of_two_routes_that_match_answers_as_in_the_table(first: str) -> None:
+    asked: list[str] = []
+
+    def bound(path: str) -> Any:
+        async def call(_: Request) -> Any:
+            asked.append(path)
+            return Response()
+
+        return call
+
+    paths = sorted(["/v1/one", "/v1/{name}"], key=lambda path: path != first)
+    table = [replace(ONE, path=path, endpoint=path, scopes=()) for path in paths]
+    router = ApiRouter(api_routes(table, {path: bound(path) for path in paths}), lifespan=no_lifespan)
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/v1/one", "headers": [], "app": router}
+
+    async def receive() -> Any:
+        raise AssertionError("nothing reads the body")
+
+    async def send(_: Any) -> None:
+        """Drop it."""
+
+    await router(scope, receive, send)
+    assert asked == [first]
 
 
 def test_each_method_of_a_path_is_in_the_table_once() -> None:

@@ -12,7 +12,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from holdfast.interfaces.journal import SessionPlace
+from holdfast.interfaces.nodes import SessionPlace
 from holdfast.interfaces.tool import ToolPlace
 
 _NODE, _VOLUME = "node:", "volume:"

@@ -145,7 +145,9 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
         codes = [*errors.get(400, "invalid_request").split(", "), *_JSON_CODES]
         errors[400] = ", ".join(dict.fromkeys(codes))
     for status, codes in sorted(errors.items()):
-        made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": _ERROR}})
+        kinds = [_schema(one, known) for one in media_of(operation.responses.get(status)).values()]
+        schema = {"anyOf": [*kinds, _ERROR]} if kinds else _ERROR  # another protocol has errors of its own
+        made["responses"][str(status)] = _answer(codes, {"application/json": {"schema": schema}})
     return made
 
 

@@ -3,13 +3,19 @@
 import re
 from collections.abc import Callable
 
+from holdfast.api.face_operations import FACE_OPERATIONS
 from holdfast.api.operation import Operation
 from holdfast.api.run_operations import RUN_OPERATIONS
 from holdfast.api.server_operations import SERVER_OPERATIONS
 from holdfast.api.session_operations import SESSION_OPERATIONS
 
 # Runs are used most, so their routes are tried first.
-OPERATIONS: tuple[Operation, ...] = (*RUN_OPERATIONS, *SESSION_OPERATIONS, *SERVER_OPERATIONS)
+OPERATIONS: tuple[Operation, ...] = (
+    *RUN_OPERATIONS,
+    *SESSION_OPERATIONS,
+    *FACE_OPERATIONS,
+    *SERVER_OPERATIONS,
+)
 
 
 def paths_of(endpoint: str) -> frozenset[str]:

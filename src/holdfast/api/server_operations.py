@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from holdfast.api import access, nodes, openai, quarantine, server, usage
-from holdfast.api.ag_ui import RunAgentInput
 from holdfast.api.operation import (
     EVENTS,
     ONCE,
     RELAY_ERRORS,
-    RESUME,
     SESSION_ERRORS,
     SESSION_HEADER,
     START_ERRORS,
@@ -193,31 +191,6 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         scopes=("approve",),
         responses={200: quarantine.QuarantineDeleted},
         errors={404: "not_in_quarantine", 409: "file_unusable"},
-    ),
-    Operation(
-        "POST",
-        "/ag-ui",
-        "ag_ui.run",
-        tag="AG-UI",
-        summary=(
-            "A run as AG-UI 1.0 events. The thread is a session. An approval or a question ends the stream "
-            "with an interrupt; answer it with `resume`, and the same run continues. Calls of your `tools` "
-            "end it with `pendingToolCallIds`; send the messages with their results to continue. A request "
-            "with the same runId reads the same run; with `Last-Event-ID`, it reads the rest. If you leave "
-            "before the end, the run stops after a short grace period, unless "
-            "`forwardedProps.holdfast.on_disconnect` is detach. Approving needs the scope approve."
-        ),
-        request=RunAgentInput,
-        responses={200: {EVENTS: None}},
-        errors={
-            **START_ERRORS,
-            403: "missing_scope",
-            404: "interrupt_not_found",
-            409: "interrupt_open, run_unknown, session_deleted, session_busy, idempotency_key_conflict",
-            429: "queue_full, too_many_streams",
-        },
-        headers=RESUME,
-        needs_request=True,
     ),
     Operation(
         "POST",

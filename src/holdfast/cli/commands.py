@@ -7,6 +7,7 @@ import typer
 from holdfast import __version__
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
+from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
     Config,
@@ -25,6 +26,8 @@ from holdfast.cli.options import (
     WholeSession,
     Workspace,
 )
+from holdfast.cli.protocols import commands as protocol_commands
+from holdfast.cli.stores import commands as store_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -63,7 +66,6 @@ runs_app = _group("List, show, follow, stop and retry runs.")
 sessions_app = _group("List, search, read, export and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
-store_app = typer.Typer(help="Work on a whole store.", no_args_is_help=True)
 
 app.add_typer(chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
@@ -72,7 +74,7 @@ app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
-app.add_typer(store_app, name="store")
+app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
 
 RUN_EXAMPLES = """Examples:
@@ -138,6 +140,9 @@ def sign_in(
     raise typer.Exit(command({"data_dir": data_dir, "config": config}, url=url))
 
 
+app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.sign_in)
+
+
 @app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",
@@ -156,21 +161,8 @@ def chat(
     raise typer.Exit(starting.start(wanted))
 
 
-@app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")
-def acp(
-    model: Model = None,
-    workspace: Workspace = None,
-    data_dir: DataDir = None,
-    config: Config = None,
-) -> None:
-    """Talk to an editor on standard input and output, over the Agent Client Protocol.
-
-    Editors start this command themselves; docs/editors.md says how to set them up.
-    """
-    from holdfast.cli.acp.agent import serve_editor
-
-    flags = {"data_dir": data_dir, "config": config, "agent_workspace": workspace}
-    raise typer.Exit(serve_editor(flags, model=model or ""))
+app.command(short_help="Be the agent of an editor (Zed, JetBrains, Neovim).")(protocol_commands.acp)
+app.command(short_help="Be a tool of other agents (Claude Code, Codex, Cursor).")(protocol_commands.mcp)
 
 
 @app.command(epilog=RUN_EXAMPLES, short_help="Run one task and print the answer.")
@@ -226,6 +218,7 @@ def inspect(
     raise typer.Exit(run(name, {"data_dir": data_dir, "config": config}))
 
 
+app.command(short_help="List the servers that share a Postgres store.")(store_commands.nodes)
 app.command(short_help="Show what a run changed.")(undo_commands.diff)
 app.command(short_help="Undo what a run changed.")(undo_commands.undo)
 app.command(short_help="Take back the newest undo of a run.")(undo_commands.redo)
@@ -255,27 +248,20 @@ def usage(
     raise typer.Exit(show_usage(_flags(data_dir, config), by=by, days=(first, last), form=_form(as_json)))
 
 
-@app.command(short_help="List the servers that share a Postgres store.")
-def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """List the servers that share the store, and how many sessions each works on."""
-    from holdfast.cli.sessions import list_nodes
-
-    raise typer.Exit(list_nodes(_flags(data_dir, config), form=_form(as_json)))
-
-
 @app.command(short_help="Check this installation, and say what to do.")
 def doctor(
     config: Config = None,
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Don't call any model.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Don't call models and MCP servers.")] = False,
 ) -> None:
     """Check targets, disk, store, port and limits, and say what to do. Exit code 1: something is broken."""
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
-    ask = command.ask_nobody if offline else command.ask_targets
-    raise typer.Exit(command.doctor({"config": config, "data_dir": data_dir}, report=report, ask=ask))
+    ask, ask_mcp = command.NOBODY if offline else command.EVERYBODY
+    flags = {"config": config, "data_dir": data_dir}
+    raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_mcp=ask_mcp))
 
 
 @app.command(short_help="Watch Holdfast handle failures.")
@@ -304,26 +290,6 @@ def import_hermes(
 
     flags = {"data_dir": data_dir, "config": config}
     raise typer.Exit(run(home, flags, how="try" if dry_run else "do"))
-
-
-@store_app.command("copy", short_help="Copy a store to a Postgres database, or back to a file.")
-def store_copy(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FROM",
-            help="A data directory, a postgresql:// address, or env:NAME for one in a variable.",
-        ),
-    ],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
-) -> None:
-    """Copy everything from one store to an empty one, and verify the copy event by event.
-
-    Stop the servers that use either store first. If it is interrupted, nothing is left in TO: start again.
-    """
-    from holdfast.cli.store_copy import copy_store
-
-    raise typer.Exit(copy_store(source, target))
 
 
 @config_app.command("check", short_help="Print the settings and where they come from.")

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.api.nodes import NodeShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.ids import resolve_session
@@ -105,31 +104,6 @@ def move_session(flags: Mapping[str, object], session_id: str) -> int:
         return OK
 
     return with_server(flags, work, works="nothing")
-
-
-def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
-    """Print the servers that share the store."""
-
-    async def work(attached: Attached) -> int:
-        nodes = await attached.client.nodes()
-        if form == "json":
-            print_json(nodes)
-        else:
-            print_columns(("NODE", "SESSIONS", "LEASE", "URL", "HOMES"), [_node(one) for one in nodes])
-        return OK
-
-    return with_server(flags, work, works="nothing")
-
-
-def _node(one: NodeShown) -> tuple[str, ...]:
-    name = f"{one.name or 'this server'}{' (this one)' if one.is_this and one.name else ''}"
-    return (name, str(one.sessions), _lease(one.lease_left_s), one.url, " ".join(one.homes))
-
-
-def _lease(left_s: float | None) -> str:
-    if left_s is None:
-        return "none needed"
-    return f"{left_s:g} s" if left_s else "expired"
 
 
 def _row(one: SessionShown) -> tuple[str, ...]:

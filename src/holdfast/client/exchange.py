@@ -91,6 +91,21 @@ class RetryingHttp:
         self, asked: ClientRequest, *, silence_s: float = 0.0
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """The open response; raises Refused for an error, and one of BROKEN."""
+        async with self.opened_any(asked, silence_s=silence_s) as answer:
+            if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+                raise self.refused(answer, await _body(answer))
+            yield answer
+
+    @staticmethod
+    def refused(answer: aiohttp.ClientResponse, body: bytes) -> Refused:
+        """The error that a response says."""
+        return refusal(answer.status, body, retry_after=answer.headers.get("Retry-After", ""))
+
+    @asynccontextmanager
+    async def opened_any(
+        self, asked: ClientRequest, *, silence_s: float = 0.0
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The open response, whatever its status is; raises one of BROKEN."""
         address = await self._reach()
         headers = {"Accept": asked.accept, "User-Agent": f"holdfast/{__version__}", **asked.headers}
         if address.key:
@@ -117,9 +132,6 @@ class RetryingHttp:
                 timeout=timeout,
                 allow_redirects=False,
             ) as answer:
-                if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-                    retry_after = answer.headers.get("Retry-After", "")
-                    raise refusal(answer.status, await _body(answer), retry_after=retry_after)
                 yield answer
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
             raise Unreachable(address.url, "the address must begin with http:// or https://") from error

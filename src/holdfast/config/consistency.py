@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.config.settings import (
     ApprovalSettings,
+    McpOAuthSettings,
     McpSandboxSettings,
     McpServerSettings,
     RetrySettings,
@@ -31,7 +32,7 @@ from holdfast.targets import Wire
 
 if TYPE_CHECKING:
     from holdfast.sandbox.server_profiles import ServerAccess
-    from holdfast.tools.mcp.config import McpServerConfig
+    from holdfast.tools.mcp.config import McpOAuthConfig, McpServerConfig
 
 CALL_PATHS: Mapping[Wire, str] = {
     "chat": "/chat/completions",
@@ -155,6 +156,11 @@ def _mcp_server(server: McpServerSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("command",), "must start with the name of a program")
     elif server.command and server.headers:
         yield ConfigIssue(("headers",), "only work with a url; use env with a command")
+    elif server.command and (server.transport != "auto" or server.oauth != McpOAuthSettings()):
+        key = "oauth" if server.oauth != McpOAuthSettings() else "transport"
+        yield ConfigIssue((key,), "only works with a url")
+    elif server.oauth.client_secret and not server.oauth.client_id:
+        yield ConfigIssue(("oauth", "client_id"), "is missing, but there is a client_secret")
     elif server.url and server.env:
         yield ConfigIssue(("env",), "only works with a command; use headers with a url")
     else:
@@ -181,7 +187,25 @@ def mcp_config(server: McpServerSettings) -> "McpServerConfig":
         url=server.url,
         env={name: str(value) for name, value in server.env.items()},
         headers={name: str(value) for name, value in server.headers.items()},
+        transport=server.transport,
+        oauth=_oauth(server.oauth),
+        roots=server.roots,
         access=_access(server.sandbox),
+    )
+
+
+def _oauth(oauth: McpOAuthSettings) -> "McpOAuthConfig | None":
+    from holdfast.tools.mcp.config import McpOAuthConfig
+
+    if oauth == McpOAuthSettings():
+        return None
+    return McpOAuthConfig(
+        client_id=oauth.client_id,
+        client_secret=str(oauth.client_secret),
+        client_metadata_url=oauth.client_metadata_url,
+        issuer=oauth.issuer,
+        scope=oauth.scope,
+        redirect_port=oauth.redirect_port,
     )
 
 

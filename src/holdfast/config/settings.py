@@ -451,6 +451,23 @@ class McpSandboxSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     ] = False
 
 
+class McpOAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[mcp_servers.oauth]: how to sign in to a server, if that can't be discovered."""
+
+    client_id: Annotated[str, doc("The id of a client that you registered yourself.")] = ""
+    client_secret: Annotated[Secret, doc("Its secret, if it has one.", "key")] = Secret("")
+    client_metadata_url: Annotated[
+        str, doc("The https URL of a client ID metadata document, used instead of a registration.")
+    ] = ""
+    issuer: Annotated[
+        str, doc("The only authorization server that gets the client_secret. Set it with a client_secret.")
+    ] = ""
+    scope: Annotated[str, doc("The scopes to ask for if the server names none, separated by spaces.")] = ""
+    redirect_port: Annotated[
+        Port, doc("The port of 127.0.0.1 that the sign-in page leads back to; 0 means any free port.")
+    ] = 0
+
+
 class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[mcp_servers]]: servers of additional tools, either started by a command or called at a URL."""
 
@@ -461,6 +478,15 @@ class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     headers: Annotated[
         dict[str, Secret], doc("Additional headers for every request to the URL.", "header")
     ] = {}
+    transport: Annotated[
+        Literal["auto", "http", "sse"],
+        doc("How to talk to the URL: streamable HTTP, the older SSE, or whichever works."),
+    ] = "auto"
+    roots: Annotated[
+        Literal["off", "workspace"],
+        doc("Whether the server is told the workspace as its root. Some servers then use no other folder."),
+    ] = "off"
+    oauth: McpOAuthSettings = McpOAuthSettings()
     sandbox: McpSandboxSettings = McpSandboxSettings()
 
 

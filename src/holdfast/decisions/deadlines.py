@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Callable
 from enum import StrEnum
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -383,6 +384,7 @@ LOCAL_SUFFIXES = (".home.arpa", ".internal", ".lan", ".local", ".localhost")
 SHARED = ipaddress.ip_network("100.64.0.0/10")  # carrier-grade NAT and overlay networks: never public
 
 
+@lru_cache(maxsize=256)
 def is_local(host: str) -> bool:
     """Whether a URL's host is this computer or in a private network; a name without a dot is."""
     name = host.strip().strip("[]").rstrip(".").lower()

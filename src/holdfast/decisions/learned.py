@@ -1,6 +1,7 @@
 """How long a target recently took until its first event, by the size of the request."""
 
 import math
+from bisect import bisect_right
 
 import msgspec
 
@@ -57,4 +58,4 @@ def load_learned(raw: bytes) -> Learned:
 
 
 def _band(input_tokens: int) -> int:
-    return sum(input_tokens >= edge for edge in BAND_TOKENS)
+    return bisect_right(BAND_TOKENS, input_tokens)

@@ -15,7 +15,8 @@ from holdfast.embedding.model_names import ModelServer
 from holdfast.embedding.parts import AgentParts, Kept
 from holdfast.host.runtime import Parts, Runner, open_runner
 from holdfast.interfaces.journal import JournalError, Store
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor

@@ -13,7 +13,7 @@ from holdfast.embedding.model_names import ModelServer
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
-from holdfast.journal.memory import MemoryDisk
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.prices import Prices
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.targets import Target

@@ -25,6 +25,7 @@ def mcp_secrets_of(settings: Settings) -> Iterator[str]:
         headers = [(name, str(value).strip()) for name, value in server.headers.items()]
         given += [value for name, value in headers if is_secret_header(name, value)]
         given += [secret for _, secret in command_parts(server.command)]
+        given.append(str(server.oauth.client_secret))
         for text in filter(None, map(str.strip, given)):
             yield text
             yield without_scheme(text)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
@@ -29,6 +30,9 @@ from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
+
+if TYPE_CHECKING:
+    from holdfast.tools.mcp.servers import ServerPlace
 
 _log = logging.getLogger(__name__)
 
@@ -152,5 +156,15 @@ async def _mcp(
 
     configs = [mcp_config(server) for server in settings.mcp_servers]
     owner = str(settings.data_dir)
-    async with McpServers(configs, environment=environment, owner=owner, confiner=confiner) as servers:
+    place = await asyncio.to_thread(server_place, settings)
+    async with McpServers(
+        configs, environment=environment, owner=owner, confiner=confiner, place=place
+    ) as servers:
         yield servers.snapshot
+
+
+def server_place(settings: Settings) -> "ServerPlace":
+    """Where MCP servers belong: the workspace, and the folder that keeps sign-ins."""
+    from holdfast.tools.mcp.servers import ServerPlace
+
+    return ServerPlace(settings.workspace, settings.data_dir / "mcp-sign-ins")

@@ -1,10 +1,15 @@
 """How each kind of id is made, and the prefixes that tell them apart."""
 
 import re
-from secrets import token_hex
+from os import urandom
 
 _APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
 _CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
+
+
+def token_hex(size_bytes: int) -> str:
+    """Random bytes in hexadecimal, from the source that `secrets` uses, by a shorter way."""
+    return urandom(size_bytes).hex()
 
 
 def new_session_id() -> str:

@@ -3,7 +3,6 @@
 An implementation is complete when it passes the conformance suite in tests/journal.
 """
 
-import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, Self, TypeAlias
@@ -14,6 +13,8 @@ import msgspec
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
+from holdfast.interfaces.nodes import Nodes
+from holdfast.interfaces.usage import UsageSource
 from holdfast.values import OPENAI, RELAY, OutcomeKind
 
 
@@ -65,39 +66,6 @@ class Fence:
 
     number: int
     crashed: bool | None = field(default=None, compare=False)
-
-
-class Node(msgspec.Struct, frozen=True):
-    """One process that works on the store; `incarnation` is different after each start.
-
-    `lease_left_s` says for how long the node certainly still owns its sessions. A store that belongs to one
-    process has one node without a name, and its lease never ends.
-    """
-
-    name: str = ""
-    url: str = ""
-    incarnation: int = 0
-    lease_left_s: float = math.inf
-    homes: tuple[str, ...] = ()  # of sessions that it can continue besides those without a home
-    sessions: int = 0  # how many it owns
-
-
-class SessionPlace(msgspec.Struct, frozen=True):
-    """Which node works on a session, and where its files are.
-
-    `is_away` says that no living node reaches the files; `away_since_ms` is 0 if nobody knows since when.
-    """
-
-    owner: str = ""
-    url: str = ""
-    home: str = ""
-    is_away: bool = False
-    away_since_ms: int = 0
-
-
-# "lost": this node no longer owns any session that it had claimed.
-# "claimable": there may be sessions to claim.
-OwnershipChange: TypeAlias = Literal["lost", "claimable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,42 +429,6 @@ class RunQuery:
     asking: Literal["person", "client", "nobody"] | None = None  # whom the run waits for
 
 
-@dataclass(frozen=True, slots=True)
-class UsageQuery:
-    """What to add up, over days counted from 1970 (UTC), both included; with `api_key`, only of that key."""
-
-    by: Literal["day", "target", "session", "key", "all"]
-    first_day: int
-    last_day: int
-    api_key: str | None = None  # not with "session"
-    limit: int = 1000
-
-
-class UsageSum(msgspec.Struct, frozen=True):
-    """What one day, target, session or key used; a day's name is its number, a session's label its title."""
-
-    name: str
-    label: str = ""
-    runs: int = 0
-    relayed_calls: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    cost_usd: float | None = None  # of the calls whose price is known; None if there are none
-    unpriced_calls: int = 0
-
-
-class UsageSource(Protocol):
-    """What knows how much was used."""
-
-    async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:
-        """What runs and relayed calls used, days in order and everything else by cost, highest first.
-
-        Sums survive the purge of their session, except for the session's own.
-        """
-        ...
-
-
 class Index(UsageSource, Protocol):
     """Look-ups beside the logs, always as current as the newest committed event."""
 
@@ -605,43 +537,6 @@ class Blobs(Protocol):
 
     async def blob(self, name: str) -> bytes | None:
         """The bytes, or None; raises StoreDamaged if they no longer match their name."""
-        ...
-
-
-class Nodes(Protocol):
-    """The processes that share a store, and what they own."""
-
-    @property
-    def node(self) -> Node:
-        """This process."""
-        ...
-
-    @property
-    def clock_offset_ms(self) -> int:
-        """By how much the store's clock is ahead of this computer's; 0 if they are the same."""
-        return 0
-
-    async def nodes(self) -> Sequence[Node]:
-        """All nodes that haven't ended, by name; one whose lease has run out has no time left."""
-        ...
-
-    async def place(self, session_id: str) -> SessionPlace:
-        """Where the session is worked on; in a store that belongs to one process, this says nothing."""
-        ...
-
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
-        """Ids of sessions with open runs or undelivered steers that no node owns, oldest first.
-
-        Those whose files this node can't reach are left out, unless a stopped run of theirs waits for its
-        ending. In a store that belongs to one process, these are all sessions with such work.
-        """
-        ...
-
-    def ownership(self) -> AsyncIterator[Sequence[OwnershipChange]]:
-        """What happens to ownership from now on, gathered between steps.
-
-        The iterator ends when the store is closed; you can abandon it at any point.
-        """
         ...
 
 

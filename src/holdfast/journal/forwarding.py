@@ -16,21 +16,18 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
-    Node,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
     RunQuery,
     SearchHit,
-    SessionPlace,
     SessionQuery,
     Store,
     StoreDamaged,
     StoredResponse,
-    UsageQuery,
-    UsageSum,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
+from holdfast.interfaces.usage import UsageQuery, UsageSum
 
 
 class ForwardingStore(Store):

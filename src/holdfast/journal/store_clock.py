@@ -3,7 +3,7 @@
 from typing_extensions import override
 
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.journal import Nodes
+from holdfast.interfaces.nodes import Nodes
 
 
 class StoreClock(Clock):

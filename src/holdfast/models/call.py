@@ -378,6 +378,8 @@ class _Call:
 
 def preferred(targets: tuple[Target, ...], model: str) -> tuple[Target, ...]:
     """The targets, those with this name or else this model first; an unknown model changes nothing."""
+    if not model:
+        return targets
     wanted = [target for target in targets if target.name == model]
     wanted = wanted or [target for target in targets if target.model == model]
     return (*wanted, *(target for target in targets if target not in wanted))

@@ -9,13 +9,16 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
+from typing_extensions import override
 
-from holdfast.decisions.deadlines import Sign
 from holdfast.decisions.proxies import Proxy, proxy_at
 from holdfast.models.body import Body
 from holdfast.models.connection_errors import connection_broken
@@ -110,46 +113,42 @@ class ModelHttp:
                 if not state.was_stale():
                     raise
             # The peer had closed this kept connection, so it hasn't seen the request.
-            state.restart()
+            state.watchdog.restart()
         return await _posted(self._fresh, request, state=state)
 
 
 @dataclass(slots=True)
 class _RequestState:
-    """What the trace hooks know about one request."""
+    """What is known about the connection of one request."""
 
     watchdog: Watchdog
     proxy: Proxy | None = None
     stale_s: float = STALE_S
-    connected: bool = False
-    reused_s: float | None = None
+    upload: UploadPayload | None = None  # of the latest try
 
-    def connect(self) -> None:
-        """The connection is established, through TLS and any proxy."""
-        self.connected = True
-        self.watchdog.sign(Sign.CONNECTED)
-
-    def restart(self) -> None:
-        """Use another connection for the same request."""
-        self.connected = False
-        self.watchdog.restart()
+    @property
+    def connected(self) -> bool:
+        """Whether the connection was established, through TLS and any proxy."""
+        return self.upload is not None and self.upload.connected_s is not None
 
     def was_stale(self) -> bool:
         """Whether a failure now means that the reused connection was already dead."""
-        return self.reused_s is not None and time.monotonic() - self.reused_s < self.stale_s
+        upload = self.upload
+        if upload is None or upload.connected_s is None or not upload.is_reusing:
+            return False
+        return time.monotonic() - upload.connected_s < self.stale_s
 
 
 async def _posted(
     session: aiohttp.ClientSession, request: WireRequest, *, state: _RequestState
 ) -> tuple[UploadPayload, aiohttp.ClientResponse]:
-    upload = UploadPayload(request.body, state.watchdog)
+    state.upload = upload = UploadPayload(request.body, state.watchdog)
     headers = {"accept-encoding": "identity", "user-agent": AGENT} | request.headers
     try:
         response = await session.post(
             request.url,
             data=upload,
             allow_redirects=False,
-            trace_request_ctx=state,
             **_proxy_options(request.url, state.proxy, headers=headers),
         )
     except BaseException:
@@ -171,9 +170,57 @@ def _proxy_options(url: str, proxy: Proxy | None, *, headers: dict[str, str]) ->
     return {"headers": headers, "proxy": proxy.url, "proxy_headers": told}
 
 
+class _Responses(ResponseHandler):
+    """Reads the responses of one connection, and each packet as one piece, however many chunks it has.
+
+    The client would hand over chunk by chunk, and resume after each, paused or not.
+    """
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        payload = self._payload
+        if payload is not None and payload.total_bytes:
+            chunks = payload._buffer  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            if len(chunks) > 1:
+                whole = b"".join(chunks)
+                chunks.clear()
+                chunks.append(whole)
+
+    @override
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Tells each upload when it has a connection; the client's traces would call back for much more."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
+        self._factory = partial(_Responses, loop=self._loop)
+
+    @override
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        if isinstance(req.body, UploadPayload):
+            req.body.connect()
+        return connection
+
+    @override
+    async def _create_connection(
+        self, req: aiohttp.ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> ResponseHandler:
+        if isinstance(req.body, UploadPayload):
+            req.body.is_reusing = False
+        return await super()._create_connection(req, traces, timeout)
+
+
 def _connector(resolver: AbstractResolver, **options: Any) -> aiohttp.TCPConnector:
     # The client's DNS cache uses tasks that outlive a cancelled call; the resolver has its own cache.
-    return aiohttp.TCPConnector(limit=0, resolver=resolver, use_dns_cache=False, **options)
+    return _Connector(limit=0, resolver=resolver, use_dns_cache=False, **options)
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
@@ -181,25 +228,10 @@ def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
         connector=connector,
         timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_trace()],
         skip_auto_headers=("user-agent",),
         max_line_size=HEADER_BYTES_MAX,
         max_field_size=HEADER_BYTES_MAX,
     )
-
-
-def _trace() -> aiohttp.TraceConfig:
-    async def connected(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.connect()
-
-    async def reused(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-        context.trace_request_ctx.reused_s = time.monotonic()
-        context.trace_request_ctx.connect()
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(reused)
-    return trace
 
 
 def _reply(response: aiohttp.ClientResponse) -> ModelResponse:

@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 
 P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth
 SWAPS_MAX = 10  # how often a change is tried again because another server was faster
+_OPEN, _CLOSED = Gate(), Breaker()
 RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
 
 
@@ -155,15 +156,16 @@ class TargetStates:
 
     def gate(self, target: Target) -> Gate:
         """The gate of the target's endpoint and key."""
-        return self._gates.get(gate_note(target), Gate())
+        return self._gates.get(gate_note(target), _OPEN)
 
     def breaker(self, target: Target) -> Breaker:
         """The target's breaker."""
-        return self._breakers.get(breaker_note(target), Breaker())
+        return self._breakers.get(breaker_note(target), _CLOSED)
 
     def gate_wait_ms(self, target: Target) -> int:
         """How long the gate stays closed."""
-        return gate_wait_ms(self.gate(target), self._now_ms())
+        gate = self.gate(target)
+        return 0 if gate is _OPEN else gate_wait_ms(gate, self._now_ms())
 
     def breaker_wait_ms(self, target: Target) -> int:
         """How long the breaker stays open."""

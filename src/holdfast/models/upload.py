@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import socket
 import struct
+import time
 from typing import cast
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from typing_extensions import override
 
-from holdfast.decisions.deadlines import Sign
+from holdfast.decisions.deadlines import Sign, State
 from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.models.watchdog import Watchdog
 
@@ -34,11 +35,18 @@ class UploadPayload(aiohttp.payload.Payload):
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._written_bytes = 0
+        self.connected_s: float | None = None
+        self.is_reusing = True  # that connection has served another request
         self.written = False  # handed to the system, which may still hold all of it
 
     @override
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self._value.decode(encoding, errors)
+
+    def connect(self) -> None:
+        """Note that the connection is established; the connector calls this."""
+        self.connected_s = time.monotonic()
+        self._watchdog.sign(Sign.CONNECTED)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         """Send in pieces, and check how much of them the peer takes."""
@@ -46,13 +54,13 @@ class UploadPayload(aiohttp.payload.Payload):
         if self._transport is not None:
             self._socket = self._transport.get_extra_info("socket")
         body = memoryview(self._value)
-        self._check(len(body) + 1, pause_s=CHECK_FIRST_S)
+        self._check_after(CHECK_FIRST_S, len(body) + 1)
         for start in range(0, len(body), PIECE_BYTES):
             await writer.write(body[start : start + PIECE_BYTES])
             self._written_bytes = start + PIECE_BYTES
         self.written = True
 
-    def _check(self, left_bytes: int, *, pause_s: float) -> None:
+    def _check(self, left_bytes: int, pause_s: float) -> None:
         """Check the progress; the kernel buffers megabytes, so a request is sent once its buffer is empty."""
         still_bytes = max(0, len(self._value) - self._written_bytes) + self._unsent_bytes()
         if self.written and not still_bytes:
@@ -62,16 +70,18 @@ class UploadPayload(aiohttp.payload.Payload):
             self._watchdog.sign(Sign.ACCEPTED)
         deadline = self._watchdog.deadline
         often_s = CHECK_LAST_S if deadline is None else min(CHECK_LAST_S, deadline.patience_s / CHECKS_MIN)
-        later_s = min(pause_s * 2, often_s)
-        self._next_check = asyncio.get_running_loop().call_later(
-            pause_s, lambda: self._check(still_bytes, pause_s=later_s)
-        )
+        self._check_after(min(pause_s * 2, often_s), still_bytes)
+
+    def _check_after(self, pause_s: float, left_bytes: int) -> None:
+        self._next_check = asyncio.get_running_loop().call_later(pause_s, self._check, left_bytes, pause_s)
 
     def end(self) -> None:
         """Check one last time: the answer may have come before the next check."""
         if self._next_check is not None:
             self._next_check.cancel()
-        if self.written and not self._unsent_bytes():
+            self._next_check = None
+        is_uploading = self._watchdog.state is State.UPLOADING
+        if is_uploading and self.written and not self._unsent_bytes():
             self._watchdog.sign(Sign.SENT)
 
     def abort(self) -> None:

@@ -56,6 +56,7 @@ class Watchdog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         self.pause()
+        self.on_progress = self.on_connected = None  # whoever is called by them holds the watchdog
         return await self._scope.__aexit__(kind, error, trace)
 
     @property

@@ -66,6 +66,7 @@ class ActionPart:
     host: str = ""
     guess: bool = False  # it may be a part: only rules that deny or ask are about it
     lift: Lift = field(default_factory=Lift)  # what is lifted of the sandbox while it runs
+    definition: str = ""
 
 
 def rule_from(table: Mapping[str, object]) -> ApprovalRule:

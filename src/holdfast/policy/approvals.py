@@ -284,7 +284,15 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
     ]
     findings = tuple(dict.fromkeys(_tool_findings(action, paths, facts)))
     down = paths if tool_kind(action.tool) == "read_tree" else ()
-    return [ActionPart(action.tool, findings, paths=paths, down=down, host=plain_host(action.host))], denials
+    part = ActionPart(
+        action.tool,
+        findings,
+        paths=paths,
+        down=down,
+        host=plain_host(action.host),
+        definition=action.definition,
+    )
+    return [part], denials
 
 
 def _with_lift(steps: list[ActionPart], lift: Lift, facts: PathFacts) -> list[ActionPart]:

@@ -63,7 +63,9 @@ def covered_by_grant(
     if grant.tool != part.tool:
         return _NOTHING
     if part.tool != SHELL:
-        known = grant.host == part.host and bool(grant.paths) == bool(part.paths)
+        # A server can change what a tool does under the same name; then the tool is another.
+        same_tool = grant.host == part.host and grant.definition == part.definition
+        known = same_tool and bool(grant.paths) == bool(part.paths)
         return _EXACT_TOOL if known and set(part.paths) <= set(grant.paths) else _NOTHING
     if not part.argv or not part.literal or part.fed or part.cwds != grant.paths[:1]:
         return _NOTHING
@@ -130,7 +132,7 @@ def grant_for(
             return None
         grant = GrantRule(tool=SHELL, argv=found[0], paths=part.cwds[:1], width="similar", lift=part.lift)
     elif part.tool != SHELL:
-        grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host)
+        grant = GrantRule(tool=part.tool, paths=part.paths, host=part.host, definition=part.definition)
     else:
         words = (*part.settings, *part.argv)
         paths = (*part.cwds[:1], *part.writes)

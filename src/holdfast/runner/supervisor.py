@@ -20,8 +20,8 @@ from holdfast.interfaces.journal import (
     JournalError,
     OwnedElsewhere,
     RunQuery,
-    SessionPlace,
 )
+from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, ready
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
@@ -267,7 +267,11 @@ class Supervisor:
         """Start the owners again that the store kept from working, once it accepts writes."""
         while self._held_up:
             await self._deps.clock.sleep_s(HOLD_UP_S)
-            await self._deps.store.writable()
+            try:
+                await self._deps.store.writable()
+            except JournalError as error:
+                _log.error("%d sessions wait for the next start: %s", len(self._held_up), error)
+                return
             held_up, self._held_up = self._held_up, {}
             for session_id, seq in held_up.items():
                 self.wake(session_id, seq)

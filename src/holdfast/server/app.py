@@ -34,6 +34,9 @@ from holdfast.server.docs_page import DocsRoutes
 from holdfast.server.files.routes import FileRoutes
 from holdfast.server.grants import GrantRoutes
 from holdfast.server.health import HealthRoutes
+from holdfast.server.mcp.agent_service import AgentService
+from holdfast.server.mcp.run_calls import RunCalls
+from holdfast.server.mcp.transport import McpRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.nodes import NodeRoutes
@@ -49,7 +52,7 @@ from holdfast.server.quarantine import QuarantineRoutes
 from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.routes import AgentEndpoints, KeptCalls, RelayRoutes
-from holdfast.server.routing import Endpoint, api_routes
+from holdfast.server.routing import ApiRouter, Endpoint, api_routes
 from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
@@ -86,6 +89,7 @@ def endpoints(
 def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
     inputs, grants, changes = RunInputRoutes(deps), GrantRoutes(deps), ChangeRoutes(deps)
     ag_ui = AgUiRoutes(deps, runs, inputs, disconnects)
+    mcp = McpRoutes(AgentService(deps, RunCalls(deps, runs, inputs, disconnects)), deps.streams, deps.limits)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,
@@ -106,6 +110,8 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
         "grants.list": grants.list,
         "grants.revoke": grants.revoke,
         "ag_ui.run": ag_ui.run,
+        "mcp.post": mcp.post,
+        "mcp.get": mcp.get,
     }
 
 
@@ -262,7 +268,7 @@ def make_app(
 
     routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
     page = PageRoute(PageRoutes(deps.options.page))
-    router = Router([*routes, page], redirect_slashes=False, lifespan=lifespan)
+    router = ApiRouter([*routes, page], lifespan=lifespan)
     drain = deps.supervisor.drain
     access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets)
     return AccessMiddleware(router, deps.options, access, drain=drain)

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.nodes import NodeList, NodeShown
-from holdfast.interfaces.journal import Node
+from holdfast.interfaces.nodes import Node
 from holdfast.server.deps import RouteDeps
 from holdfast.server.transport.bodies import json_response
 

@@ -1,11 +1,11 @@
 """The routes of the API: each operation of the table bound to its function."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from starlette.requests import Request
-from starlette.routing import Match, Route
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Match, Route, Router
+from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from typing_extensions import override
 
 from holdfast.api.operation import EVENTS, Operation
@@ -26,12 +26,13 @@ class ApiRoute(Route):
             return await call(request)
 
         super().__init__(path, endpoint, methods=list(methods))
+        self.app = _answering(endpoint)
         if self.methods is not None and any(_streams(one) for one, _ in methods.values()):
             self.methods.discard("HEAD")  # a HEAD request would hold a stream open
 
     @override
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if any(name == _WEBSOCKET for name, _ in scope["headers"]):
+        if scope["method"] == "GET" and any(name == _WEBSOCKET for name, _ in scope["headers"]):
             raise Problem(
                 426,
                 "This server doesn't speak WebSocket here. Use HTTP instead",
@@ -45,6 +46,35 @@ class ApiRoute(Route):
         match, child = super().matches(scope)
         # An unsupported method is a 405 of this route; the next route must not see it.
         return Match.FULL if match is Match.PARTIAL else match, child
+
+
+class ApiRouter(Router):
+    """Finds the route of a request: one look for a path without parameters, and then route by route."""
+
+    def __init__(self, routes: Sequence[Route], *, lifespan: Lifespan[Any]) -> None:
+        super().__init__(routes, redirect_slashes=False, lifespan=lifespan)
+        self._fixed: dict[str, Route] = {}
+        for path in (route.path for route in routes if not route.param_convertors):
+            # Whichever comes first in the table, even if it has parameters.
+            self._fixed[path] = next(route for route in routes if route.path_regex.match(path))
+
+    @override
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        route = self._fixed.get(scope.get("path", ""))
+        if route is None or route.param_convertors or scope.get("root_path"):
+            await super().app(scope, receive, send)
+        else:
+            await route.handle(scope, receive, send)
+
+
+def _answering(endpoint: Endpoint) -> ASGIApp:
+    """The endpoint as an application; its exceptions are left to the outermost layer."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await endpoint(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return app
 
 
 def _streams(operation: Operation) -> bool:

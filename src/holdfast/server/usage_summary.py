@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from msgspec.structs import asdict
 
 from holdfast.api.usage import BudgetShown, UsageFigures, UsageListed, UsageSummary
-from holdfast.interfaces.journal import UsageQuery, UsageSource, UsageSum
+from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
 from holdfast.server.problems import bad_request
 
 By: TypeAlias = Literal["day", "target", "session", "key"]

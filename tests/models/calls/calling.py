@@ -18,7 +18,8 @@ from holdfast.chaos import ChaosServer, Gate
 from holdfast.decisions.deadlines import RequestFacts, effective
 from holdfast.folds import session, transcript
 from holdfast.interfaces.model import Answer, Compact, NoAnswer
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ModelRequest, UserMessage
 from holdfast.models.attempt import HEDGE_SHARE, CallDeps
 from holdfast.models.call import ModelCalls

@@ -17,7 +17,7 @@ from holdfast.chaos import (
     rate_limited_s,
     server_error,
 )
-from holdfast.journal.memory import MemoryDisk
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import Patience, RetryLimits, Target
 
 from .calling import SHORT_S, Line, TestClock, line_to, target_of

@@ -12,7 +12,7 @@ from holdfast.chaos import ChaosServer, Drop, Gate, Say, closed_port, rate_limit
 from holdfast.chaos.server import ChaosOptions
 from holdfast.chaos.statuses import loading
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.journal.memory import MemoryDisk
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.targets import RetryLimits, Target, Wire
 
 from .calling import HANGS_S, Line, TestClock, ended_by, line_of, line_to, nothing_left, target_of

@@ -8,7 +8,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, overloaded_s, rate_limited_s, server_error
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.model import Answer, NoAnswer
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.models.target_states import TargetStates
 from holdfast.targets import Patience, RetryLimits, Wire
 from holdfast.values import Failure

@@ -10,7 +10,8 @@ import pytest
 from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Served, Setting, served, target_of

@@ -9,9 +9,11 @@ import pytest
 
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.interfaces.journal import Node, StoreFull
+from holdfast.interfaces.journal import StoreFull
+from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.shared_notes import LOOKS_MAX, SharedNotes
 from holdfast.server.access.keys import AddedKeys, KeyExists
 from holdfast.server.options import ApiKey, ServerOptions

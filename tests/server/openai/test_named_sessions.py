@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from serving import Served, said_to, served, target_of
 
 

@@ -22,7 +22,8 @@ from holdfast.chaos import (
 )
 from holdfast.events import Input, StopRequested
 from holdfast.interfaces.journal import StoreLocked
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, limited, said_to, served, target_of

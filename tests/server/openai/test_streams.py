@@ -11,7 +11,8 @@ import pytest
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Think, Wait
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import Limits, ServerOptions
 from server.openai.official_client import client_of
 from server.toolbox import Counted

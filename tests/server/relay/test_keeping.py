@@ -13,7 +13,8 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
 from holdfast.interfaces.journal import Appended, Declined, Fence, JournalError, Replayed, StoreClosed
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
 from runner.program import configure, program

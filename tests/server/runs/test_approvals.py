@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.runner.supervisor import RunnerLimits
 from server.toolbox import Counted

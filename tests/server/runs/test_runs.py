@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Wait, server_error
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, said_to, served, target_of, text_of
 
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from serving import PATIENT, limited, said_to, served, target_of
 
 

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from holdfast.chaos import ChaosServer, Hang, Say
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from moved_loop import on_moved_loop, time_passes
 from serving import PATIENT, Served, Setting, served, target_of

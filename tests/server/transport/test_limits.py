@@ -18,7 +18,8 @@ from holdfast.interfaces.journal import (
     StoreOverloaded,
     UnknownSession,
 )
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.middleware import SECURITY_HEADERS
 from holdfast.server.options import Limits

@@ -3,7 +3,8 @@
 import asyncio
 
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import PATIENT, Setting, served, target_of
 

@@ -12,7 +12,8 @@ from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.interfaces.journal import JournalError, Record, RunQuery, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
-from holdfast.journal.memory import MemoryDisk, MemoryStore
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
 from holdfast.values import ImagePart
 from serving import PATIENT, Setting, served, target_of

@@ -35,6 +35,8 @@ def image(data: bytes, media_type: str = "image/png") -> dict[str, Any]:
         (result(text('{"n": 1}'), structuredContent={"n": 1}), '{"n": 1}'),
         (result(text("1"), structuredContent={"result": 1}), "1"),
         (result(text("a"), text("b"), structuredContent={"result": ["a", "b"]}), "a\nb"),
+        (result(text("a note\n"), structuredContent={"content": "a note\n"}), "a note\n"),
+        (result(text('[{"n": 1}]'), structuredContent={"entities": [{"n": 1}]}), '[{"n": 1}]'),
         (result(text("one found"), structuredContent={"n": 1}), 'one found\n{"n":1}'),
         (result(structuredContent={"n": 1}), '{"n":1}'),
         (result({"type": "resource_link", "uri": "file:///a", "name": "a"}), "[resource file:///a]"),

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -42,9 +42,9 @@ class Web:
             return web.Response(status=404)
         if "id" not in message:
             return web.Response(status=202)
-        return await self._result(request, message)
+        return await self.result(request, message)
 
-    async def _result(self, request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
+    async def result(self, request: web.Request, message: dict[str, Any]) -> web.StreamResponse:
         match message["method"]:
             case "initialize":
                 return await self._greeting(message)
@@ -96,6 +96,9 @@ class Web:
                 return _said(message, json.dumps(message["params"]["arguments"]))
 
 
+WebT = TypeVar("WebT", bound=Web)
+
+
 def _crowd(size: int) -> dict[str, Any]:
     return {"content": [], "structuredContent": {"a": [0] * size}}
 
@@ -126,7 +129,7 @@ def _said(message: dict[str, Any], text: str) -> web.Response:
 
 
 @asynccontextmanager
-async def serving(at: Web) -> AsyncGenerator[Web]:
+async def serving(at: WebT) -> AsyncGenerator[WebT]:
     """Serve it on a port of its own."""
     app = web.Application()
     app.router.add_route("*", "/mcp", at.answer)

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -14,10 +14,14 @@ from typing_extensions import override
 from holdfast.cli.doctor import machine, store
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
+from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
+from holdfast.config.settings import Settings
 from holdfast.targets import Target
 
+_Asked = TypeVar("_Asked")
+AskMcp: TypeAlias = Callable[[Settings], Awaitable[Sequence[DoctorFinding]]]
 Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[DoctorFinding]]]
 
 OK, FAILED = 0, 1
@@ -48,11 +52,17 @@ class Report(Protocol):
         ...
 
 
-def doctor(flags: Mapping[str, object], *, report: Report | None = None, ask: Ask = ask_targets) -> int:
+def doctor(
+    flags: Mapping[str, object],
+    *,
+    report: Report | None = None,
+    ask: Ask = ask_targets,
+    ask_mcp: AskMcp = ask_servers,
+) -> int:
     """Check everything and report; the exit code is 1 if there's a fault."""
     report = report or (ColourReport() if sys.stdout.isatty() else PlainReport())
     findings: list[DoctorFinding] = []
-    for finding in examine(flags, report, ask=ask):
+    for finding in examine(flags, report, ask=ask, ask_mcp=ask_mcp):
         findings.append(finding)
         report.write(finding)
     report.end(findings)
@@ -66,8 +76,12 @@ async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     ]
 
 
+EVERYBODY = (ask_targets, ask_servers)
+NOBODY = (ask_nobody, ask_no_server)
+
+
 def examine(
-    flags: Mapping[str, object], report: Report, *, ask: Ask = ask_targets
+    flags: Mapping[str, object], report: Report, *, ask: Ask = ask_targets, ask_mcp: AskMcp = ask_servers
 ) -> Iterator[DoctorFinding]:
     """Every finding, in order."""
     try:
@@ -96,6 +110,10 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
+    if any(server.url for server in settings.mcp_servers):
+        with report.busy("calling MCP servers"):
+            servers = asyncio.run(_answers(ask_mcp, settings))
+        yield from servers
     if loaded.is_demo:
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or configure [[targets]]"
         yield note("targets", "none configured, so the built-in demo model answers", advice)
@@ -105,8 +123,10 @@ def examine(
         yield from answers
 
 
-async def _answers(ask: Ask, targets: Sequence[Target]) -> Sequence[DoctorFinding]:
-    return await ask(targets)
+async def _answers(
+    ask: Callable[[_Asked], Awaitable[Sequence[DoctorFinding]]], asked: _Asked
+) -> Sequence[DoctorFinding]:
+    return await ask(asked)
 
 
 def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import search_text
 from holdfast.interfaces.journal import Record, StoreDamaged
-from holdfast.journal.copying.sides import OWN_NOTES, TABLES, CopySource, CopyTarget, Log, Row
+from holdfast.journal.copying.sides import OWN_NOTES, TABLES, CopiedLog, CopySource, CopyTarget, Row
 
 _pack = msgspec.msgpack.Encoder().encode
 Progress = Callable[[int, int], None]
@@ -50,7 +50,7 @@ async def copy(source: CopySource, target: CopyTarget, *, on_progress: Progress)
     sessions = await _sessions(source)
     for nth, (key, session_id) in enumerate(sessions, 1):
         async for records in _log(source, key, session_id, copied):
-            await target.put_log(Log(key, records, _texts(records)))
+            await target.put_log(CopiedLog(key, records, _texts(records)))
         on_progress(nth, len(sessions))
     await target.finish()
     found = await contents(target)

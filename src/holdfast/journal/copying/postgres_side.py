@@ -12,10 +12,10 @@ from holdfast.journal.copying.sides import (
     BOOLEANS,
     ROWS_AT_ONCE,
     TABLES,
+    CopiedLog,
     CopyRefused,
     CopySource,
     CopyTarget,
-    Log,
     Row,
     order_of,
     plain,
@@ -126,7 +126,7 @@ class PostgresTarget(PostgresSource, CopyTarget):
         await self._connection.copy_records_to_table(table, records=records, columns=columns)
 
     @override
-    async def put_log(self, log: Log) -> None:
+    async def put_log(self, log: CopiedLog) -> None:
         await self._connection.copy_records_to_table(
             "events",
             records=[(log.key, record.seq, crc32(record.body), record.body) for record in log.records],

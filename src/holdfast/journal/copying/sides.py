@@ -45,7 +45,7 @@ class CopyRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Log:
+class CopiedLog:
     """A session's log, with the texts in it by which it can be found; seq 0 is the title."""
 
     key: int
@@ -80,7 +80,7 @@ class CopyTarget(CopySource, Protocol):
         """Write rows of a table."""
         ...
 
-    async def put_log(self, log: Log) -> None:
+    async def put_log(self, log: CopiedLog) -> None:
         """Write the next events of a log."""
         ...
 

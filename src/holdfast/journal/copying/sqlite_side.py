@@ -17,10 +17,10 @@ from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.copying.sides import (
     ROWS_AT_ONCE,
     TABLES,
+    CopiedLog,
     CopyRefused,
     CopySource,
     CopyTarget,
-    Log,
     Row,
     order_of,
     plain,
@@ -120,7 +120,7 @@ class SqliteTarget(SqliteSource, CopyTarget):
         )
 
     @override
-    async def put_log(self, log: Log) -> None:
+    async def put_log(self, log: CopiedLog) -> None:
         events = [(log.key, record.seq, crc32(record.body), record.body) for record in log.records]
         self._db.executemany("INSERT INTO events (session, seq, crc, body) VALUES (?, ?, ?, ?)", events)
         texts = [(log.key << SEARCH_SHIFT | seq, text) for seq, text in log.texts.items()]

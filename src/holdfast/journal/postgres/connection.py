@@ -23,6 +23,14 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 Row: TypeAlias = Any
 Result = TypeVar("Result")
 
+# The writer's statements find rows by their keys, however many there are, so planning each one anew gains
+# nothing, and a plan from a time when the tables were small must not stay.
+_FIXED_PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 _connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
 
 # Two appends wanted the same seq, key or lock; the loser looks again.
@@ -147,6 +155,8 @@ class Database:
             "client_connection_check_interval": "1s",
             "idle_in_transaction_session_timeout": "5s",
         }
+        if purpose == "writer":
+            settings |= _FIXED_PLANS
         try:
             inner = await _connect(
                 **await self._address.arguments(),

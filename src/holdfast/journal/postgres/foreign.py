@@ -3,11 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from holdfast.interfaces.journal import OwnershipChange, Record, StoreDamaged
+from holdfast.interfaces.journal import Record, StoreDamaged
+from holdfast.interfaces.nodes import OwnershipChange
 from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Pool
 from holdfast.journal.postgres.heads import Heads
-from holdfast.journal.postgres.notices import Notice
+from holdfast.journal.postgres.notices import AppendNotice
 
 IDS_MAX = 65_536
 AT_ONCE = 500
@@ -33,7 +34,7 @@ class ForeignAppends:
         if len(self._ids) > IDS_MAX:
             self._ids.popitem(last=False)
 
-    async def heard(self, notice: Notice) -> None:
+    async def heard(self, notice: AppendNotice) -> None:
         """Show what a notice is about."""
         for session_id in notice.purged:
             self._heads.forget([session_id])

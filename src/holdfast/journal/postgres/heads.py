@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.folds import rows
 from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunOpen
 from holdfast.journal.postgres.connection import Connection
-from holdfast.journal.postgres.jobs import AppendJob
+from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.words import clean
 
 HEADS_MAX = 4_096
@@ -21,7 +21,7 @@ _SESSION_FIELDS = rows.SessionRow.__struct_fields__
 
 
 @dataclass(slots=True)
-class LogHead:
+class KnownHead:
     """The end of a log, with the session's row and those of its open runs."""
 
     key: int
@@ -52,13 +52,13 @@ class Heads:
     """The ends of the logs that were written to most recently."""
 
     def __init__(self) -> None:
-        self._heads: OrderedDict[str, LogHead] = OrderedDict()
+        self._heads: OrderedDict[str, KnownHead] = OrderedDict()
 
-    def get(self, session_id: str) -> LogHead | None:
+    def get(self, session_id: str) -> KnownHead | None:
         """The head of a log, if it is known."""
         return self._heads.get(session_id)
 
-    def put(self, head: LogHead) -> None:
+    def put(self, head: KnownHead) -> None:
         """Keep a head."""
         self._heads[head.row.session_id] = head
         self._heads.move_to_end(head.row.session_id)
@@ -83,7 +83,7 @@ class Heads:
         while len(self._heads) > HEADS_MAX:
             self._heads.popitem(last=False)
 
-    async def look(self, connection: Connection, jobs: Sequence[AppendJob]) -> Lookups:
+    async def look(self, connection: Connection, jobs: Sequence[PendingAppend]) -> Lookups:
         """Read what is missing for these appends.
 
         Heads come first: if a row changes after that, the append that goes by it finds its seq taken.
@@ -101,7 +101,9 @@ class Heads:
                 found.keys[row["key"]] = IdempotencyKey(**dict(row))
         return found
 
-    async def _look_up_rows(self, connection: Connection, jobs: Sequence[AppendJob], found: Lookups) -> None:
+    async def _look_up_rows(
+        self, connection: Connection, jobs: Sequence[PendingAppend], found: Lookups
+    ) -> None:
         run_ids: set[str] = set()
         ask_ids: set[str] = set()
         for job in jobs:
@@ -126,8 +128,8 @@ class Heads:
                 found.asks[row["ask_id"]] = rows.AskRow(**dict(row))
 
 
-def _head(row: Any) -> LogHead:
-    return LogHead(
+def _head(row: Any) -> KnownHead:
+    return KnownHead(
         row["key"],
         rows.SessionRow(**{name: row[name] for name in _SESSION_FIELDS}),
         row["last_seq"],

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres.connection import Connection
 
 
-class AppendJob(Struct, kw_only=True, eq=False):
+class PendingAppend(Struct, kw_only=True, eq=False):
     """Events to append to a log."""
 
     future: "Future[Any]"
@@ -26,7 +26,7 @@ class AppendJob(Struct, kw_only=True, eq=False):
     vectors: dict[int, list[str]] | None = None  # the words of long texts, by their place among the records
 
 
-class CallJob(Struct, kw_only=True, eq=False):
+class PendingCall(Struct, kw_only=True, eq=False):
     """Any other write. It may be done twice if the connection is lost, so it must not matter how often."""
 
     future: "Future[Any]"

@@ -6,7 +6,10 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from holdfast.interfaces.journal import FenceLost, JournalError, Node, OwnershipChange
+from holdfast.interfaces.journal import FenceLost, JournalError
+from holdfast.interfaces.nodes import Node, OwnershipChange
+from holdfast.interfaces.system_clock import steady_s
+from holdfast.journal.postgres.clock_samples import ClockSamples
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
 from holdfast.journal.postgres.queries import queries
 from holdfast.journal.postgres.tuning import PostgresTuning
@@ -136,6 +139,7 @@ class Lease:
         self._steady_since_s = math.inf
         self._last_s = 0.0
         self._others: set[int] = set()
+        self.clock = ClockSamples()
 
     async def run(self) -> None:
         """Renew until cancelled."""
@@ -178,7 +182,10 @@ class Lease:
             self._connection = await self._database.connect("lease", query_s=self._tuning.lease_s / 2)
         membership = self._membership
         incarnation, asked_s = membership.incarnation, time.monotonic()
+        began_s = steady_s()
         found = await self._connection.rows("beat", incarnation=incarnation, lease_s=self._tuning.lease_s)
+        if found:
+            self.clock.add(asked_s=began_s, answered_s=steady_s(), database_s=found[0]["now_s"])
         await self._connection.rows("notify", channel=self._channel(), payload="")
         if any(row["is_renewed"] for row in found):
             if incarnation == membership.incarnation:

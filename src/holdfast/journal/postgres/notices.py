@@ -21,7 +21,7 @@ WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything
 _log = logging.getLogger(__name__)
 
 
-class Notice(msgspec.Struct, array_like=True):
+class AppendNotice(msgspec.Struct, array_like=True):
     """What one node tells the others; `purged` are ids of sessions that are gone.
 
     `tops` has the key and last seq of each log that has grown, and whether by more than deltas.
@@ -34,7 +34,7 @@ class Notice(msgspec.Struct, array_like=True):
     are_claimable: bool = False
 
 
-class Notifier:
+class NoticeSender:
     """Sends notices, one at a time: whatever is committed meanwhile shares the next one."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Notifier:
             if self._connection is not None:
                 self._connection.terminate()
 
-    def _next(self) -> Notice:
+    def _next(self) -> AppendNotice:
         keys = list(self._tops)[:ENTRIES_MAX]
         tops = [(key, *self._tops.pop(key)) for key in keys]
         purged: list[str] = []
@@ -111,9 +111,9 @@ class Notifier:
             purged.append(self._purged.popitem()[0])
         are_claimable, self._are_claimable = self._are_claimable, False
         self._number += 1
-        return Notice(self._incarnation(), self._number, tops, purged, are_claimable)
+        return AppendNotice(self._incarnation(), self._number, tops, purged, are_claimable)
 
-    async def _send(self, notice: Notice) -> None:
+    async def _send(self, notice: AppendNotice) -> None:
         """Send one notice; if that fails its number is missing, and others read again."""
         payload = msgspec.json.encode(notice).decode()
         try:
@@ -130,7 +130,7 @@ class Notifier:
             await asyncio.sleep(self._tuning.pause_last_s)
 
 
-class Listener:
+class NoticeListener:
     """Hears the notices of other nodes, in the order in which they were sent.
 
     `heard` gets each one. `reread` is called after a gap and whenever it was connected again.
@@ -143,7 +143,7 @@ class Listener:
         incarnation: Callable[[], int],
         channel: Callable[[], str],
         tuning: PostgresTuning,
-        heard: Callable[[Notice], Awaitable[None]],
+        heard: Callable[[AppendNotice], Awaitable[None]],
         reread: Callable[[], Awaitable[None]],
     ) -> None:
         self._database = database
@@ -201,7 +201,7 @@ class Listener:
     async def _take(self, payload: str) -> None:
         if not payload:
             return  # a beat
-        notice = msgspec.json.decode(payload, type=Notice)
+        notice = msgspec.json.decode(payload, type=AppendNotice)
         if notice.incarnation == self._incarnation():
             return
         last = self._numbers.get(notice.incarnation)

@@ -31,8 +31,8 @@ from holdfast.interfaces.journal import (
     Replayed,
     UnknownSession,
 )
-from holdfast.journal.postgres.heads import Heads, LogHead, Lookups
-from holdfast.journal.postgres.jobs import AppendJob
+from holdfast.journal.postgres.heads import Heads, KnownHead, Lookups
+from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.queries import Query, append_statement
 from holdfast.journal.postgres.words import clean, vectors
 
@@ -53,14 +53,14 @@ class AppendPlan:
         self._lookups = lookups
         self._incarnation = incarnation
         self._new_keys = new_keys
-        self.jobs: list[tuple[AppendJob, Appended]] = []
+        self.jobs: list[tuple[PendingAppend, Appended]] = []
         self.was_sent = False  # a lost connection may have written it
         self.used_up_keys: list[str] = []  # idempotency keys that have expired and are used again
         self.loud: set[int] = set()  # keys of sessions in which more than deltas were appended
-        self._touched: dict[str, LogHead] = {}
+        self._touched: dict[str, KnownHead] = {}
         self._fences: dict[int, int] = {}
-        self._created: dict[str, LogHead] = {}
-        self._changed: dict[str, LogHead] = {}
+        self._created: dict[str, KnownHead] = {}
+        self._changed: dict[str, KnownHead] = {}
         self._events: tuple[list[int], list[int], list[int], list[bytes]] = ([], [], [], [])
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}
@@ -89,7 +89,7 @@ class AppendPlan:
             found["crc"].append(crc32(job.records[0].body))
         return found
 
-    def add(self, job: AppendJob) -> Appended | Refused:
+    def add(self, job: PendingAppend) -> Appended | Refused:
         """Add the append, or say why not; raises JournalError, or NotFresh to be tried on its own."""
         is_fresh = job.session_id in self._lookups.fresh
         head = self._touched.get(job.session_id) or (
@@ -107,7 +107,7 @@ class AppendPlan:
             raise NotFresh
         return refused
 
-    def _refused(self, job: AppendJob, head: LogHead | None) -> Refused | None:
+    def _refused(self, job: PendingAppend, head: KnownHead | None) -> Refused | None:
         if job.fence is not None:
             self._check_fence(job.fence.number, job, head)
         if job.idempotency_key is not None and (known := self._used(job.idempotency_key, job)) is not None:
@@ -119,7 +119,7 @@ class AppendPlan:
             raise UnknownSession(f"there is no session {job.session_id!r}; it may have been purged")
         return None
 
-    def _check_fence(self, number: int, job: AppendJob, head: LogHead | None) -> None:
+    def _check_fence(self, number: int, job: PendingAppend, head: KnownHead | None) -> None:
         if head is None or (head.owner == self._incarnation and head.fence == number):
             return
         raise FenceLost(
@@ -127,7 +127,7 @@ class AppendPlan:
             f"{number}): it may no longer write for its runs"
         )
 
-    def _used(self, idempotency_key: IdempotencyKey, job: AppendJob) -> Replayed | KeyConflict | None:
+    def _used(self, idempotency_key: IdempotencyKey, job: PendingAppend) -> Replayed | KeyConflict | None:
         key = clean(idempotency_key.key)
         known = self._once[key][1] if key in self._once else self._lookups.keys.get(key)
         if known is None:
@@ -138,7 +138,7 @@ class AppendPlan:
             return None
         return Replayed(known.answer) if known.digest == clean(idempotency_key.digest) else KeyConflict()
 
-    def _holds(self, condition: Condition, session_id: str, head: LogHead | None) -> bool:
+    def _holds(self, condition: Condition, session_id: str, head: KnownHead | None) -> bool:
         match condition:
             case IfRunOpen():
                 run = self._run(condition.run_id, head)
@@ -157,7 +157,7 @@ class AppendPlan:
             case _:
                 assert_never(condition)
 
-    def _run(self, run_id: str, head: LogHead | None) -> rows.RunRow | None:
+    def _run(self, run_id: str, head: KnownHead | None) -> rows.RunRow | None:
         run_id = clean(run_id)
         known = self._runs.get(run_id) or (head.runs.get(run_id) if head is not None else None)
         return known or self._lookups.runs.get(run_id)
@@ -166,8 +166,8 @@ class AppendPlan:
         ask_id = clean(ask_id)
         return self._asks.get(ask_id) or self._lookups.asks.get(ask_id)
 
-    def _create(self, job: AppendJob) -> LogHead:
-        head = LogHead(self._new_keys.pop(0), rows.SessionRow(session_id=job.session_id))
+    def _create(self, job: PendingAppend) -> KnownHead:
+        head = KnownHead(self._new_keys.pop(0), rows.SessionRow(session_id=job.session_id))
         if job.fence is not None:
             head.owner, head.fence = self._incarnation, job.fence.number
         self._heads.put(head)
@@ -175,7 +175,7 @@ class AppendPlan:
         self.loud.add(head.key)
         return head
 
-    def _append(self, job: AppendJob, head: LogHead) -> Appended:
+    def _append(self, job: PendingAppend, head: KnownHead) -> Appended:
         self._touched[job.session_id] = head
         self._heads.put(head)
         if job.session_id not in self._created:
@@ -203,7 +203,7 @@ class AppendPlan:
         self.jobs.append((job, appended))
         return appended
 
-    def _index(self, head: LogHead, seq: int, *, event: Event, counts: bool) -> None:
+    def _index(self, head: KnownHead, seq: int, *, event: Event, counts: bool) -> None:
         session_id = head.row.session_id
         earlier = run = None
         row = rows.apply_to_session(head.row, event)
@@ -231,7 +231,7 @@ class AppendPlan:
             self._blobs.update(map(clean, named))
             self._refs.update(dict.fromkeys((clean(name), head.key) for name in named))
 
-    def _put_run(self, head: LogHead, run: rows.RunRow) -> None:
+    def _put_run(self, head: KnownHead, run: rows.RunRow) -> None:
         run_id = clean(run.run_id)
         self._runs[run_id] = run
         if run.status == "ended":
@@ -239,7 +239,7 @@ class AppendPlan:
         else:
             head.runs[run_id] = run
 
-    def _add_text(self, head: LogHead, seq: int, *, event: Event, words: list[str] | None) -> None:
+    def _add_text(self, head: KnownHead, seq: int, *, event: Event, words: list[str] | None) -> None:
         found = rows.search_text(seq, event)
         if found is not None:
             parts = words or vectors(found.text)
@@ -308,7 +308,7 @@ class AppendPlan:
         return self._touched[row.session_id].key
 
 
-def _session(head: LogHead) -> dict[str, Any]:
+def _session(head: KnownHead) -> dict[str, Any]:
     return asdict(head.row) | {"key": head.key, "home": head.home}
 
 

@@ -21,7 +21,7 @@ class Query(NamedTuple):
         return [bindings[name] for name in self.names]
 
 
-class Migration(NamedTuple):
+class SchemaStep(NamedTuple):
     """One step of the schema."""
 
     number: int
@@ -42,15 +42,15 @@ def append_statement(parts: tuple[str, ...]) -> Query:
     return _query(f"WITH {steps}\n{_APPEND_PARTS['events']}")
 
 
-def migrations() -> tuple[Migration, ...]:
+def migrations() -> tuple[SchemaStep, ...]:
     """The steps of the schema, in order, numbered without gaps."""
     return _MIGRATIONS
 
 
-def _read_migrations() -> tuple[Migration, ...]:
+def _read_migrations() -> tuple[SchemaStep, ...]:
     folder = files("holdfast.journal.postgres") / "sql" / "migrations"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    steps = [Migration(int(name.partition("_")[0]), (folder / name).read_text("utf-8")) for name in names]
+    steps = [SchemaStep(int(name.partition("_")[0]), (folder / name).read_text("utf-8")) for name in names]
     assert [step.number for step in steps] == list(range(1, len(steps) + 1)), f"gap in migrations: {names}"
     return tuple(steps)
 

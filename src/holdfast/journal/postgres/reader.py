@@ -15,9 +15,8 @@ from holdfast.interfaces.journal import (
     SessionQuery,
     StoreDamaged,
     StoredResponse,
-    UsageQuery,
-    UsageSum,
 )
+from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.postgres.connection import Pool, Row
 from holdfast.journal.postgres.words import clean, word_query
 from holdfast.journal.search_terms import Phrase, excerpt, phrases

@@ -12,6 +12,7 @@ from typing_extensions import override
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
 from holdfast.interfaces.journal import (
+    TRANSIENT_AT_OPENING,
     Appended,
     Condition,
     Declined,
@@ -20,30 +21,28 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    Node,
     OwnedElsewhere,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
-    SessionPlace,
     Store,
     StoreClosed,
     StoreDamaged,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.postgres.connection import Connection, Database, Pool
 from holdfast.journal.postgres.foreign import ForeignAppends
-from holdfast.journal.postgres.jobs import AppendJob, CallJob
+from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.node import Lease, Membership, NodeRowGone
-from holdfast.journal.postgres.notices import Listener, Notifier
+from holdfast.journal.postgres.notices import NoticeListener, NoticeSender
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import queries
 from holdfast.journal.postgres.reader import PostgresReader
 from holdfast.journal.postgres.schema import migrate
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
-from holdfast.journal.postgres.writer import Writer
+from holdfast.journal.postgres.writer import StatementWriter, WriterHooks
 from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
 
 _log = logging.getLogger(__name__)
@@ -74,15 +73,13 @@ class PostgresStore(PostgresReader, Store):
         self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._channel = ""
         self._membership = Membership(database, name=name, url=url, homes=homes, tuning=tuning)
-        self._writer = Writer(
-            database,
-            self._membership,
-            tuning=tuning,
+        hooks = WriterHooks(
+            prepare=self._prepare,
             committed=self._publish,
             forget=self._tails.forget,
             lost=lambda: self._ownership.tell("lost"),
-            prepare=self._prepare,
         )
+        self._writer = StatementWriter(database, self._membership, hooks, tuning=tuning)
         self._foreign = ForeignAppends(
             self._pool, self._tails, self._writer.heads, changed=self._ownership.tell
         )
@@ -94,13 +91,13 @@ class PostgresStore(PostgresReader, Store):
             lost=self._writer.check_connection,
             channel=lambda: self._channel,
         )
-        self._notifier = Notifier(
+        self._notifier = NoticeSender(
             database,
             incarnation=lambda: self._membership.incarnation,
             channel=lambda: self._channel,
             tuning=tuning,
         )
-        self._listener = Listener(
+        self._listener = NoticeListener(
             database,
             incarnation=lambda: self._membership.incarnation,
             channel=lambda: self._channel,
@@ -167,7 +164,7 @@ class PostgresStore(PostgresReader, Store):
                 self._notifier.released()
                 await self._notifier.flush()
                 helping.cancel()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # nobody waits for this task, so its error is logged
             _log.exception("the store has stopped working")
             self._writer.trouble = StoreClosed(
                 f"the store accepts no more writes, restart Holdfast: {error!r}"
@@ -187,6 +184,8 @@ class PostgresStore(PostgresReader, Store):
     @override
     async def writable(self) -> None:
         await self._writer.decided.wait()
+        while isinstance(self.trouble, TRANSIENT_AT_OPENING):  # noqa: ASYNC110  # it may come and go
+            await asyncio.sleep(self._tuning.pause_first_s)
         self._writer.insist()
 
     @override
@@ -207,6 +206,11 @@ class PostgresStore(PostgresReader, Store):
     @override
     def node(self) -> Node:
         return self._membership.node
+
+    @property
+    @override
+    def clock_offset_ms(self) -> int:
+        return self._lease.clock.offset_ms
 
     @override
     async def nodes(self) -> Sequence[Node]:
@@ -323,7 +327,7 @@ class PostgresStore(PostgresReader, Store):
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
         return writer.submit(
-            AppendJob(
+            PendingAppend(
                 future=writer.future(),
                 bytes=size,
                 session_id=session_id,
@@ -337,7 +341,7 @@ class PostgresStore(PostgresReader, Store):
     async def _call(
         self, work: Callable[[Connection], Awaitable[Any]], *, then: Callable[[Any], None] | None = None
     ) -> Any:
-        return await self._writer.submit(CallJob(future=self._writer.future(), work=work, then=then))
+        return await self._writer.submit(PendingCall(future=self._writer.future(), work=work, then=then))
 
     def _publish(self, plan: AppendPlan) -> None:
         tops = plan.tops()
@@ -356,7 +360,7 @@ class PostgresStore(PostgresReader, Store):
         return self._tails.changes()
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
-        """What a follower gets next; if the window doesn't have the newest records yet, a notice is coming."""
+        """What a follower gets next; if the newest records aren't in memory yet, a notice is coming."""
         held = self._tails.read(session_id, after, limit)
         if held is not None:
             return held

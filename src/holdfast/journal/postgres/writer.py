@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from holdfast.folds import rows
@@ -22,7 +23,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
 from holdfast.journal.postgres.heads import Heads
-from holdfast.journal.postgres.jobs import AppendJob, CallJob
+from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.node import Membership, NodeRowGone
 from holdfast.journal.postgres.plan import AppendPlan, NotFresh
 from holdfast.journal.postgres.queries import queries
@@ -40,32 +41,27 @@ NEW_KEYS = 64
 _log = logging.getLogger(__name__)
 
 
-class Writer:
-    """Writes jobs in the order in which they were submitted.
+@dataclass(frozen=True, slots=True)
+class WriterHooks:
+    """What the writer tells the store."""
 
-    `committed` is called after each statement, before its futures complete; `forget` when other nodes may have
-    written what this one has cached; `lost` when the node's sessions belong to others.
-    """
+    prepare: Callable[[Connection], Awaitable[None]]  # a new connection, before anything is written to it
+    committed: Callable[[AppendPlan], None]  # after each statement, before its futures complete
+    forget: Callable[[], None]  # other nodes may have written what this one has cached
+    lost: Callable[[], None]  # the node's sessions may belong to others
+
+
+class StatementWriter:
+    """Writes jobs in the order in which they were submitted."""
 
     def __init__(
-        self,
-        database: Database,
-        membership: Membership,
-        *,
-        tuning: PostgresTuning,
-        committed: Callable[[AppendPlan], None],
-        forget: Callable[[], None],
-        lost: Callable[[], None],
-        prepare: Callable[[Connection], Awaitable[None]],
+        self, database: Database, membership: Membership, hooks: WriterHooks, *, tuning: PostgresTuning
     ) -> None:
         self._database = database
         self._membership = membership
+        self._hooks = hooks
         self._tuning = tuning
-        self._prepare = prepare
-        self._committed = committed
-        self._forget = forget
-        self._lost = lost
-        self._queue: deque[AppendJob | CallJob] = deque()
+        self._queue: deque[PendingAppend | PendingCall] = deque()
         self._wanted = asyncio.Event()
         self._connection: Connection | None = None
         self._old_pid = 0  # the server process of the last connection, which may still be busy
@@ -82,7 +78,7 @@ class Writer:
         """The future of a new job."""
         return self._loop.create_future()
 
-    def submit(self, job: AppendJob | CallJob) -> asyncio.Future[Any]:
+    def submit(self, job: PendingAppend | PendingCall) -> asyncio.Future[Any]:
         """Submit a job; its future completes after its commit."""
         if self._is_refusing:
             job.future.set_exception(StoreClosed("the store is closed"))
@@ -147,7 +143,7 @@ class Writer:
     def _refuse_all(self, error: JournalError) -> None:
         while self._queue:
             job = self._queue.popleft()
-            self._fail(job, _unknown(error) if isinstance(job, CallJob) and job.was_sent else error)
+            self._fail(job, _unknown(error) if isinstance(job, PendingCall) and job.was_sent else error)
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
@@ -190,7 +186,7 @@ class Writer:
         try:
             if self._old_pid:
                 await connection.rows("terminate", pid=self._old_pid)
-            await self._prepare(connection)
+            await self._hooks.prepare(connection)
             is_same = await self._membership.join(connection)
         except BaseException as error:
             connection.terminate()
@@ -202,9 +198,9 @@ class Writer:
         self._old_pid = connection.pid
         self.heads.clear()
         if had_lease:
-            self._forget()
+            self._hooks.forget()
             if not is_same:
-                self._lost()
+                self._hooks.lost()
 
     def _be_in_trouble(self, error: JournalError) -> None:
         if self.trouble is None or str(self.trouble) != str(error):
@@ -213,16 +209,16 @@ class Writer:
         self._refuse_all(error)
 
     async def _write_next(self, connection: Connection) -> None:
-        if isinstance(self._queue[0], CallJob):
+        if isinstance(self._queue[0], PendingCall):
             await self._call(connection, self._queue[0])
             return
         # After all tasks that are ready now: this makes one statement of what they submit.
         await asyncio.sleep(0)
-        group: list[AppendJob] = []
+        group: list[PendingAppend] = []
         size = 0
         for job in self._queue:
             if (
-                not isinstance(job, AppendJob)
+                not isinstance(job, PendingAppend)
                 or len(group) >= self._tuning.group_jobs_max
                 or size >= GROUP_BYTES_MAX
             ):
@@ -233,14 +229,14 @@ class Writer:
             self._queue.popleft()
         await self._append(group)
 
-    async def _call(self, connection: Connection, job: CallJob) -> None:
+    async def _call(self, connection: Connection, job: PendingCall) -> None:
         """Do another write; if the connection is lost, it stays the next one to be done."""
         try:
             result = await job.work(connection)
         except NodeRowGone:
             self._membership.is_lost = True
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  # the job gets its error
             if is_lost(error):
                 job.was_sent = True
                 self._drop_lost(error)
@@ -259,7 +255,7 @@ class Writer:
         if self._connection is not None:
             self._connection.terminate()
 
-    async def _append(self, group: Sequence[AppendJob]) -> None:
+    async def _append(self, group: Sequence[PendingAppend]) -> None:
         """Write all appends of the group, together or, if one of them is in the way, each on its own."""
         left = deque(group)
         tries = 0
@@ -275,7 +271,7 @@ class Writer:
                 self._deliver(step, left)
         self.heads.trim()
 
-    async def _recover(self, step: "_Step", error: Exception, left: deque[AppendJob], tries: int) -> int:
+    async def _recover(self, step: "_Step", error: Exception, left: deque[PendingAppend], tries: int) -> int:
         """Deal with a failed step; return how often the first job that is left has been tried."""
         if isinstance(error, (*CONFLICTS, _NothingWritten)):
             failure, tries_max = StoreOverloaded("the session is written to from many sides"), TRIES_MAX
@@ -358,7 +354,7 @@ class Writer:
             self._be_in_trouble(error)
             raise
 
-    async def _settle(self, step: "_Step", error: BaseException, left: deque[AppendJob]) -> bool:
+    async def _settle(self, step: "_Step", error: BaseException, left: deque[PendingAppend]) -> bool:
         """Find out what became of a statement whose connection was lost; return whether all is answered.
 
         If that takes too long, everybody who waits for it is told so.
@@ -390,20 +386,20 @@ class Writer:
         assert self._connection is not None, "it has just been opened"
         return bool(await self._connection.value("count_written", **step.plan.firsts()))
 
-    def _give_up(self, step: "_Step", failure: JournalError, left: deque[AppendJob]) -> None:
+    def _give_up(self, step: "_Step", failure: JournalError, left: deque[PendingAppend]) -> None:
         sent = {id(job) for job, _ in step.plan.jobs} if step.plan and step.plan.was_sent else set[int]()
         for job in left:
             self._fail(job, _unknown(failure) if id(job) in sent else failure)
         left.clear()
 
-    def _deliver(self, step: "_Step", left: deque[AppendJob]) -> None:
+    def _deliver(self, step: "_Step", left: deque[PendingAppend]) -> None:
         """Publish what a statement wrote, then complete its futures."""
         if step.plan is not None and step.plan.jobs:
             try:
-                self._committed(step.plan)
+                self._hooks.committed(step.plan)
             except Exception:  # noqa: BLE001  # it is in the database, whatever goes wrong here
                 _log.exception("saved events couldn't be published; readers take them from the database")
-                self._forget()
+                self._hooks.forget()
         for result in step.results:
             job = left.popleft()
             if isinstance(result, Exception):
@@ -412,7 +408,7 @@ class Writer:
                 job.future.set_result(result)
 
     @staticmethod
-    def _fail(job: AppendJob | CallJob, error: Exception) -> None:
+    def _fail(job: PendingAppend | PendingCall, error: Exception) -> None:
         if not job.future.done():
             job.future.set_exception(own_copy(error))
 
@@ -424,13 +420,13 @@ class _NothingWritten(Exception):
 class _Step:
     """Some jobs that are tried together, and what became of those at the front."""
 
-    def __init__(self, jobs: list[AppendJob]) -> None:
+    def __init__(self, jobs: list[PendingAppend]) -> None:
         self.jobs = jobs
         self.results: list[Any] = []
         self.plan: AppendPlan | None = None
 
 
-def _vectors(job: AppendJob) -> dict[int, list[str]]:
+def _vectors(job: PendingAppend) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for nth, record in enumerate(job.records):
         if type(record.event) not in rows.QUIET and (text := rows.search_text(1, record.event)) is not None:

@@ -21,9 +21,8 @@ from holdfast.interfaces.journal import (
     StoreFailed,
     StoreFull,
     StoreLocked,
-    UsageQuery,
-    UsageSum,
 )
+from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sqlite.connection import sqlite_errors_named
 from holdfast.journal.sqlite.connections import Connections

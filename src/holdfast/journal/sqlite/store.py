@@ -23,15 +23,13 @@ from holdfast.interfaces.journal import (
     JournalError,
     KeyConflict,
     ListedSession,
-    Node,
-    OwnershipChange,
     Pace,
     Record,
     Replayed,
-    SessionPlace,
     Store,
     StoreDamaged,
 )
+from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.sqlite.commits import Commits

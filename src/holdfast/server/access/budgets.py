@@ -9,7 +9,7 @@ from typing import TypeAlias
 from holdfast.api.usage import BudgetShown
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.clock import Clock
-from holdfast.interfaces.journal import UsageQuery, UsageSource, UsageSum
+from holdfast.interfaces.usage import UsageQuery, UsageSource, UsageSum
 from holdfast.server.problems import Problem
 
 EVERY_KEY = "*"

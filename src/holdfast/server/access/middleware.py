@@ -4,7 +4,6 @@ The order of checks, before anything is read or looked up: host, origin, key, si
 """
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -13,6 +12,7 @@ from ipaddress import ip_address
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
+from holdfast.interfaces.ids import token_hex
 from holdfast.redaction import Redactor, is_like_key
 from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cookie_name
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
@@ -29,6 +29,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive") | paths_of("health.ready")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
 _UPLOAD_PATHS = paths_of("blobs.upload")
+_MCP_PATHS = paths_of("mcp.post")
 _is_file_path = is_path_of("files.write")
 _RELAYED = (
     *("openai.complete", "relay.count_tokens", "relay.messages", "relay.plain"),
@@ -153,7 +154,7 @@ class AccessMiddleware:
         assert scope["type"] == "http", "no other protocol is spoken here, so none gets past the key"
         asked = _access_headers(scope["headers"])
         begin_request(self._secrets, *self._sent_secrets(asked))
-        request_id = b"req_" + secrets.token_hex(12).encode()
+        request_id = b"req_" + token_hex(12).encode()
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
@@ -247,6 +248,9 @@ class AccessMiddleware:
             )
 
     def _name_of(self, asked: _AccessHeaders, scope: Scope) -> str | None:
+        is_mcp = scope["path"] in _MCP_PATHS
+        if is_mcp:
+            self._check_origin(asked)  # its clients are programs, and the protocol asks for this check
         if self.keys.is_open:
             if scope["method"] in _UNSAFE:
                 self._check_origin(asked)
@@ -255,7 +259,7 @@ class AccessMiddleware:
         for given in (secret.strip() if kind.lower() == "bearer" else "", *asked.api_keys):
             if given and (name := self.keys.name_of(given)) is not None:
                 return name
-        name = self._signed_in(asked, scope) if asked.cookie else None
+        name = self._signed_in(asked, scope) if asked.cookie and not is_mcp else None
         if name is not None:
             # A browser adds the cookie by itself, so the page that sent the request must be ours.
             self._check_origin(asked)
@@ -319,7 +323,7 @@ class _ResponseSender:
 def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
     if without_ticket(scope["query_string"].decode("latin-1"))[0]:
         return _OPEN_AGAIN
-    return _SIGN_IN_AGAIN if asked.cookie else _UNAUTHORIZED
+    return _SIGN_IN_AGAIN if asked.cookie and scope["path"] not in _MCP_PATHS else _UNAUTHORIZED
 
 
 def too_large(bytes_max: int) -> Problem:

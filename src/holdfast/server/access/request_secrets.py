@@ -6,21 +6,38 @@ refused. The secrets are in a context variable, because the store must know them
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from holdfast.redaction import NO_SECRETS, Redactor, is_like_key, without_keys
 from holdfast.server.problems import Problem, bad_request
 
-_of_request: ContextVar[Redactor | None] = ContextVar("holdfast_request_secrets", default=None)
+_of_request: ContextVar["_RequestSecrets | None"] = ContextVar("holdfast_request_secrets", default=None)
+
+
+@dataclass(slots=True)
+class _RequestSecrets:
+    """The secrets of one request; many requests store and show nothing, so they need no redactor."""
+
+    known: Redactor
+    sent: tuple[str, ...]
+    _redactor: Redactor | None = None
+
+    def redactor(self) -> Redactor:
+        """The redactor of the request, made when it's first needed."""
+        if self._redactor is None:
+            self._redactor = self.known.also(self.sent)
+        return self._redactor
 
 
 def begin_request(known: Redactor, *sent: str) -> None:
     """From here on, what the caller sent as its key is a secret, like those that the server knows."""
-    _of_request.set(known.also(sent))
+    _of_request.set(_RequestSecrets(known, sent))
 
 
 def request_redactor(otherwise: Redactor = NO_SECRETS) -> Redactor:
     """The redactor of the current request; outside of one, the one that is given."""
-    return _of_request.get() or otherwise
+    secrets = _of_request.get()
+    return otherwise if secrets is None else secrets.redactor()
 
 
 def redactor_source(known: Redactor) -> Callable[[], Redactor]:

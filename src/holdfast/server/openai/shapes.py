@@ -177,7 +177,7 @@ def waiting_shown(span: ResponseSpan) -> PersonNeeded | UnsetType:
 
 def is_hermes(request: Request) -> bool:
     """Whether one of hermes' own clients asks; they name their session, or its key, in a header."""
-    return any(name.lower().startswith("x-hermes-") for name in request.headers)
+    return any(name.startswith(b"x-hermes-") for name, _ in request.scope["headers"])
 
 
 def source_of(session_id: str) -> str:

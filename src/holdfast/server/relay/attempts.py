@@ -37,6 +37,10 @@ def chars_of(event: ModelEvent) -> int:
     return len(event.text) if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece) else 0
 
 
+def _nothing() -> None:
+    """What is left to do before later output."""
+
+
 class PassThrough(RelayReceiver):
     """Passes the bytes of one attempt's answer on, from its first content; until then it holds them."""
 
@@ -90,11 +94,11 @@ class PassThrough(RelayReceiver):
 
     @override
     def write(self, event: ModelEvent) -> None:
-        if sign_of(event) is Sign.PROGRESS:
-            self._progressed = True
-            self.said_chars += chars_of(event)
-        elif isinstance(event, ErrorReported):
+        if isinstance(event, ErrorReported):
             self._reported_error = True
+            return
+        self.said_chars += chars_of(event)
+        self._progressed = self._progressed or sign_of(event) is Sign.PROGRESS
 
     @override
     def cut(self) -> None:
@@ -128,6 +132,7 @@ class PassThrough(RelayReceiver):
     def _begin(self) -> None:
         self.said = True
         self._before_first()
+        self._before_first = _nothing  # it leads back here through the call
         self._show_head()
         held = b"".join(self._held)
         self._held = []

@@ -59,7 +59,7 @@ class RelayedCall:
 
     async def ended(self) -> None:
         """Wait until the call is over and on record."""
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:

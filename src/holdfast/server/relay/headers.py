@@ -61,16 +61,20 @@ SENT_BACK = frozenset(
 SENT_BACK_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "x-codex-")
 
 
-def headers_up(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> dict[str, str]:
-    """The client's headers that the provider gets; `also` names further ones."""
-    wanted = SENT_UP | {name.lower() for name in also}
-    return {
-        name: value
-        for name, value in ((name.lower(), value) for name, value in headers)
-        if (name in wanted or name.startswith(SENT_UP_PREFIXES))
-        and name not in NEVER_UP
-        and not name.startswith(NEVER_UP_PREFIXES)
-    }
+class HeadersUp:
+    """Which of the client's headers the provider gets; `also` names further ones."""
+
+    def __init__(self, also: Iterable[str] = ()) -> None:
+        wanted = SENT_UP | {name.lower() for name in also}
+        never = NEVER_UP | {name for name in wanted if name.startswith(NEVER_UP_PREFIXES)}
+        self._wanted = wanted - never
+
+    def of(self, headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+        """Those of one request; a server gives all names in lower case."""
+        passed = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+        return {
+            name: value for name, value in passed if name in self._wanted or name.startswith(SENT_UP_PREFIXES)
+        }
 
 
 def headers_back(headers: Mapping[str, str]) -> dict[str, str]:

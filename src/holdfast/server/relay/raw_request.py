@@ -11,6 +11,7 @@ from holdfast.targets import Wire
 
 CHARS_PER_TOKEN = 4
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
+_ESCAPED = re.compile(rb"\\u006[4-9a-fA-F]")  # a letter of "model" that a key may spell so
 _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
 _USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 # What only the endpoint and account that made it can read.
@@ -115,6 +116,8 @@ def _place_of_model(body: bytes) -> tuple[int, int]:
     Without that key there must be no other model: a server might read the other one.
     """
     found = list(_MODEL.finditer(body))
+    if len(found) == 1 and body.count(b'"model"') == 1 and not _ESCAPED.search(body):
+        return found[0].span(1)  # no other key can spell it
     numbered = _replaced(body, [(match.span(1), b'"%d"' % at) for at, match in enumerate(found)])
     chosen = _ONE_MODEL.decode(numbered).model
     if not (isinstance(chosen, str) and chosen.isdecimal() and int(chosen) < len(found)):

@@ -37,7 +37,7 @@ class CallRecords:
         self._waiting.append((record, tried))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write(), name="write records of relayed calls")
-        await asyncio.shield(tried)
+        await tried
 
     async def close(self) -> None:
         """Wait for what is under way, and try once more what the store has refused."""

@@ -52,7 +52,8 @@ class RelayResponse:
         self._was_ended = False
         self._now_s = asyncio.get_running_loop().time
         self._sent_s = self._now_s()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._hold_until_s = self._sent_s + times.hold_s
 
     def end(self) -> None:
         """End the call, because the server shuts down or the key was revoked."""
@@ -69,15 +70,15 @@ class RelayResponse:
         self._streams.add(self, most=self._streams_max)
         watching = asyncio.ensure_future(self._until_left(receive))
         self._relayed.begin()
-        self._set_timers()
+        if self._asked.client_streams:
+            self._set_timer()
         try:
             await self._send_all(send)
         finally:
             self._streams.remove(self)
-            for timer in self._timers:
-                timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             watching.cancel()
-            await asyncio.wait({watching})
             await self._leave()
 
     async def _until_left(self, receive: Receive) -> None:
@@ -125,19 +126,19 @@ class RelayResponse:
             headers.append((b"content-length", b"%d" % len(whole)))
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
 
-    def _set_timers(self) -> None:
-        if self._asked.client_streams:
-            later = asyncio.get_running_loop().call_later
-            self._timers = [
-                later(self._times.hold_s, self._asked.commit),
-                later(self._times.keep_alive_s, self._keep_alive),
-            ]
+    def _set_timer(self) -> None:
+        """Set the one timer; a stream of tokens never moves it, and it fires at the old time."""
+        at_s = self._sent_s + self._times.keep_alive_s
+        if self._output.head is None:
+            at_s = min(at_s, self._hold_until_s)
+        self._timer = asyncio.get_running_loop().call_at(at_s, self._check_times)
 
-    def _keep_alive(self) -> None:
-        """Send a keep-alive if nothing was sent for a while; a stream of tokens never moves this timer."""
-        silent_s = self._now_s() - self._sent_s
-        left_s = self._times.keep_alive_s - silent_s
-        if left_s <= 0:
+    def _check_times(self) -> None:
+        """Begin a response that was held for long enough, and keep a silent one alive."""
+        now_s = self._now_s()
+        if now_s >= self._hold_until_s:
+            self._asked.commit()
+        if now_s >= self._sent_s + self._times.keep_alive_s:
             self._output.keep_alive()
-            left_s = self._times.keep_alive_s
-        self._timers[1] = asyncio.get_running_loop().call_later(left_s, self._keep_alive)
+            self._sent_s = now_s
+        self._set_timer()

@@ -26,7 +26,7 @@ from holdfast.server.problems import Problem
 from holdfast.server.relay.call_log import CallLog, LoggedReceiver, LoggedSink
 from holdfast.server.relay.calls import DetachedCalls, RelayedCall, names_to_join, names_to_keep
 from holdfast.server.relay.encodings import read_decoded
-from holdfast.server.relay.headers import headers_up
+from holdfast.server.relay.headers import HeadersUp
 from holdfast.server.relay.output import RelayOutput
 from holdfast.server.relay.plain_routes import (
     COMPACTING,
@@ -87,6 +87,7 @@ class RelayRoutes:
         self._options = deps.options.relay
         self._names = ModelNames(deps.options)
         self._agents = agents
+        self._headers_up = HeadersUp(self._options.headers)
         self._via = f"holdfast {self._options.server_id}"
 
     async def chat(self, request: Request) -> Any:
@@ -202,8 +203,8 @@ class RelayRoutes:
         usable, translation = await _translated(raw, targets, deps.options)
         output = RelayOutput(surface, deps.agent.secrets)
         along = SentAlong(
-            headers_up(request.headers.items(), options.headers),
-            request.url.query,
+            self._headers_up.of(request.scope["headers"]),
+            request.scope["query_string"].decode(errors="replace"),
             ", ".join([*request.headers.getlist("via"), self._via]),
         )
         asked = RelayedRequest(

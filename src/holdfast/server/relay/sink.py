@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from msgspec.structs import replace
 from typing_extensions import override
 
 from holdfast import events as e
@@ -35,13 +34,13 @@ class RelaySink(UnrecordedSink):
         super().__init__(run_id, clock)
         self.output = output
         self._metrics = metrics
-        self._key = by.key
+        self._by = by
         self._target = ""
         self._call_id = ""
         self._began_s = clock.monotonic_s()
-        self._record = e.RelayCalled(
-            at_ms=0, call_id="", key=by.key, wire=output.surface.wire, model=by.model
-        )
+        self._attempts = 0
+        self._used: list[e.Usage] = []
+        self._is_estimated = False
 
     @property
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
@@ -61,10 +60,10 @@ class RelaySink(UnrecordedSink):
         self.count(event)
         if isinstance(event, e.AttemptStarted):
             self._target, self._call_id = event.target, event.call_id
-            self._record = replace(self._record, attempts=self._record.attempts + 1)
+            self._attempts += 1
         elif isinstance(event, e.Usage):
-            self._metrics.relayed_usage(self._key, event)
-            self._record = _with_usage(self._record, event)
+            self._metrics.relayed_usage(self._by.key, event)
+            self._used.append(event)
 
     @property
     def target(self) -> str:
@@ -74,7 +73,7 @@ class RelaySink(UnrecordedSink):
     @property
     def has_usage(self) -> bool:
         """Whether a provider has reported what the call used."""
-        return any(getattr(self._record, name) for name in _TOKENS)
+        return any(getattr(used, name) for used in self._used for name in _TOKENS)
 
     def estimate(self, used: TokensUsed, *, cost_usd: float | None) -> None:
         """Count an estimate, because the provider has reported nothing."""
@@ -89,27 +88,27 @@ class RelaySink(UnrecordedSink):
                 cost_usd=cost_usd,
             )
         )
-        self._record = replace(self._record, estimated=True)
+        self._is_estimated = True
 
     def close(self, outcome: Outcome, failure: Failure | None = None) -> e.RelayCalled:
         """Count the call, however it ended, and return its record."""
         finish = "stop" if outcome == "completed" else "failed"
         at_ms = self.now_ms()
         self.count(e.CallEnded(at_ms=at_ms, run_id=self.run_id, call_id=self._call_id, finish=finish))
-        self._metrics.relay_calls[self._key, self._target, outcome] += 1
-        return replace(
-            self._record,
+        self._metrics.relay_calls[self._by.key, self._target, outcome] += 1
+        costs = [used.cost_usd for used in self._used if used.cost_usd is not None]
+        return e.RelayCalled(
             at_ms=at_ms,
             call_id=self._call_id,
+            key=self._by.key,
+            wire=self._output.surface.wire,
+            model=self._by.model,
             target=self._target,
             outcome=outcome,
             failure=failure,
+            attempts=self._attempts,
+            estimated=self._is_estimated,
+            cost_usd=sum(costs) if costs else None,
             ms=int(1000 * (self._clock.monotonic_s() - self._began_s)),
+            **{name: sum(getattr(used, name) for used in self._used) for name in _TOKENS},
         )
-
-
-def _with_usage(record: e.RelayCalled, used: e.Usage) -> e.RelayCalled:
-    """The record with the usage of one more attempt."""
-    tokens = {name: getattr(record, name) + getattr(used, name) for name in _TOKENS}
-    costs = [cost for cost in (record.cost_usd, used.cost_usd) if cost is not None]
-    return replace(record, **tokens, cost_usd=sum(costs) if costs else None)

@@ -64,6 +64,11 @@ async def markdown_in_pieces(state: Session, seen: Transcript) -> AsyncGenerator
         await asyncio.sleep(0)
 
 
+def markdown_of(state: Session, entries: Sequence[Entry]) -> str:
+    """A page of the conversation as a document."""
+    return "\n".join(_markdown(state, entries))
+
+
 def _markdown(state: Session, entries: Sequence[Entry]) -> Iterator[str]:
     yield f"# {state.title or 'Session'}\n"
     for one in entries:

@@ -132,6 +132,7 @@ class SessionListChanges:
     def __init__(self) -> None:
         self.number = 0
         self._frames: deque[bytes] = deque(maxlen=self.KEPT)
+        self._ids: deque[str] = deque(maxlen=self.KEPT)
         self.listeners: WeakSet[SessionListFeed] = WeakSet()
 
     def listen(self, feed: "SessionListFeed") -> int:
@@ -139,9 +140,10 @@ class SessionListChanges:
         self.listeners.add(feed)
         return self.number
 
-    def add(self, frame: Frame) -> None:
-        """Add a change."""
+    def add(self, session_id: str, frame: Frame) -> None:
+        """Add a change of a session."""
         self.number += 1
+        self._ids.append(session_id)
         self._frames.append(b"data: %b\n\n" % _encode(frame))
 
     def after(self, number: int) -> Sequence[bytes]:
@@ -150,6 +152,11 @@ class SessionListChanges:
         if missed > len(self._frames):
             return (b"data: %b\n\n" % _encode({"type": "sessions.stale"}),)
         return list(self._frames)[len(self._frames) - missed :] if missed else ()
+
+    def ids_after(self, number: int) -> Sequence[str] | None:
+        """The sessions that changed after this number; None if that isn't known any more."""
+        missed = self.number - number
+        return None if missed > len(self._ids) else list(self._ids)[len(self._ids) - missed :]
 
 
 class SessionListFeed(Feed):

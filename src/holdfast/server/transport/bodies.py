@@ -38,12 +38,13 @@ async def read_sent(request: Request, limits: Limits, *, bytes_max: int = 0, wit
     chunks: list[bytes] = []
     size = 0
     whole_s = within_s or limits.body_total_s
-    whole = asyncio.timeout(whole_s)
+    now_s = asyncio.get_running_loop().time
+    end_s = now_s() + whole_s
+    waiting = asyncio.timeout_at(min(now_s() + limits.body_s, end_s))
     try:
-        async with whole:
+        async with waiting:
             while True:
-                async with asyncio.timeout(limits.body_s):
-                    message = await request.receive()
+                message = await request.receive()
                 if message["type"] == "http.disconnect":
                     raise Problem(
                         400, "The connection closed before the whole body arrived", code="body_cut_off"
@@ -55,8 +56,9 @@ async def read_sent(request: Request, limits: Limits, *, bytes_max: int = 0, wit
                 chunks.append(chunk)
                 if not message.get("more_body", False):
                     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+                waiting.reschedule(min(now_s() + limits.body_s, end_s))
     except TimeoutError:
-        waited_s = whole_s if whole.expired() else limits.body_s
+        waited_s = whole_s if now_s() >= end_s else limits.body_s
         raise Problem(
             408,
             f"The request body didn't arrive within {waited_s:g} s. Send it again",

@@ -22,17 +22,21 @@ class Disconnects:
         self._readers: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def read_by(self, row: RunRow, *, is_told_of_asks: bool = False) -> Callable[[], None]:
+    def read_by(
+        self, row: RunRow, *, is_told_of_asks: bool = False, grace_s: float | None = None
+    ) -> Callable[[], None]:
         """Count one more reader; call what it returns when the reader is gone for any reason.
 
         A reader who is told of asks leaves while the run waits for a person, and returns with the answer.
+        `grace_s` is for a reader whose protocol says how long it may be away.
         """
+        grace_s = self._deps.limits.disconnect_grace_s if grace_s is None else grace_s
         self._readers[row.run_id] += 1
 
         def gone() -> None:
             self._readers[row.run_id] -= 1
             self._readers += Counter()  # drops entries that are down to zero
-            task = asyncio.create_task(self._stop(row, is_told_of_asks), name=_name(row.run_id))
+            task = asyncio.create_task(self._stop(row, is_told_of_asks, grace_s), name=_name(row.run_id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -42,11 +46,11 @@ class Disconnects:
         """Whether the run has a reader whose leaving ends it, or had one within the grace period."""
         return run_id in self._readers or any(task.get_name() == _name(run_id) for task in self._tasks)
 
-    async def _stop(self, row: RunRow, is_told: bool) -> None:  # noqa: FBT001
+    async def _stop(self, row: RunRow, is_told: bool, grace_s: float) -> None:  # noqa: FBT001
         current = await self._deps.store.run(row.run_id)
         if current is None or current.status == "ended" or await self._waits_for_others(current, is_told):
             return
-        await self._deps.clock.sleep_s(self._deps.limits.disconnect_grace_s)
+        await self._deps.clock.sleep_s(grace_s)
         # A shutdown closes streams too; those readers return to the next server and must find the run.
         while (
             not self._readers[row.run_id]

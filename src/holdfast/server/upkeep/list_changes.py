@@ -18,7 +18,7 @@ async def publish_list_changes(deps: RouteDeps) -> None:
         listeners = deps.list_changes.listeners
         for session_id in ids if listeners else ():
             try:
-                deps.list_changes.add(await _row(deps, session_id))
+                deps.list_changes.add(session_id, await _row(deps, session_id))
             except JournalError as error:
                 # This row is sent with its next change; if this task ended, no row would be.
                 _log.warning("clients weren't told of a change to session %s: %s", session_id, error)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import urlsplit
 
 from holdfast.sandbox.server_profiles import ServerAccess
@@ -14,6 +15,18 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 class BadMcpServer(ValueError):
     """An invalid MCP server configuration; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpOAuthConfig:
+    """What is known of a sign-in beforehand; everything else is discovered."""
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    client_metadata_url: str = ""
+    scope: str = ""
+    issuer: str = ""  # the only one that gets the client_secret; empty: whichever the server names
+    redirect_port: int = 0  # any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +42,9 @@ class McpServerConfig:
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = ""  # empty is our own
+    transport: Literal["auto", "http", "sse"] = "auto"
+    oauth: McpOAuthConfig | None = None
+    roots: Literal["off", "workspace"] = "off"
     access: ServerAccess | None = field(default_factory=ServerAccess)  # None: it runs without a sandbox
     patience_s: float = 180.0
     tool_patience_s: Mapping[str, float] = field(
@@ -46,6 +62,9 @@ class McpServerConfig:
             raise BadMcpServer(f"MCP server {self.name!r}: the command is empty.")
         if min([self.patience_s, *self.tool_patience_s.values()]) <= 0:
             raise BadMcpServer(f"MCP server {self.name!r}: patience_s must be more than 0.")
+        document = self.oauth.client_metadata_url if self.oauth else ""
+        if document and (urlsplit(document).scheme != "https" or urlsplit(document).path in {"", "/"}):
+            raise BadMcpServer(f"MCP server {self.name!r}: client_metadata_url must be https:// with a path.")
         for header, value in self.headers.items():
             if not _HEADER_NAME.fullmatch(header) or not value.isascii() or not value.isprintable():
                 raise BadMcpServer(f"MCP server {self.name!r}: header {header!r} cannot be sent.")

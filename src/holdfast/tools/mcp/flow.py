@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -15,6 +16,7 @@ NOT_SENT = 48_001  # the server has not seen the request
 CUT_OFF = 48_002  # the server may have seen the request
 REFUSED = 48_003  # the server answered with an HTTP status alone
 DROPPED = 48_004  # the server answered, and the answer was too much
+NOT_STREAMABLE = 48_005  # there is nothing that takes messages in the current way
 VALUES_MAX = 50_000
 VALUES_PER_S = 100_000.0
 PER_S = 200.0
@@ -138,6 +140,11 @@ class Metered:
         self._over = over
         self._allowance = Allowance(PER_S, burst=BURST, now_s=asyncio.get_running_loop().time)
         self.dropped = 0
+
+    @property
+    def last_context(self) -> Context | None:
+        """The context that the newest message belongs to: over HTTP, that of the call it came with."""
+        return getattr(self._source, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
         """The next message that passes."""

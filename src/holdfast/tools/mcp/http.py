@@ -5,10 +5,13 @@ with a code that says whether the server can have seen the request.
 """
 
 import asyncio
+import logging
 import re
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import httpx2
 import msgspec
@@ -19,6 +22,7 @@ from holdfast.tools.mcp.flow import (
     CUT_OFF,
     MESSAGE_BYTES_MAX,
     NOT_SENT,
+    NOT_STREAMABLE,
     REFUSED,
     Allowance,
     Incoming,
@@ -26,6 +30,11 @@ from holdfast.tools.mcp.flow import (
     Scales,
     TooComplex,
 )
+from holdfast.tools.mcp.oauth import SIGN_IN, PersonAuth, TokenAuth, wants_sign_in
+from holdfast.tools.mcp.open_call import CURRENT_CALL, CallTimer
+from holdfast.tools.mcp.sign_in_addresses import SignInAddressRefused
+
+_log = logging.getLogger(__name__)
 
 REQUESTS_PER_S = 20.0
 REQUESTS_BURST = 100.0
@@ -37,6 +46,11 @@ _GOODBYE_S = 2.0
 _LONGER_S = 30.0
 _NOT_FOUND = 404
 _FIRST_ERROR = 400
+_NO_SUCH_PLACE = frozenset({404, 405})
+_SIGN_IN_S = 20.0
+_SIGN_IN_BYTES_MAX = 1024 * 1024
+
+Redact: TypeAlias = Callable[[bytes], bytes]
 
 
 class _Envelope(msgspec.Struct):
@@ -45,8 +59,22 @@ class _Envelope(msgspec.Struct):
     id: int | str | None = None
 
 
+class _ErrorText(msgspec.Struct):
+    message: str
+
+
+class _Failure(msgspec.Struct):
+    """A message that is an error."""
+
+    error: _ErrorText
+
+
 class BodyBroken(httpx2.StreamError):
     """A body ended early, or is too large or too slow; the SDK turns it into an error."""
+
+
+class SignInFailed(Exception):
+    """A sign-in cannot go on; the text says why."""
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -55,13 +83,12 @@ class _Body(httpx2.AsyncByteStream):
     A message is an event of a stream, or else the whole body.
     """
 
-    def __init__(
-        self, response: httpx2.Response, *, between: re.Pattern[bytes] | None, deadline_s: float | None
-    ) -> None:
+    def __init__(self, response: httpx2.Response, limits: "_Limits", *, redact: Redact) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream), "the client is asynchronous"
         self._stream = response.stream
-        self._between = between
-        self._deadline_s = deadline_s
+        self._between = _BETWEEN_EVENTS if _kind_of(response) == "text/event-stream" else None
+        self._limits = limits
+        self._redact = redact
         self._scales = Scales()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -74,13 +101,13 @@ class _Body(httpx2.AsyncByteStream):
                 for found in self._between.finditer(held, max(0, len(held) - len(chunk) - _BETWEEN_BYTES)):
                     await self._weighed(held[end : found.end()])
                     end = found.end()
-            if len(held) - end > MESSAGE_BYTES_MAX:
-                raise BodyBroken(f"the answer is larger than {MESSAGE_BYTES_MAX:,} bytes")
+            if len(held) - end > self._limits.bytes_max:
+                raise BodyBroken(f"the answer is larger than {self._limits.bytes_max:,} bytes")
             if end:
-                yield bytes(held[:end])
+                yield self._redact(bytes(held[:end]))
                 del held[:end]
         await self._weighed(held)
-        yield bytes(held)
+        yield self._redact(bytes(held))
 
     async def _weighed(self, message: bytearray) -> None:
         try:
@@ -92,7 +119,7 @@ class _Body(httpx2.AsyncByteStream):
         chunks = aiter(self._stream)
         while True:
             try:
-                async with asyncio.timeout_at(self._deadline_s):
+                async with self._limits.timer.until(self._limits.deadline_s):
                     chunk = await anext(chunks)
             except StopAsyncIteration:
                 return
@@ -106,6 +133,22 @@ class _Body(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """What one exchange may take: until when on the clock of its call, and how many bytes."""
+
+    timer: CallTimer
+    deadline_s: float | None
+    bytes_max: int = MESSAGE_BYTES_MAX
+
+    @classmethod
+    def lasting(cls, seconds: float | None, *, bytes_max: int = MESSAGE_BYTES_MAX) -> "_Limits":
+        """Limits that begin now."""
+        opened = CURRENT_CALL.get()
+        timer = opened.timer if opened else CallTimer()
+        return cls(timer, None if seconds is None else timer.now_s() + seconds, bytes_max)
+
+
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """One server's HTTP: requests at a bounded rate, bodies of bounded size, failures as answers.
 
@@ -114,22 +157,31 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(
-        self, inner: httpx2.AsyncBaseTransport, *, patience_s: float, lost: Callable[[str], None]
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        config: McpServerConfig,
+        *,
+        lost: Callable[[str], None],
+        auth: TokenAuth | PersonAuth | None = None,
     ) -> None:
         self._inner = inner
-        self._patience_s = patience_s
-        self._lost = lost
-        self._loop = asyncio.get_running_loop()
-        self._allowance = Allowance(REQUESTS_PER_S, burst=REQUESTS_BURST, now_s=self._loop.time)
+        self._config = config
+        self._patience_s = max([config.patience_s, *config.tool_patience_s.values()])
+        self.lost = lost
+        self._auth = auth
+        self._redact: Redact = auth.redacted if auth else bytes
+        loop = asyncio.get_running_loop()
+        self._allowance = Allowance(REQUESTS_PER_S, burst=REQUESTS_BURST, now_s=loop.time)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it, and answer in the server's place if that fails."""
         # A server can make the SDK connect again and again, without a pause if it says so.
         await asyncio.sleep(self._allowance.book())
-        wait_s = self._wait_s(request)
-        deadline_s = None if wait_s is None else self._loop.time() + wait_s
+        if self.is_of_sign_in(request):
+            return await self._of_sign_in(request)
+        limits = _Limits.lasting(self._wait_s(request))
         try:
-            async with asyncio.timeout_at(deadline_s):
+            async with limits.timer.until(limits.deadline_s):
                 response = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             place = f"{request.url.scheme}://{request.url.netloc.decode()}"
@@ -138,7 +190,47 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
             return self._failed(request, missing, code=NOT_SENT)
         except (httpx2.TransportError, TimeoutError) as error:
             return self._failed(request, error, code=CUT_OFF)
-        return self._checked(request, response, deadline_s=deadline_s)
+        return self._checked(request, response, limits=limits)
+
+    async def _of_sign_in(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request of a sign-in, which may go to another server than ours; raises SignInFailed."""
+        assert self._auth is not None, "nobody else signs in"
+        place = f"{request.url.scheme}://{request.url.netloc.decode()}"
+        try:
+            await self._auth.addresses.insist_on(str(request.url))
+            limits = _Limits.lasting(_SIGN_IN_S, bytes_max=_SIGN_IN_BYTES_MAX)
+            async with limits.timer.until(limits.deadline_s):
+                response = await self._inner.handle_async_request(request)
+        except SignInAddressRefused as error:
+            return self._not_signed_in(request, str(error))
+        except (httpx2.TransportError, TimeoutError) as error:
+            return self._not_signed_in(request, f"no answer from {place}: {str(error) or 'it took too long'}")
+        body = _Body(response, limits, redact=bytes)
+        response.stream = body
+        if _is_packed(response):
+            await body.aclose()
+            return self._not_signed_in(request, f"the answer of {place} is compressed")
+        return response
+
+    def _not_signed_in(self, request: httpx2.Request, why: str) -> httpx2.Response:
+        if isinstance(self._auth, PersonAuth):
+            raise SignInFailed(why)
+        # The SDK would end the connection, but the tokens can be renewed later.
+        _log.warning("MCP server %s: the sign-in could not be renewed: %s", self._config.name, why)
+        return httpx2.Response(502, request=request)
+
+    @staticmethod
+    def is_of_sign_in(request: httpx2.Request) -> bool:
+        """Whether it is no message to the server, but part of a sign-in."""
+        return SIGN_IN in request.extensions
+
+    @staticmethod
+    async def said(response: httpx2.Response) -> str:
+        """What an error says in words."""
+        try:
+            return msgspec.json.decode(await response.aread(), type=_Failure).error.message
+        except (msgspec.DecodeError, httpx2.StreamError):
+            return f"it answered with HTTP status {response.status_code}"
 
     async def aclose(self) -> None:
         """Close what is open."""
@@ -158,30 +250,39 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         text = str(error) or ("it did not answer in time" if isinstance(error, TimeoutError) else repr(error))
         if request.method != "POST":
             if code == NOT_SENT:
-                self._lost(text)
+                self.lost(text)
             raise error
         return _answer(request, 502, code=code, text=text)
 
     def _checked(
-        self, request: httpx2.Request, response: httpx2.Response, *, deadline_s: float | None
+        self, request: httpx2.Request, response: httpx2.Response, *, limits: _Limits
     ) -> httpx2.Response:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        between = _BETWEEN_EVENTS if kind == "text/event-stream" else None
-        # Compressed, a small body could become a large one after it was measured; it was not asked for.
-        packed = response.headers.get("content-encoding", "identity").lower() != "identity"
-        body = _Body(response, between=between, deadline_s=deadline_s)
-        if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
+        body, status = _Body(response, limits, redact=self._redact), response.status_code
+        if status == _NOT_FOUND and "mcp-session-id" in request.headers:
             text = "it has forgotten this session"
             if request.method == "GET":
-                self._lost(text)
+                self.lost(text)
             return _answer(request, 404, code=NOT_SENT, text=text, closing=body)
-        if packed and request.method == "POST":
+        # Compressed, a small body could become a large one after it was measured; it was not asked for.
+        if _is_packed(response) and request.method == "POST":
             return _answer(request, 502, code=REFUSED, text="its answer is compressed", closing=body)
-        if response.status_code >= _FIRST_ERROR and kind != "application/json":
-            text = f"it answered with HTTP status {response.status_code}"
-            return _answer(request, response.status_code, code=REFUSED, text=text, closing=body)
+        if text := self._wants_sign_in(response):
+            return _answer(request, status, code=REFUSED, text=text, closing=body, challenge=response)
+        if status in _NO_SUCH_PLACE or (status >= _FIRST_ERROR and _kind_of(response) != "application/json"):
+            text = f"it answered with HTTP status {status}"
+            code = NOT_STREAMABLE if status in {*_NO_SUCH_PLACE, 400} else REFUSED
+            return _answer(request, status, code=code, text=text, closing=body)
         response.stream = body
         return response
+
+    def _wants_sign_in(self, response: httpx2.Response) -> str:
+        if self._auth is not None:
+            return wants_sign_in(self._config.name, response)
+        if response.status_code in {401, 403} and _kind_of(response) != "application/json":
+            return (
+                f"it answered with HTTP status {response.status_code}; check its headers in the configuration"
+            )
+        return ""
 
 
 class _Said(httpx2.AsyncByteStream):
@@ -200,15 +301,29 @@ class _Said(httpx2.AsyncByteStream):
 
 
 def _answer(
-    request: httpx2.Request, status: int, *, code: int, text: str, closing: _Body | None = None
+    request: httpx2.Request,
+    status: int,
+    *,
+    code: int,
+    text: str,
+    closing: _Body | None = None,
+    challenge: httpx2.Response | None = None,
 ) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": text[:500]}}
+    headers = {"content-type": "application/json"}
+    if challenge is not None and "www-authenticate" in challenge.headers:
+        headers["www-authenticate"] = challenge.headers["www-authenticate"]
     return httpx2.Response(
-        status,
-        headers={"content-type": "application/json"},
-        stream=_Said(msgspec.json.encode(body), closing),
-        request=request,
+        status, headers=headers, stream=_Said(msgspec.json.encode(body), closing), request=request
     )
+
+
+def _kind_of(response: httpx2.Response) -> str:
+    return response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _is_packed(response: httpx2.Response) -> bool:
+    return response.headers.get("content-encoding", "identity").lower() != "identity"
 
 
 def _is_notification(request: httpx2.Request) -> bool:
@@ -218,7 +333,7 @@ def _is_notification(request: httpx2.Request) -> bool:
         return False
 
 
-def _sockets(url: str) -> httpx2.AsyncHTTPTransport:
+def sockets(url: str) -> httpx2.AsyncHTTPTransport:
     """The limited transport; imports and reads certificates, so call it off the loop."""
     # Without TLS nobody needs the certificates, and reading them takes a while.
     tls = url.startswith("https:")
@@ -227,21 +342,29 @@ def _sockets(url: str) -> httpx2.AsyncHTTPTransport:
     return httpx2.AsyncHTTPTransport(verify=context, trust_env=False, limits=limits)
 
 
+def client_on(
+    transport: BoundedTransport, config: McpServerConfig, *, auth: TokenAuth | PersonAuth | None
+) -> httpx2.AsyncClient:
+    """A client for this server alone."""
+    return httpx2.AsyncClient(
+        transport=transport,
+        headers={**config.headers, "accept-encoding": "identity"},
+        auth=auth,
+        # How long a request may take is said by the transport; here only how long it may take to begin.
+        timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
+        trust_env=False,
+    )
+
+
 @asynccontextmanager
 async def http_wire(
-    config: McpServerConfig, *, lost: Callable[[str], None]
+    config: McpServerConfig, *, lost: Callable[[str], None], auth: TokenAuth | PersonAuth | None = None
 ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     """Talk to the server at its url; redirects are followed within its origin alone, by the SDK's rule."""
-    inner = await asyncio.to_thread(_sockets, config.url)
-    patience_s = max([config.patience_s, *config.tool_patience_s.values()])
+    inner = await asyncio.to_thread(sockets, config.url)
+    transport = BoundedTransport(inner, config, lost=lost, auth=auth)
     async with (
-        httpx2.AsyncClient(
-            transport=BoundedTransport(inner, patience_s=patience_s, lost=lost),
-            headers={**config.headers, "accept-encoding": "identity"},
-            # How long a request may take is said by the transport; here only how long it may take to begin.
-            timeout=httpx2.Timeout(None, connect=_CONNECT_S, pool=_CONNECT_S),
-            trust_env=False,
-        ) as client,
+        client_on(transport, config, auth=auth) as client,
         streamable_http_client(config.url, http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX) as (
             incoming,
             outgoing,

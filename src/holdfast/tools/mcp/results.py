@@ -4,7 +4,7 @@ import asyncio
 import base64
 import binascii
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 from mcp.types import (
@@ -141,17 +141,23 @@ def _take_binary(encoded: str, media_type: str, *, name: str, gathered: _Gathere
 
 
 def _is_said(structured: object, texts: list[str]) -> bool:
-    """Whether a text already contains it: servers send both forms for different clients."""
-    if structured == {"result": texts}:
+    """Whether the texts already contain it: servers send both forms for different clients.
+
+    Many put what they say under one name of their own, since structured content must be an object.
+    """
+    inner: object = structured
+    if isinstance(structured, dict) and len(named := cast("dict[str, object]", structured)) == 1:
+        (inner,) = named.values()
+    if inner == texts:
         return True
     for text in texts:
-        if structured == {"result": text}:
+        if isinstance(inner, str) and cleaned(inner).strip() == text.strip():
             return True
         try:
             said: object = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
             continue
-        if structured in (said, {"result": said}):
+        if said in (structured, inner):
             return True
     return False
 

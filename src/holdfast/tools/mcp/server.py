@@ -5,7 +5,8 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, cast
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
 
 from mcp import MCPError
 from mcp.types import Tool
@@ -14,10 +15,13 @@ from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.mcp.config import McpPatience, McpServerConfig
 from holdfast.tools.mcp.confined import blocked, variables
 from holdfast.tools.mcp.connection import McpConnection
-from holdfast.tools.mcp.flow import Incoming, Outgoing
+from holdfast.tools.mcp.flow import NOT_STREAMABLE, Incoming, Outgoing
 from holdfast.tools.mcp.http import http_wire
 from holdfast.tools.mcp.names import plain
+from holdfast.tools.mcp.oauth import TokenAuth
 from holdfast.tools.mcp.process import ServerProcess
+from holdfast.tools.mcp.sign_in_file import SignInFile
+from holdfast.tools.mcp.sse import sse_wire
 from holdfast.tools.mcp.stdio import stdio_wire
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.confined_run import ConfinedRun
@@ -25,6 +29,7 @@ from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.process import Command
 from holdfast.tools.shell.scope import kill_leftovers
 
+WireKind: TypeAlias = Literal["stdio", "http", "sse"]
 _WHY_CHARS = 700
 _LAST_CALLS_S = 1.0
 _log = logging.getLogger(__name__)
@@ -41,6 +46,21 @@ class McpStatus:
     left_out: tuple[str, ...] = ()  # tools that the model is not told of, each with the reason
 
 
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """Where a server belongs: the folder that it is told of, and where sign-ins are kept (None: nowhere)."""
+
+    workspace: Path = Path()
+    sign_ins: Path | None = None
+
+    def sign_in_file(self, config: McpServerConfig) -> SignInFile | None:
+        """The file of the server's sign-in; None if it has keys of its own, or can have none."""
+        has_key = any(name.lower() == "authorization" for name in config.headers)
+        if self.sign_ins is None or not config.url or has_key:
+            return None
+        return SignInFile(self.sign_ins, name=config.name, url=config.url)
+
+
 class McpServer:
     """A server; its owner's task runs `live`, everything else may be called by anyone on the loop."""
 
@@ -52,6 +72,7 @@ class McpServer:
         patience: McpPatience,
         marker_run: str,
         confined: Callable[[], Confinement | None] = lambda: None,
+        place: "ServerPlace | None" = None,
     ) -> None:
         self.config = config
         self.patience = patience
@@ -63,6 +84,10 @@ class McpServer:
         self._environment = environment
         self._marker_run = marker_run
         self._confined = confined
+        place = place or ServerPlace()
+        self._workspace = place.workspace
+        self._sign_in = place.sign_in_file(config)
+        self._is_legacy = config.transport == "sse"
         self._connection: McpConnection | None = None
         self._connected = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -117,26 +142,42 @@ class McpServer:
 
     async def _lived(self) -> str:
         """One connection, from start to end."""
-        connection = McpConnection()
+        if not self.config.url:
+            return (await self._connected_by("stdio"))[0]
+        if self._is_legacy:
+            return (await self._connected_by("sse"))[0]
+        why, code = await self._connected_by("http")
+        if code != NOT_STREAMABLE or self.config.transport != "auto":
+            return why
+        legacy, _ = await self._connected_by("sse")
+        return legacy if self._is_legacy else f"{why}; and by the older SSE transport: {legacy}"
+
+    async def _connected_by(self, wire: WireKind) -> tuple[str, int]:
+        """Why the connection is over, and the code of the error that kept it from being made, or 0."""
+        connection = McpConnection(self.config, workspace=self._workspace)
         ends: list[str] = []
+        code = 0
         deadline = asyncio.timeout(self.patience.connect_s)
         try:
             async with AsyncExitStack() as stack:
                 async with deadline:
-                    incoming, outgoing = await stack.enter_async_context(self._wire(connection, ends))
+                    opened = self._wire(connection, ends, wire=wire)
+                    incoming, outgoing = await stack.enter_async_context(opened)
                     tools = await connection.enter(stack, incoming=incoming, outgoing=outgoing)
+                self._is_legacy = wire == "sse"
                 self._begin(connection, tools)
                 await self._serve(connection)
         except Exception as error:  # noqa: BLE001 - whatever a server does to us ends its connection alone
             late = f"it did not answer within {self.patience.connect_s:g} s"
-            connection.end(late if deadline.expired() else _said(error))
+            code = error_code(error)
+            connection.end(late if deadline.expired() else error_text(error))
         finally:
             connection.end("it is being closed")
             self._connection = None
             await _none_left(connection)
             why = plain("; ".join([connection.over, *filter(None, ends)]), chars_max=_WHY_CHARS, keep="\n")
             connection.bury(why)
-        return why
+        return why, 0 if connection.entered else code
 
     def _begin(self, connection: McpConnection, tools: tuple[Tool, ...]) -> None:
         self._take(tools)
@@ -176,17 +217,19 @@ class McpServer:
         except TimeoutError:
             connection.end("it did not say what its tools are")
         except (MCPError, ValueError) as error:
-            self.why = f"its changed list of tools could not be read: {_said(error)}"
+            self.why = f"its changed list of tools could not be read: {error_text(error)}"
         # However often it says that they changed, this is how often it is asked.
         await _until_over(connection, within_s=self.patience.relist_gap_s)
 
     @asynccontextmanager
     async def _wire(
-        self, connection: McpConnection, ends: list[str]
+        self, connection: McpConnection, ends: list[str], *, wire: WireKind
     ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
         """Open the wire; when it is closed, `ends` says how it ended."""
-        if self.config.url:
-            async with http_wire(self.config, lost=connection.end) as (incoming, outgoing):
+        if wire != "stdio":
+            opened = http_wire if wire == "http" else sse_wire
+            auth = TokenAuth(self.config, self._sign_in) if self._sign_in else None
+            async with opened(self.config, lost=connection.end, auth=auth) as (incoming, outgoing):
                 yield incoming, outgoing
             return
         confinement = await offload(self._confined)
@@ -244,7 +287,7 @@ def _last_of(process: ServerProcess) -> list[str]:
     if not process.ended.done():
         return ["its process cannot be seen to end"]
     if (error := process.ended.exception()) is not None:
-        return [f"its process could not be watched: {_said(error)}"]
+        return [f"its process could not be watched: {error_text(error)}"]
     exited = process.ended.result()
     last_words = str(process.last_words)
     return [
@@ -253,8 +296,20 @@ def _last_of(process: ServerProcess) -> list[str]:
     ]
 
 
-def _said(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        return _said(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def error_code(error: BaseException) -> int:
+    """The code of an error of MCP, or 0."""
+    first = _first(error)
+    return first.code if isinstance(first, MCPError) else 0
+
+
+def error_text(error: BaseException) -> str:
+    """What an error says, in one line."""
+    error = _first(error)
     text = str(error)
     return plain(text, chars_max=300) if text else type(error).__name__

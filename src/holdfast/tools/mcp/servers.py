@@ -14,11 +14,19 @@ from holdfast.sandbox.confinement import Confinement
 from holdfast.tools.mcp.config import BadMcpServer, McpPatience, McpServerConfig
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.names import ToolLeftOut, labels, plain, spec_for, tool_names
-from holdfast.tools.mcp.server import McpServer, McpStatus
+from holdfast.tools.mcp.server import McpServer, McpStatus, ServerPlace
 from holdfast.tools.mcp.tool import McpTool
 from holdfast.tools.offload import settle
 
-__all__ = ["BadMcpServer", "McpPatience", "McpServerConfig", "McpServers", "McpStatus", "marker_run"]
+__all__ = [
+    "BadMcpServer",
+    "McpPatience",
+    "McpServerConfig",
+    "McpServers",
+    "McpStatus",
+    "ServerPlace",
+    "marker_run",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +49,7 @@ class McpServers:
         patience: McpPatience | None = None,
         owner: str = "",
         confiner: ServerConfiner | None = None,
+        place: ServerPlace | None = None,
     ) -> None:
         names = [config.name for config in configs]
         if len(set(names)) < len(names):
@@ -49,6 +58,7 @@ class McpServers:
         self._patience = patience or McpPatience()
         self._configs = tuple(configs)
         self._confiner = confiner
+        self._place = place or ServerPlace()
         # Without a name of its own it must not take others' servers for what it left behind itself.
         self._owner = owner or token_hex(8)
         self._labels = labels(names)
@@ -64,6 +74,7 @@ class McpServers:
                 patience=self._patience,
                 marker_run=marker_run(self._owner, label),
                 confined=partial(self._confinement, label, config),
+                place=self._place,
             )
             self._offers.append(_Offer(server, label))
             self._tasks.append(asyncio.create_task(server.live(), name=f"mcp server {label}"))
@@ -145,7 +156,8 @@ class _Offer:
             except ToolLeftOut as why:
                 left_out.append(f"{plain(own, chars_max=100)}: {why}")
             else:
-                tools.append(McpTool(self.server, own, spec=spec))
+                as_task = tool.execution is not None and tool.execution.task_support == "required"
+                tools.append(McpTool(self.server, own, spec=spec, as_task=as_task))
         for one in left_out:
             if one not in self._left_out:
                 _log.warning("MCP server %s: the model is not told of %s", self.server.config.name, one)

@@ -1,11 +1,12 @@
 """A tool of an MCP server as a Holdfast tool."""
 
 import asyncio
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 from mcp import MCPError
-from mcp.types import CallToolResult
 from mcp.types.jsonrpc import CONNECTION_CLOSED, PARSE_ERROR
 from typing_extensions import override
 
@@ -13,9 +14,11 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.messages import ToolSpec
 from holdfast.racing import race
 from holdfast.tools.arguments import arguments_hash, canonical
-from holdfast.tools.mcp.connection import Answer, McpConnection
+from holdfast.tools.mcp.config import McpServerConfig
+from holdfast.tools.mcp.connection import Answer, McpConnection, WantedCall
 from holdfast.tools.mcp.flow import CUT_OFF, DROPPED, NOT_SENT
 from holdfast.tools.mcp.names import plain, written_out
+from holdfast.tools.mcp.open_call import OpenCall
 from holdfast.tools.mcp.results import tool_result
 from holdfast.tools.mcp.server import McpServer
 from holdfast.values import Action
@@ -55,8 +58,11 @@ class _Progress:
 class McpTool(Tool):
     """One tool of one server; its claims about effects are not trusted."""
 
-    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec) -> None:
+    def __init__(self, server: McpServer, tool: str, *, spec: ToolSpec, as_task: bool = False) -> None:
         self.spec = spec
+        self._as_task = as_task
+        # As the model is told of it: what nobody is shown cannot mislead anybody.
+        self._definition = definition_of(tool, spec, server.config)
         self._server = server
         self._tool = tool
         self._patience_s = server.config.patience_for_s(tool)
@@ -73,6 +79,7 @@ class McpTool(Tool):
             summary=f"{named}({given})",
             host=config.host,
             digest=arguments_hash(self.spec.name, args),
+            definition=self._definition,
         )
 
     @override
@@ -91,21 +98,25 @@ class McpTool(Tool):
     async def _called(
         self, connection: McpConnection, args: Mapping[str, object], call: ToolCall
     ) -> ToolResult:
-        progress = _Progress()
-        request = connection.call(self._tool, args, progress=progress.take)
-        deadline = asyncio.timeout(self._patience_s)
+        progress, opened = _Progress(), OpenCall(self._server.config.name, call)
+        wanted = WantedCall(self._tool, args, as_task=self._as_task)
+        request = connection.call(wanted, opened, progress=progress.take)
+        is_late = False
+        ends_s = opened.timer.now_s() + self._patience_s
         try:
-            async with deadline:
+            async with opened.timer.until(ends_s):
                 await _answered(request, progress, call)
         except TimeoutError:
-            if not deadline.expired():
+            is_late = opened.timer.now_s() >= ends_s
+            if not is_late:
                 raise
         finally:
             # Also when this task is cancelled: the server is told, and that takes no longer than said.
+            await opened.close()
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
-            return self._cancelled(late=deadline.expired())
+            return self._cancelled(late=is_late)
         return await self._result(request, connection, call=call)
 
     def _cancelled(self, *, late: bool) -> ToolResult:
@@ -122,11 +133,6 @@ class McpTool(Tool):
             return await self._failed(error, connection)
         except (ValueError, RuntimeError, OSError) as error:
             return self._unreadable(str(error))
-        if not isinstance(answer, CallToolResult):
-            name = self._server.config.name
-            return ToolResult(
-                f"The MCP server {name} asked for more input, which is not supported.", ok=False
-            )
         return await tool_result(answer, call.blobs)
 
     async def _failed(self, error: MCPError, connection: McpConnection) -> ToolResult:
@@ -163,6 +169,12 @@ async def _answered(request: asyncio.Task[Answer], progress: _Progress, call: To
         if text and not request.done():
             await call.say(f"{text}\n", stream="progress")
             await asyncio.wait([request], timeout=PROGRESS_GAP_S)
+
+
+def definition_of(tool: str, spec: ToolSpec, config: McpServerConfig) -> str:
+    """A digest of the server, the tool's own name, its description and its schema."""
+    told = [*config.command, config.url, tool, spec.description, canonical(spec.schema).decode()]
+    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32]
 
 
 def _shortened(text: str) -> str:

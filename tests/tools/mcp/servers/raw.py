@@ -73,12 +73,35 @@ def call(request_id: int, name: str, args: dict[str, Any]) -> None:  # noqa: C90
             )
         case "garble":
             say({"id": request_id, "result": {"content": 7}})
+        case "elicit":
+            elicit(request_id, args.get("times", 1))
         case "change":
             WISHES["tools"] = args["tools"]
             say({"method": "notifications/tools/list_changed"})
             answer(request_id, "changed")
         case _:
             answer(request_id, json.dumps(args))
+
+
+ASKED: dict[str, tuple[int, int]] = {}
+ACTIONS: list[str] = []
+
+
+def elicit(request_id: int, times: int) -> None:
+    """Ask so often at once, and end the call when all is answered."""
+    schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
+    for number in range(times):
+        ASKED[f"q{request_id}-{number}"] = (request_id, times)
+        params = {"message": f"\x1b[31mSure\x07 {number}?", "requestedSchema": schema, "mode": "form"}
+        say({"id": f"q{request_id}-{number}", "method": "elicitation/create", "params": params})
+
+
+def take(message: dict[str, Any]) -> None:
+    request_id, times = ASKED.pop(message["id"])
+    ACTIONS.append(message["result"]["action"] if "result" in message else message["error"]["message"])
+    if len(ACTIONS) == times:
+        answer(request_id, json.dumps(ACTIONS))
+        ACTIONS.clear()
 
 
 def flood(request_id: int) -> None:
@@ -115,6 +138,8 @@ def hear(message: dict[str, Any]) -> None:
     if WISHES.get("modern") and hear_the_modern_way(message):
         return
     match message.get("method"):
+        case None:
+            take(message)
         case "initialize" if not WISHES.get("mute"):
             result = {
                 "protocolVersion": params["protocolVersion"],

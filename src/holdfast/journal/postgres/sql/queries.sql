@@ -14,7 +14,7 @@ WITH beat AS (
   WHERE incarnation = :incarnation RETURNING 1
 )
 SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
-       EXISTS (SELECT 1 FROM beat) AS is_renewed
+       EXISTS (SELECT 1 FROM beat) AS is_renewed, extract(epoch FROM clock_timestamp())::float8 AS now_s
 FROM nodes ORDER BY name
 
 -- name: nodes

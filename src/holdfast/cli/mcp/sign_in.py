@@ -1,0 +1,173 @@
+"""`holdfast mcp-sign-in`: signs you in to an MCP server, in a browser on this machine or on another."""
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from holdfast.cli.doctor.findings import counted
+from holdfast.config.consistency import mcp_config
+from holdfast.config.load import BadConfiguration, load_configuration
+from holdfast.config.settings import Settings
+
+if TYPE_CHECKING:
+    from mcp.shared.auth import AuthorizationCodeResult
+
+    from holdfast.tools.mcp.config import McpServerConfig
+    from holdfast.tools.mcp.servers import ServerPlace
+
+OK, FAILED = 0, 1
+WITHIN_S = 600.0
+_REQUEST_BYTES_MAX = 16_384
+_READ_S = 5.0
+_DONE = b"You are back at Holdfast. Close this page and look at the terminal.\n"
+_HEAD = b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+
+
+def mcp_sign_in(flags: Mapping[str, object], *, name: str, forget: bool = False) -> int:
+    """Sign in, or forget the sign-in; the exit code."""
+    try:
+        settings = load_configuration(flags).settings
+    except BadConfiguration as error:
+        return _failed(str(error))
+    found = next((one for one in settings.mcp_servers if one.name == name), None)
+    if found is None:
+        known = ", ".join(one.name for one in settings.mcp_servers) or "none"
+        return _failed(f"no MCP server is called {name!r}; configured: {known}")
+    from holdfast.tools.mcp.sign_in import SignInFailed
+
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what went wrong is said once, below
+    config, place = mcp_config(found), place_of(settings)
+    if forget:
+        return _forget(config, place)
+    try:
+        return asyncio.run(_sign_in(config, place))
+    except SignInFailed as error:
+        return _failed(f"could not sign in to {name}: {error}")
+    except KeyboardInterrupt:
+        return _failed("stopped; nothing was changed")
+
+
+def place_of(settings: Settings) -> "ServerPlace":
+    """Where the servers of these settings belong."""
+    from holdfast.host.tools import server_place
+
+    return server_place(settings)
+
+
+def _failed(text: str) -> int:
+    print(f"holdfast: {text}", file=sys.stderr)
+    return FAILED
+
+
+def _forget(config: "McpServerConfig", place: "ServerPlace") -> int:
+    file = place.sign_in_file(config)
+    if file is None or not file.forget():
+        return _failed(f"there is no sign-in for {config.name}")
+    print(f"Forgot the sign-in for {config.name}. To end it there too, remove Holdfast in your account.")
+    return OK
+
+
+async def _sign_in(config: "McpServerConfig", place: "ServerPlace") -> int:
+    from holdfast.tools.mcp.sign_in import sign_in
+
+    async with _browser(config, place) as browser:
+        done = await sign_in(config, place=place, person=browser, within_s=WITHIN_S)
+    if done.asked:
+        print(f"Signed in to {config.name}. It has {counted(done.tools, 'tool')}.")
+    else:
+        print(f"{config.name} wants no sign-in now. It has {counted(done.tools, 'tool')}.")
+    return OK
+
+
+class Browser:
+    """A person with a browser: comes back to a port of this machine, or pastes the address."""
+
+    def __init__(self, redirect_uri: str) -> None:
+        self.redirect_uri = redirect_uri
+        self._back: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._state = ""
+
+    async def show(self, url: str) -> None:
+        """Show the address to open."""
+        self.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
+        print(f"Open this address in your browser and sign in:\n\n{url}\n", flush=True)
+        print(
+            "If the browser is on another machine, its last page will not load. "
+            "Then copy that page's address and paste it here:",
+            flush=True,
+        )
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read_lines, args=(loop,), name="pasted address", daemon=True).start()
+
+    def expect(self, state: str) -> None:
+        """Take no answer but one with this state."""
+        self._state = state
+
+    async def came_back(self) -> "AuthorizationCodeResult":
+        """What the page sent along."""
+        from holdfast.tools.mcp.sign_in import read_redirect
+
+        return read_redirect(await self._back)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take the browser's request to the port."""
+        try:
+            async with asyncio.timeout(_READ_S):
+                line = (await reader.readline())[:_REQUEST_BYTES_MAX].decode("ascii", "replace")
+            words = line.split(" ")
+            is_ours = len(words) > 1 and words[0] == "GET" and self._take(words[1])
+            body = _DONE if is_ours else b"There is nothing here.\n"
+            writer.write(_HEAD % (b"200 OK" if is_ours else b"404 Not Found", len(body)) + body)
+            await writer.drain()
+        except (OSError, TimeoutError, ValueError):
+            return  # a browser that left does not matter, and another may come
+        finally:
+            writer.close()
+
+    def _take(self, url: str) -> bool:
+        """Use the address if it belongs to this sign-in; any page can make a browser call this port."""
+        try:
+            given = parse_qs(urlsplit(url).query)
+        except ValueError:
+            return False
+        if not self._state or given.get("state") != [self._state]:
+            return False
+        if not self._back.done():
+            self._back.set_result(url)
+        return True
+
+    def _read_lines(self, loop: asyncio.AbstractEventLoop) -> None:
+        for line in sys.stdin:
+            try:
+                loop.call_soon_threadsafe(self._pasted, line.strip())
+            except RuntimeError:
+                return  # the loop is closed
+
+    def _pasted(self, line: str) -> None:
+        if line and not self._take(line):
+            print("That is not the address of this sign-in; copy the whole address and paste it:", flush=True)
+
+
+@asynccontextmanager
+async def _browser(config: "McpServerConfig", place: "ServerPlace") -> AsyncGenerator[Browser]:
+    from holdfast.tools.mcp.sign_in import registered_port
+
+    wanted = (config.oauth.redirect_port if config.oauth else 0) or registered_port(config, place)
+    holder: list[Browser] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await holder[0].answer(reader, writer)
+
+    try:
+        server = await asyncio.start_server(answer, "127.0.0.1", wanted)
+    except OSError:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)  # then we register anew
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        holder.append(Browser(f"http://127.0.0.1:{port}/callback"))
+        yield holder[0]

@@ -1,0 +1,1 @@
+"""Holdfast on standard input and output, for programs that start it themselves."""

@@ -1,0 +1,1 @@
+"""The agent as a server of the Model Context Protocol, for other agents and for editors."""

@@ -1,0 +1,100 @@
+"""Small wrong parts of servers that share a store, with the check that must notice each."""
+
+import asyncio
+
+from holdfast.interfaces.journal import JournalError, OutcomeUnknown, StoreUnreachable
+from holdfast.interfaces.nodes import Node
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.journal.shared_notes import SharedNotes
+from holdfast.models.target_states import TargetStates
+from holdfast.server.access.keys import AddedKeys
+from holdfast.targets import Target
+from holdfast.values import Failure
+from journal.sample import begin, delta
+from journal.test_unknown_outcome import CutStore, texts
+from sabotage import Sabotage
+
+
+async def check_a_write_that_was_cut_off_lands_once(says: type[JournalError]) -> None:
+    inner = MemoryStore()
+    fence = await begin(inner, run_id="r1")
+    store = CutStore(inner, lands=True, says=says)
+    writer = RetryingAppend(store, SystemClock(), run=("s1", "r1"), fence=fence, last_seq=1)
+    writing = asyncio.create_task(writer.append([delta("x")]))
+    await store.was_cut.wait()
+    store.is_back.set()
+    await writing
+    assert texts(await inner.read("s1")) == ["x"]
+
+
+class NamedStore(MemoryStore):
+    """One of several nodes."""
+
+    @property
+    def node(self) -> Node:
+        return Node(name="one")
+
+
+class QuickClock(SystemClock):
+    """Its seconds pass at once."""
+
+    async def sleep_s(self, seconds: float) -> None:
+        del seconds
+        await asyncio.sleep(0)
+
+
+class TellsNobody(SharedNotes):
+    """Removes a note and leaves the others with their copies."""
+
+    async def drop_note(self, key: str) -> None:
+        await self._store.drop_note(key)
+
+
+async def check_a_key_revoked_at_one_node_is_revoked_at_the_other(kind: type[SharedNotes]) -> None:
+    disk, clock = MemoryDisk(), QuickClock()
+    here, there = (kind(NamedStore(disk), "access") for _ in range(2))
+    one, other = AddedKeys(here, clock), AddedKeys(there, clock)
+    await one.add("laptop")
+    looks = asyncio.Semaphore(0)
+
+    async def reread() -> None:
+        await other.load()
+        looks.release()
+
+    watching = asyncio.create_task(there.watch(clock, reread))
+    await looks.acquire()
+    assert other.list()
+    await one.revoke("laptop")
+    for _ in range(20):  # fewer than the looks after which everything is read again anyway
+        await asyncio.sleep(0)
+    watching.cancel()
+    await asyncio.wait([watching])
+    assert not other.list()
+
+
+class LastWins(MemoryStore):
+    """Writes a note whatever is stored."""
+
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        del expected
+        await self.put_note(key, value)
+        return True
+
+
+async def check_two_nodes_count_failures_together(kind: type[MemoryStore]) -> None:
+    disk, clock = MemoryDisk(), SystemClock()
+    target = Target(name="main", model="m", base_url="http://127.0.0.1:1", wire="chat")
+    one, other = TargetStates(kind(disk), clock), TargetStates(kind(disk), clock)
+    for states in (one, other, one):
+        await states.failed(target, Failure(kind="no_first_event", text="silent", rule="x"))
+    assert one.breaker_wait_ms(target) > 0
+
+
+SABOTAGES = (
+    Sabotage("P1", check_a_write_that_was_cut_off_lands_once, OutcomeUnknown, StoreUnreachable),
+    Sabotage("P11", check_a_key_revoked_at_one_node_is_revoked_at_the_other, SharedNotes, TellsNobody),
+    Sabotage("P10", check_two_nodes_count_failures_together, MemoryStore, LastWins),
+)
