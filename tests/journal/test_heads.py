@@ -11,7 +11,7 @@ from holdfast.events import Event
 from holdfast.interfaces.journal import Appended, Condition, Declined, IfSessionKnown, IfSessionNew, Record
 from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.heads import Heads
-from holdfast.journal.postgres.jobs import AppendJob
+from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
@@ -28,10 +28,10 @@ async def connection(postgres_dsn: str) -> AsyncIterator[Connection]:
     await store.close()
 
 
-def job(session_id: str, *events: Event, when: tuple[Condition, ...] = ()) -> AppendJob:
+def job(session_id: str, *events: Event, when: tuple[Condition, ...] = ()) -> PendingAppend:
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     records = [Record(session_id, 0, encode(event), event) for event in events]
-    return AppendJob(
+    return PendingAppend(
         future=future,
         bytes=1,
         session_id=session_id,

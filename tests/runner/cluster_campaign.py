@@ -10,8 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,9 +97,11 @@ class ClusterCampaign:
                 reader.result()
 
     @staticmethod
-    async def _until_first_failure(breaking: object, users: Sequence[asyncio.Task[None]]) -> None:
+    async def _until_first_failure(
+        breaking: Coroutine[None, None, None], users: Sequence[asyncio.Task[None]]
+    ) -> None:
         """Break things, but no longer than until somebody saw something wrong."""
-        work = asyncio.ensure_future(breaking)  # type: ignore[arg-type]
+        work = asyncio.create_task(breaking)
 
         def look(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and task.exception() is not None:
@@ -161,7 +162,7 @@ class ClusterCampaign:
 
 
 def _check_texts(findings: Findings, name: str, records: Sequence[Record]) -> None:
-    """An attempt's text is what one server received, and a resumed run says nothing before its next attempt."""
+    """One server alone writes an attempt's text, and a resumed run says nothing before its next attempt."""
     said: dict[str, str] = {}
     silent: set[str] = set()
     for record in records:

@@ -77,13 +77,13 @@ class Faults:
         return self.chance.uniform(least, most)
 
     async def kill(self, node: ClusterNode) -> None:
-        """kill -9, and another life at once or after the others have taken over."""
+        """Kill -9, and another life at once or after the others have taken over."""
         await node.kill()
         await asyncio.sleep(self.chance.choice((0.0, 0.5, LEASE_S + 2)))
         await node.start()
 
     async def watched_kill(self, node: ClusterNode) -> None:
-        """kill -9 while all is well; the others have to take over."""
+        """Kill -9 while all is well; the others have to take over."""
         run_ids = await asyncio.to_thread(self._owned_by, node)
         at_ms = time.time_ns() // 1_000_000
         await node.kill()
@@ -93,11 +93,12 @@ class Faults:
 
     def _owned_by(self, node: ClusterNode) -> tuple[str, ...]:
         found = self.cluster.postgres.sql(
-            "SELECT run_id FROM runs JOIN sessions ON runs.session = sessions.key "
-            f"JOIN nodes ON incarnation = owner WHERE name = '{node.name}' AND status = 'running'",
+            "SELECT name, run_id FROM runs JOIN sessions ON runs.session = sessions.key "
+            "JOIN nodes ON incarnation = owner WHERE status = 'running'",
             dsn=self.cluster.dsn,
         )
-        return tuple(found.split())
+        rows = [line.split("|") for line in found.splitlines()]
+        return tuple(run_id for name, run_id in rows if name == node.name)
 
     async def freeze(self, node: ClusterNode) -> None:
         """The process stands still for longer than its lease, and wakes up."""
@@ -185,10 +186,10 @@ class Faults:
 
     async def _writable(self, node: ClusterNode, began_s: float) -> float:
         path = f"{node.url}/api/sessions/{self.probe}"
-        while time.monotonic() - began_s < 30:  # noqa: PLR2004
+        while time.monotonic() - began_s < 30:
             try:
                 async with node.http.patch(path, data=json.dumps({"title": str(began_s)})) as answer:
-                    if answer.status == 200:  # noqa: PLR2004
+                    if answer.status == 200:
                         return time.monotonic() - began_s
             except GONE:
                 pass

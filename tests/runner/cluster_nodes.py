@@ -1,7 +1,6 @@
-"""Several `holdfast serve` processes with one Postgres, each behind a proxy of its own, as their killers see them."""
+"""Several `holdfast serve` processes with one Postgres; each reaches it through a proxy of its own."""
 
 import asyncio
-import os
 import random
 import signal
 import socket
@@ -76,9 +75,13 @@ class ClusterNode:
         return False
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the server alone, not to what it started."""
+        """Send a signal to the server alone, not to what it started; that it has ended is a finding."""
         assert self.process is not None
-        self.process.send_signal(number)
+        if self.is_alive:
+            self.process.send_signal(number)
+        else:
+            said = [line for line in self.output.splitlines() if line.strip()][-2:]
+            self.broken.append(f"{self.name} ended by itself with {self.process.returncode}: {said}")
 
     async def kill(self) -> None:
         """End the life at once."""
@@ -170,11 +173,11 @@ async def cluster(
 def _configure(node: ClusterNode, model_url: str, dsn: str, *, workspace: Path) -> None:
     node.folder.mkdir()
     server = (
-        f'store = "{dsn}"\nnode_name = "{node.name}"\nnode_url = "{node.url}"\n'
+        f'port = {node.port}\nstore = "{dsn}"\nnode_name = "{node.name}"\nnode_url = "{node.url}"\n'
         f'volumes = {{ shared = "{workspace}" }}\n'
     )
-    configure(node.folder, model_url, drain_s=DRAIN_S, workspace=workspace, server=server, port=node.port)
-    os.chmod(node.folder / "holdfast.toml", 0o600)
+    configure(node.folder, model_url, drain_s=DRAIN_S, workspace=workspace, server=server)
+    (node.folder / "holdfast.toml").chmod(0o600)
 
 
 async def _end(node: ClusterNode) -> None:

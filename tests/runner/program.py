@@ -16,7 +16,6 @@ from serving import Frame, frames_in
 
 CONFIG = """
 [server]
-port = {port}
 data_dir = "{folder}/data"
 api_keys = []
 drain_s = {drain_s}
@@ -47,8 +46,7 @@ def configure(
     drain_s: float = 10.0,
     sandbox: str = "auto",
     workspace: Path | None = None,
-    server: str = "",
-    port: int = 0,
+    server: str = "port = 0",
 ) -> None:
     """Write the configuration and make the workspace; `server` is further lines of its section."""
     workspace = workspace or folder / "work"
@@ -60,7 +58,6 @@ def configure(
         sandbox=sandbox,
         workspace=workspace,
         server=server,
-        port=port,
     )
     (folder / "holdfast.toml").write_text(text, encoding="utf-8")
 

@@ -42,7 +42,7 @@ class Lookups:
 
     # The heads that were just read, None for a session that doesn't exist. A notice may make the node forget one
     # before the append is planned, and what it forgot must not look as if it didn't exist.
-    fresh: dict[str, LogHead | None] = field(default_factory=dict[str, LogHead | None])
+    fresh: dict[str, KnownHead | None] = field(default_factory=dict[str, KnownHead | None])
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
     asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
     keys: dict[str, IdempotencyKey] = field(default_factory=dict[str, IdempotencyKey])
