@@ -54,7 +54,7 @@ async def test_a_spool_of_a_run_that_another_node_works_on_waits_until_the_run_h
 async def test_output_of_a_dead_node_does_not_follow_the_resumption_by_another_that_left_the_run(
     nodes: Pair, tmp_path: Path
 ) -> None:
-    """P4: nothing of a dead incarnation comes after `run.resumed`, though the session can be claimed again."""
+    """P4: nothing of a dead incarnation comes after `run.resumed`, also once the session is free again."""
     back, other = nodes
     fence = await begin(other, run_id="r1")
     await other.append_run("s1", [started("r1")], fence=fence)

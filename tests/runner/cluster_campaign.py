@@ -10,8 +10,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from operator import methodcaller
 from pathlib import Path
 
 import aiohttp
@@ -54,8 +55,8 @@ class ClusterCampaign:
         """The users' sessions."""
         return [f"u{self.seed}x{nth}" for nth in range(USERS)]
 
-    async def run(self, seconds: float) -> Findings:
-        """Break things for so long, then let everything come to its end."""
+    async def run(self, break_things: Callable[[Faults], Coroutine[None, None, None]]) -> Findings:
+        """Break things, then let everything come to its end."""
         receiver, port = await receive_effects(self.witness)
         timeout = aiohttp.ClientTimeout(total=REQUEST_S, sock_connect=3)
         async with (
@@ -64,14 +65,16 @@ class ClusterCampaign:
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as http,
             cluster(self.folder, chaos.base_url, http, nodes=NODES, seed=self.seed) as servers,
         ):
-            await self._use_and_break(servers, seconds)
+            await self._use_and_break(servers, break_things)
             for node in servers.nodes:
                 await node.shut_down()
             findings = await self._checked(servers)
             findings.broken += servers.broken
             return findings
 
-    async def _use_and_break(self, servers: Cluster, seconds: float) -> None:
+    async def _use_and_break(
+        self, servers: Cluster, break_things: Callable[[Faults], Coroutine[None, None, None]]
+    ) -> None:
         is_over = asyncio.Event()
         people = [ClusterUser(name, servers, self.witness, seed=self.seed) for name in self.names]
         self.faults = Faults(servers, random.Random(f"{self.seed} faults"), probe=self.names[0])
@@ -81,7 +84,7 @@ class ClusterCampaign:
         try:
             async with everyone(people, servers, self.witness, seed=self.seed, is_over=is_over) as users:
                 progress = asyncio.create_task(self._tell(servers))
-                await self._until_first_failure(self.faults.break_things(seconds), [*users, *second_readers])
+                await self._until_first_failure(break_things(self.faults), [*users, *second_readers])
                 progress.cancel()
                 is_over.set()
                 for node in servers.nodes:
@@ -221,6 +224,8 @@ def told(campaign: ClusterCampaign, findings: Findings) -> str:
     lines = [
         f"seed {campaign.seed}: {faults.done.total()} faults {dict(faults.done)}",
         _times("dead owner to run.resumed", campaign.take_overs_s),
+        f"{len(faults.deaths)} deaths were watched, in the middle of "
+        f"{sum(len(death.run_ids) for death in faults.deaths)} runs, {campaign.unresumed} not resumed",
         _times("database back to a write accepted", faults.writable_after_s),
         f"inputs accepted: {len(witness.sent)} messages, {len(witness.steered)} steers",
         f"of these runs {len(witness.stopped)} were stopped; {witness.denied} actions were denied",
@@ -248,7 +253,7 @@ def main() -> None:
         folder = tempfile.mkdtemp(prefix="holdfast-faults-")
         campaign = ClusterCampaign(Path(folder), seed)
         try:
-            findings = asyncio.run(campaign.run(seconds))
+            findings = asyncio.run(campaign.run(methodcaller("break_things", seconds)))
         except BaseException:
             sys.stdout.write(f"\nseed {campaign.seed} failed; its data is in {folder}\n")
             raise

@@ -44,6 +44,13 @@ class Faults:
             await self._one_round()
             await asyncio.sleep(self.chance.uniform(0.2, 2.0))
 
+    async def break_in_turn(self, rounds: Sequence[Sequence[str]]) -> None:
+        """The named faults: those of one round at once, each on another server."""
+        for names in rounds:
+            hit = self.chance.sample(list(self.cluster.nodes), len(names))
+            await asyncio.gather(*[self.run(name, one) for name, one in zip(names, hit, strict=True)])
+            await asyncio.sleep(self.chance.uniform(0.2, 1.0))
+
     async def run(self, name: str, node: ClusterNode) -> None:
         """One fault by its name."""
         self.done[name] += 1

@@ -40,8 +40,8 @@ class KnownHead:
 class Lookups:
     """The rows by id that one group of appends needs; what isn't there doesn't exist."""
 
-    # The heads that were just read, None for a session that doesn't exist. A notice may make the node forget one
-    # before the append is planned, and what it forgot must not look as if it didn't exist.
+    # The heads that were just read, None for a session that doesn't exist. A notice may make the node forget
+    # one before the append is planned, and what it forgot must not look as if it didn't exist.
     fresh: dict[str, KnownHead | None] = field(default_factory=dict[str, KnownHead | None])
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
     asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
