@@ -214,12 +214,18 @@ async def test_what_comes_behind_something_that_only_memory_has_is_kept_there_to
         is_full = True
 
         async def put(
-            self, session_id: str, run_id: str, events: Sequence[Event], *, unknown_after: int | None = None
+            self,
+            session_id: str,
+            run_id: str,
+            events: Sequence[Event],
+            *,
+            unknown_after: int | None = None,
+            after: int | None = None,
         ) -> Spooled:
             if self.is_full:
                 self.is_full = False
                 raise OSError(errno.ENOSPC, "no room")
-            return await super().put(session_id, run_id, events, unknown_after=unknown_after)
+            return await super().put(session_id, run_id, events, unknown_after=unknown_after, after=after)
 
     store, spool, all_said = MemoryStore(), FullAtFirst(tmp_path), asyncio.Event()
     fence = await begin(store, run_id="r1")

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.chaos import CallTool, Drop, Say, SayWords, Script, SeenRequest
 
 KINDS = ("text", "tools", "outside", "ask", "slow", "drop")
+LONG = ("long", "job")  # an answer and tools that take seconds, so that something dies meanwhile
 STEPS = 3
 UNKNOWN = "whether it took effect is unknown"
 
@@ -34,20 +35,24 @@ class Model:
         since = messages[asked[-1] + 1 :]
         match kind:
             case "tools":
-                return self._tools(effect, since)
+                return self._tools(effect, since, pause_s=len(effect) % 5 / 100)
+            case "job":
+                return self._tools(effect, since, pause_s=1.5)
             case "outside":
                 return self._outside(effect, since)
             case "ask" if not _results(since):
                 return [CallTool("ask_user", {"text": f"which colour for {effect}?"})]
             case "slow":
-                return [SayWords(" ".join(f"{effect}:{nth}" for nth in range(60)), 0.01)]
+                return [SayWords(words(effect, 60), 0.01)]
+            case "long":
+                return [SayWords(words(effect, 200), 0.02)]
             case "drop" if random.Random(effect + str(len(messages))).random() < 0.2:
                 return [SayWords(f"{effect} is cut", 0.005), Drop()]
             case _:
-                return [SayWords(" ".join(f"{effect}:{nth}" for nth in range(15)), 0.005)]
+                return [SayWords(words(effect, 15), 0.005)]
 
     @staticmethod
-    def _tools(effect: str, since: list[dict[str, Any]]) -> Script:
+    def _tools(effect: str, since: list[dict[str, Any]], *, pause_s: float) -> Script:
         """A few steps, each with an effect on a file; a step whose effect is unknown is tried again."""
         results = _results(since)
         step = 0
@@ -59,7 +64,7 @@ class Model:
         if step == STEPS:
             return [SayWords(f"{effect} is done", 0.003)]
         name = f"{effect}.{step}"
-        command = f"echo effect={name} >> effects; sleep 0.0{len(effect + str(step)) % 5}"
+        command = f"echo effect={name} >> effects; sleep {pause_s}"
         return [Say(f"step {step}"), CallTool("shell", {"command": command})]
 
     def _outside(self, effect: str, since: list[dict[str, Any]]) -> Script:
@@ -68,8 +73,13 @@ class Model:
         return [CallTool("shell", {"command": f"echo effect={effect} > /dev/tcp/127.0.0.1/{self.port}"})]
 
 
+def words(effect: str, count: int) -> str:
+    """An answer of so many words, each of which says where it belongs."""
+    return " ".join(f"{effect}:{nth}" for nth in range(count))
+
+
 def _kind(message: dict[str, Any]) -> bool:
-    return message["role"] == "user" and str(message["content"]).split(" ")[0] in KINDS
+    return message["role"] == "user" and str(message["content"]).split(" ")[0] in {*KINDS, *LONG}
 
 
 def _results(since: list[dict[str, Any]]) -> list[str]:

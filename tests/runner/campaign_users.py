@@ -14,7 +14,6 @@ import aiohttp
 from runner.campaign_model import KINDS
 from serving import frames_in
 
-LOOK_S = 0.05
 GONE = (aiohttp.ClientError, ConnectionError, TimeoutError, asyncio.IncompleteReadError)
 OVER = {"completed", "failed", "cancelled", "interrupted"}
 Told: TypeAlias = tuple[int, dict[str, Any]]
@@ -27,6 +26,11 @@ class Server:
     http: aiohttp.ClientSession
     url: str = ""
     is_up: asyncio.Event = field(default_factory=asyncio.Event)
+    look_s: float = 0.05  # how long users wait before they ask again
+
+    def address(self) -> str:
+        """Where the next request goes."""
+        return self.url
 
     def up(self, url: str) -> None:
         """It lives again."""
@@ -41,14 +45,14 @@ class Server:
             await self.is_up.wait()
             try:
                 async with self.http.request(
-                    method, self.url + path, data=json.dumps(body or {}), headers=headers
+                    method, self.address() + path, data=json.dumps(body or {}), headers=headers
                 ) as answer:
                     told = answer.status, json.loads(await answer.read())
-                    if answer.status != 503:  # it said to come again
+                    if answer.status not in {503, 504}:  # it said to come again
                         return told
             except GONE:
                 pass
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self.look_s)
 
 
 @dataclass(slots=True)
@@ -75,7 +79,7 @@ async def read_session(server: Server, session_id: str, witness: Witness) -> Non
     seen = 0
     while True:
         await server.is_up.wait()
-        path = f"{server.url}/api/sessions/{session_id}/events"
+        path = f"{server.address()}/api/sessions/{session_id}/events"
         try:
             async with server.http.get(path, headers={"Last-Event-ID": str(seen)} if seen else {}) as answer:
                 if answer.status == 200:
@@ -86,7 +90,7 @@ async def read_session(server: Server, session_id: str, witness: Witness) -> Non
                             witness.see(session_id, seen, frame.data)
         except GONE:
             pass
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(server.look_s)
 
 
 class User:
@@ -132,7 +136,7 @@ class User:
             assert status == 200, (run_id, status, run)
             if run["status"] in OVER:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._server.look_s)
 
     async def _meddle(self, run_id: str) -> None:
         """Steer, redirect, stop, or leave it alone."""
@@ -161,7 +165,7 @@ class User:
             _, queue = await self._server.call("GET", f"/api/sessions/{self.name}/queue")
             if not row["open_runs"] and not queue["data"]:
                 return
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(self._server.look_s)
 
 
 async def answer_everyone(server: Server, witness: Witness, *, seed: int) -> None:
@@ -179,7 +183,7 @@ async def answer_everyone(server: Server, witness: Witness, *, seed: int) -> Non
             witness.denied += choice == "deny"
             answer = {"choice": choice, "approval_id": one["approval_id"]}
             await server.call("POST", f"{run}/approval", answer)
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(server.look_s)
 
 
 async def receive_effects(witness: Witness) -> tuple[asyncio.Server, int]:

@@ -16,14 +16,14 @@ from serving import Frame, frames_in
 
 CONFIG = """
 [server]
-port = 0
 data_dir = "{folder}/data"
 api_keys = []
 drain_s = {drain_s}
 max_concurrent_runs = 16
+{server}
 [agent]
 title_target = "off"
-workspace = "{folder}/work"
+workspace = "{workspace}"
 [approvals]
 mode = "allow-workspace"
 [sandbox]
@@ -39,10 +39,26 @@ backoff_max_s = 0.1
 """
 
 
-def configure(folder: Path, model_url: str, *, drain_s: float = 10.0, sandbox: str = "auto") -> None:
-    """Write the configuration and make the workspace."""
-    (folder / "work").mkdir(exist_ok=True)
-    text = CONFIG.format(folder=folder, url=model_url, drain_s=drain_s, sandbox=sandbox)
+def configure(
+    folder: Path,
+    model_url: str,
+    *,
+    drain_s: float = 10.0,
+    sandbox: str = "auto",
+    workspace: Path | None = None,
+    server: str = "port = 0",
+) -> None:
+    """Write the configuration and make the workspace; `server` is further lines of its section."""
+    workspace = workspace or folder / "work"
+    workspace.mkdir(exist_ok=True)
+    text = CONFIG.format(
+        folder=folder,
+        url=model_url,
+        drain_s=drain_s,
+        sandbox=sandbox,
+        workspace=workspace,
+        server=server,
+    )
     (folder / "holdfast.toml").write_text(text, encoding="utf-8")
 
 
@@ -102,6 +118,11 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 
+def serve_command(folder: Path) -> list[str]:
+    """The command that starts the server of a folder."""
+    return [sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")]
+
+
 @asynccontextmanager
 async def program(
     folder: Path, *, limits: Mapping[int, tuple[int, int]] | None = None
@@ -110,7 +131,7 @@ async def program(
     limited = (sys.executable, "-c", LIMITED, json.dumps([*limits.items()])) if limits else ()
     process = await asyncio.create_subprocess_exec(
         *limited,
-        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
+        *serve_command(folder),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,

@@ -3,6 +3,7 @@
 When the store accepts writes again, each event is appended once, in order. If it isn't known whether an
 append was written, the log is searched for its events before they are appended again. Records that an earlier
 process left in its spool are moved into the store as soon as it accepts writes, before any run is resumed.
+If another node has continued such a run, its log goes on without them: they are added once the run has ended.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from holdfast.events import (
     Event,
     OutputRecovered,
     QuestionWithdrawn,
+    RunResumed,
 )
 from holdfast.folds.rows import ask_of
 from holdfast.interfaces.clock import Clock
@@ -30,12 +32,15 @@ from holdfast.interfaces.journal import (
     Condition,
     Declined,
     Fence,
+    FenceLost,
+    HomedElsewhere,
     IdempotencyKey,
     IfAskOpen,
     IfRunOpen,
     IfSessionKnown,
     JournalError,
     OutcomeUnknown,
+    OwnedElsewhere,
     Record,
     Replayed,
     Store,
@@ -195,7 +200,11 @@ class RetryingAppend:
             return batch
         try:
             spooled = await self._spool.put(
-                self._session_id, self._run_id, batch.events, unknown_after=batch.unknown_after
+                self._session_id,
+                self._run_id,
+                batch.events,
+                unknown_after=batch.unknown_after,
+                after=self.last_seq,
             )
         except OSError as error:
             _log.warning(
@@ -249,19 +258,26 @@ async def ready(store: Store, clock: Clock, *, spool: Spool | None) -> None:
 
 
 async def absorb(store: Store, folder: Path, *, now_ms: int) -> int:
-    """Move what earlier processes spooled into the store; returns the number of records."""
+    """Move what earlier processes spooled into the store; returns the number of records.
+
+    A spool stays where it is as long as it has output of a run that another node works on.
+    """
     count = 0
     for path in await asyncio.to_thread(spool_files, folder):
         try:
-            for spooled in await asyncio.to_thread(_records, path):
-                await _absorb(store, spooled, now_ms=now_ms)
-                count += 1
+            records = await asyncio.to_thread(_records, path)
+            absorbing = _Absorbing(store, records, now_ms)
+            absorbed = [await absorbing.absorb(spooled) for spooled in records]
+            count += sum(absorbed)
         except (UnreadableEvent, msgspec.MsgspecError) as error:
             # Nothing in it was ever shown, and one bad file must not keep runs from resuming.
             aside = await asyncio.to_thread(put_aside, path)
             _log.error("a spool file can't be read to its end, so the rest is kept in %s: %s", aside, error)
         else:
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+            if all(absorbed):
+                await asyncio.to_thread(path.unlink, missing_ok=True)
+            else:
+                _log.info("another node works on runs whose output is in %s, so it stays there", path)
     return count
 
 
@@ -269,29 +285,78 @@ def _records(path: Path) -> list[Spooled]:
     return list(read_spool(path))
 
 
-async def _absorb(store: Store, spooled: Spooled, *, now_ms: int) -> None:
-    bodies = [bytes(body) for body in spooled.events]
-    events = [decode(body, where=f"{spooled.key} of run {spooled.run_id}") for body in bodies]
-    if spooled.unknown_after is not None and await _search(
-        store, spooled.session_id, bodies, after=spooled.unknown_after
-    ):
-        return
-    fence = await store.claim(spooled.session_id)
-    open_run = IfRunOpen(spooled.run_id)
-    # A person may have answered first; then there is nothing left to withdraw.
-    asks = [IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
-    idempotency_key = _key_of(spooled, now_ms)
-    try:
-        when = [open_run, *asks]
-        result = await store.append_run(
-            spooled.session_id, events, fence=fence, when=when, idempotency_key=idempotency_key
-        )
-        if isinstance(result, Declined) and result.condition == open_run:
-            # The run has meanwhile ended elsewhere. Its output is still shown, above its ending.
-            late = OutputRecovered(at_ms=now_ms, run_id=spooled.run_id, events=spooled.events)
-            await store.append(
-                spooled.session_id, [late], when=[IfSessionKnown()], idempotency_key=idempotency_key
+class _Absorbing:
+    """Moves the records of one spool into the store."""
+
+    def __init__(self, store: Store, records: Sequence[Spooled], now_ms: int) -> None:
+        self._store = store
+        self._now_ms = now_ms
+        self._bodies = {bytes(body) for spooled in records for body in spooled.events}
+        self._taken_over: dict[str, bool] = {}  # run -> whether another node has continued it
+
+    async def absorb(self, spooled: Spooled) -> bool:
+        """Absorb one record; False if it has to wait until another node has ended the run."""
+        store = self._store
+        bodies = [bytes(body) for body in spooled.events]
+        events = [decode(body, where=f"{spooled.key} of run {spooled.run_id}") for body in bodies]
+        if spooled.unknown_after is not None and await _search(
+            store, spooled.session_id, bodies, after=spooled.unknown_after
+        ):
+            return True
+        try:
+            if not await self._is_taken_over(spooled) and await self._append(spooled, events):
+                return True
+            return await self._recover(spooled)
+        except UnknownSession:
+            _log.info("dropped spooled output of session %s, which was purged", spooled.session_id)
+            return True
+
+    async def _is_taken_over(self, spooled: Spooled) -> bool:
+        """Whether the log has a resumption of the run that isn't in this spool itself."""
+        run_id = spooled.run_id
+        if spooled.after is None or run_id in self._taken_over:
+            return self._taken_over.get(run_id, False)
+        after, found = spooled.after, False
+        while records := await self._store.read(spooled.session_id, after=after):
+            after = records[-1].seq
+            found = found or any(
+                isinstance(one.event, RunResumed)
+                and one.event.run_id == run_id
+                and one.body not in self._bodies
+                for one in records
             )
-        await store.release(spooled.session_id, fence)
-    except UnknownSession:
-        _log.info("dropped spooled output of session %s, which was purged", spooled.session_id)
+        self._taken_over[run_id] = found
+        return found
+
+    async def _append(self, spooled: Spooled, events: Sequence[Event]) -> bool:
+        """Append the events as the run's own; False if the run has ended, or belongs to another node."""
+        # A person may have answered first; then there is nothing left to withdraw.
+        asks = [IfAskOpen(ask_of(event)) for event in events if isinstance(event, WITHDRAWN)]
+        open_run = IfRunOpen(spooled.run_id)
+        try:
+            fence = await self._store.claim(spooled.session_id)
+            result = await self._store.append_run(
+                spooled.session_id,
+                events,
+                fence=fence,
+                when=[open_run, *asks],
+                idempotency_key=_key_of(spooled, self._now_ms),
+            )
+            await self._store.release(spooled.session_id, fence)
+        except (OwnedElsewhere, HomedElsewhere, FenceLost):
+            return False
+        return not (isinstance(result, Declined) and result.condition == open_run)
+
+    async def _recover(self, spooled: Spooled) -> bool:
+        """Show the output of a run that has ended meanwhile, above its ending; False if it is open."""
+        run = await self._store.run(spooled.run_id)
+        if run is not None and run.status != "ended":
+            return False
+        late = OutputRecovered(at_ms=self._now_ms, run_id=spooled.run_id, events=spooled.events)
+        await self._store.append(
+            spooled.session_id,
+            [late],
+            when=[IfSessionKnown()],
+            idempotency_key=_key_of(spooled, self._now_ms),
+        )
+        return True

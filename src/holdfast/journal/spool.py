@@ -29,7 +29,7 @@ class Spooled(msgspec.Struct, frozen=True, kw_only=True):
     """One append that the store didn't accept: the stored bodies of its events, in order.
 
     With `unknown_after`, it isn't known whether the store accepted it: the log may have the events after that
-    seq.
+    seq. `after` is as far as the run knew its log; it is unknown in spools of earlier versions.
     """
 
     key: str
@@ -37,6 +37,7 @@ class Spooled(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     events: tuple[msgspec.Raw, ...]
     unknown_after: int | None = None
+    after: int | None = None
 
 
 class Spool:
@@ -52,12 +53,23 @@ class Spool:
         self._lock = threading.Lock()
 
     async def put(
-        self, session_id: str, run_id: str, events: Sequence[Event], *, unknown_after: int | None = None
+        self,
+        session_id: str,
+        run_id: str,
+        events: Sequence[Event],
+        *,
+        unknown_after: int | None = None,
+        after: int | None = None,
     ) -> Spooled:
         """Write the events to disk; raises OSError if that disk is full too."""
         bodies = tuple(msgspec.Raw(encode(event)) for event in events)
         record = Spooled(
-            key="", session_id=session_id, run_id=run_id, events=bodies, unknown_after=unknown_after
+            key="",
+            session_id=session_id,
+            run_id=run_id,
+            events=bodies,
+            unknown_after=unknown_after,
+            after=after,
         )
         return await asyncio.to_thread(self._put, record)
 

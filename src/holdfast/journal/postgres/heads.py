@@ -40,7 +40,9 @@ class KnownHead:
 class Lookups:
     """The rows by id that one group of appends needs; what isn't there doesn't exist."""
 
-    fresh: set[str] = field(default_factory=set[str])  # ids of sessions whose head was just read
+    # The heads that were just read, None for a session that doesn't exist. A notice may make the node forget
+    # one before the append is planned, and what it forgot must not look as if it didn't exist.
+    fresh: dict[str, KnownHead | None] = field(default_factory=dict[str, KnownHead | None])
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
     asks: dict[str, rows.AskRow] = field(default_factory=dict[str, rows.AskRow])
     keys: dict[str, IdempotencyKey] = field(default_factory=dict[str, IdempotencyKey])
@@ -89,9 +91,10 @@ class Heads:
         found = Lookups()
         wanted = {job.session_id for job in jobs}
         if missing := [session_id for session_id in wanted if session_id not in self._heads]:
+            found.fresh.update(dict.fromkeys(missing))
             for row in await connection.rows("heads", session_ids=missing):
-                self.put(_head(row))
-            found.fresh.update(missing)
+                head = found.fresh[row["session_id"]] = _head(row)
+                self.put(head)
         await self._look_up_rows(connection, jobs, found)
         if keys := [clean(job.idempotency_key.key) for job in jobs if job.idempotency_key is not None]:
             for row in await connection.rows("once_by_key", keys=keys):

@@ -91,8 +91,10 @@ class AppendPlan:
 
     def add(self, job: PendingAppend) -> Appended | Refused:
         """Add the append, or say why not; raises JournalError, or NotFresh to be tried on its own."""
-        head = self._heads.get(job.session_id)
         is_fresh = job.session_id in self._lookups.fresh
+        head = self._touched.get(job.session_id) or (
+            self._lookups.fresh[job.session_id] if is_fresh else self._heads.get(job.session_id)
+        )
         try:
             refused = self._refused(job, head)
         except (FenceLost, UnknownSession) as error:
