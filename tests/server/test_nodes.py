@@ -60,9 +60,10 @@ async def test_a_session_whose_server_is_gone_says_so_and_goes_on_once_it_is_mov
         served(target_of(chaos), setting=Setting(store=store)) as server,
     ):
         _, shown = await server.get("/v1/runs/r1")
-        assert "waits for node a, which has been gone since 2023-11-14" in shown["mark"]
+        assert "Waiting for server a, which has been gone since 2023-11-14" in shown["mark"]
         _, page = await server.get("/api/sessions/s/messages")
-        assert "node a" in page["marks"]["r1"]
+        assert "server a" in page["marks"]["r1"]
+        assert page["is_away"]
         status, _ = await server.post("/api/sessions/s/move")
         assert status == 200
         async for records in store.follow("s"):

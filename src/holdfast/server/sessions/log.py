@@ -76,6 +76,7 @@ class SessionLogRoutes:
             last_seq=seen.last_seq,
             runs=runs_of(state, seen, page, is_newest=not before),
             marks=marks,
+            is_away=place.is_away,
         )
         if not before:
             lines = live_lines(deps.supervisor, session_id).items()
