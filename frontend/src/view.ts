@@ -99,6 +99,7 @@ type Unseen =
   | e.SessionUnarchived
   | e.SessionDeleted
   | e.SessionRestored
+  | e.SessionMoved
   | e.CallEnded
   | e.AttemptFailed
   | e.ClientToolsAsked
