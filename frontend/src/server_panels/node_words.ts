@@ -12,7 +12,7 @@ export function leaseOf({ lease_left_s: left }: NodeShown): { kind: "good" | "si
     ? { kind: "good", words: `Renewed; ${left.toFixed(1)} s left` }
     : {
         kind: "silent",
-        words: `Expired ${(-left).toFixed(1)} s ago: the server is down or can't reach the database`,
+        words: "Expired: the server is down, or can't reach the database",
       };
 }
 

@@ -74,7 +74,7 @@ export async function sendKept(): Promise<void> {
 }
 
 const AGAIN_MS = 2000;
-const AGAIN_MS_MAX = 30_000;
+const AGAIN_MS_MAX = 8000;
 let isWaiting = false;
 let waitMs = AGAIN_MS;
 
@@ -86,7 +86,7 @@ function tryLater(): void {
   isWaiting = true;
   setTimeout(() => {
     isWaiting = false;
-    waitMs = Math.min(2 * waitMs, AGAIN_MS_MAX);
+    waitMs = outbox.value.length > 0 ? Math.min(2 * waitMs, AGAIN_MS_MAX) : AGAIN_MS;
     void sendLeftovers();
   }, waitMs);
 }
