@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from holdfast.api.nodes import NodeShown
 from holdfast.api.sessions import SessionShown
-from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
+from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_running_server, with_server
 from holdfast.cli.ids import resolve_session
 from holdfast.cli.reader import PausedSession, Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
@@ -118,7 +118,7 @@ def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
             print_columns(("NODE", "SESSIONS", "LEASE", "URL", "HOMES"), [_node(one) for one in nodes])
         return OK
 
-    return with_server(flags, work, works="nothing")
+    return with_running_server(flags, work)
 
 
 def _node(one: NodeShown) -> tuple[str, ...]:
