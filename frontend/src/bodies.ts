@@ -452,6 +452,7 @@ export interface TranscriptPage {
   readonly session?: SessionShown;
   readonly live?: Readonly<Record<string, string>>;
   readonly marks?: Readonly<Record<string, string>>;
+  readonly is_away?: boolean;
 }
 
 /** A run as the transcript needs it, so that events can be applied from there. */

@@ -1,7 +1,8 @@
 /** What the panels about the server say: periods, sums and files of the usage, and the words for a target. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { BudgetShown, TargetState, UsageListed, UsageSummary } from "../src/bodies.ts";
+import type { BudgetShown, NodeShown, TargetState, UsageListed, UsageSummary } from "../src/bodies.ts";
+import { areSeveral, leaseOf, sharedWith } from "../src/server_panels/node_words.ts";
 import { waitMs } from "../src/server_panels/refreshed.ts";
 import { callsOf, healthOf, learnedOf, patienceOf } from "../src/server_panels/target_words.ts";
 import * as figures from "../src/server_panels/usage_figures.ts";
@@ -120,4 +121,15 @@ test("a server out of reach is asked less and less often", () => {
     [3000, 6000, 12_000, 60_000],
   );
   assert.equal(waitMs(90_000, 3), 90_000);
+});
+
+test("servers are shown only where there can be several, with what a lease means", () => {
+  const alone: NodeShown = { name: "", url: "", is_this: true, lease_left_s: null, homes: [], sessions: 0 };
+  const shared = { ...alone, name: "web-1", lease_left_s: 3.25, homes: ["node:web-1", "volume:data"] };
+  assert.equal(areSeveral([alone]), false);
+  assert.equal(areSeveral([shared]), true);
+  assert.equal(leaseOf(alone).words, "None needed");
+  assert.deepEqual(leaseOf(shared), { kind: "good", words: "Renewed; 3.3 s left" });
+  assert.equal(leaseOf({ ...shared, lease_left_s: 0 }).kind, "silent");
+  assert.equal(sharedWith(shared), "data");
 });

@@ -1,7 +1,7 @@
 /** The page's state: what an event, a request and a broken line do to what components see. */
 
 import assert from "node:assert/strict";
-import { beforeEach, test } from "node:test";
+import { afterEach, beforeEach, mock, test } from "node:test";
 import type { SessionShown } from "../src/bodies.ts";
 import type { LogRecord } from "../src/events.ts";
 import { signOut } from "../src/state/actions.ts";
@@ -19,6 +19,7 @@ import { type Answer, answers, requests, settled, storage } from "./browser.ts";
 import { logOf } from "./golden.ts";
 
 beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout"] });
   storage.clear();
   answers.clear();
   requests.length = 0;
@@ -26,6 +27,13 @@ beforeEach(() => {
   session.value = null;
   sessions.value = [];
   archivedShown.value = false;
+});
+
+afterEach(() => {
+  // what waits to be sent again would be sent in the middle of the next test
+  outbox.value = [];
+  mock.timers.runAll();
+  mock.timers.reset();
 });
 
 function opened(name: string, records: number): { here: Opened; rest: LogRecord[] } {
@@ -116,6 +124,25 @@ test("a message that cannot be sent is kept in the browser and sent again under 
   assert.deepEqual(posts[0]?.body, posts[1]?.body);
   assert.equal(here.pending.value[0]?.state, "sent");
   assert.equal(storage.has(key), false, "the server has it");
+});
+
+test("a message that the server can't take yet is sent again by itself, though the stream never broke", async () => {
+  session.value = new Opened("ses_1");
+  answers.set("POST /v1/runs", () => ({ status: 503, body: { error: { message: "The store is away" } } }));
+  await send("words");
+  mock.timers.tick(2000);
+  await settled();
+  assert.equal(requests.length, 2);
+  answers.set("POST /v1/runs", () => ({
+    status: 202,
+    body: { run_id: "r", session_id: "ses_1", message_id: "m" },
+  }));
+  mock.timers.tick(4000);
+  await settled();
+  assert.equal(outbox.value[0]?.state, "sent");
+  mock.timers.tick(60_000);
+  await settled();
+  assert.equal(requests.length, 3, "once it is there, no more");
 });
 
 test("a message that the server refuses is not sent again by itself, and its words are shown", async () => {

@@ -12,7 +12,8 @@ from holdfast import __version__
 from holdfast.api.scopes import Scope
 from holdfast.chaos import ChaosServer
 from holdfast.cli.asks import key_scopes, may_approve
-from holdfast.cli.attach import check_server, error_text, ignored_settings
+from holdfast.cli.attach import FAILED, check_server, error_text, ignored_settings
+from holdfast.cli.sessions import list_nodes
 from holdfast.client import BadAnswer, Client, ClientPatience, Refused, Unreachable
 from holdfast.host.data_dir import find_data_directory
 from holdfast.host.lock import DirectoryLock
@@ -93,6 +94,15 @@ def test_a_file_that_cannot_be_written_is_named_in_plain_words() -> None:
     error = FileNotFoundError(errno.ENOENT, "No such file or directory", "/nowhere/x")
     assert error_text(error) == "/nowhere/x: No such file or directory"
     assert error_text(OSError("the disk is full")) == "the disk is full"
+
+
+def test_the_list_of_servers_starts_none_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be in the list, and under the name of a running one it would take that one's place."""
+    assert list_nodes({"data_dir": str(tmp_path / "data")}, form="columns") == FAILED
+    assert f"no server is running in {tmp_path}/data" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_configuration_file_that_the_running_server_does_not_use_is_named(tmp_path: Path) -> None:

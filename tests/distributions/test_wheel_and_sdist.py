@@ -117,7 +117,10 @@ def test_the_wheel_holds_the_program_and_the_page_and_the_sdist_alone_gives_the_
     assert [name for name in DATA if name not in names] == []
     scripts = [name for name in names if name.startswith("holdfast/web/assets/") and name.endswith(".js")]
     kinds = {Path(name).name.partition("-")[0] for name in scripts}
-    first, apart = {"first", "main", "chunk"}, {"panels", "panel", "asks", "usage_dialog", "targets_dialog"}
+    first, apart = (
+        {"first", "main", "chunk"},
+        {"panels", "panel", "asks", "usage_dialog", "targets_dialog", "nodes_dialog", "marks"},
+    )
     assert kinds == first | apart | {"highlight", "maths_layout", "diagram", "draw"}
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"holdfast", f"holdfast-{__version__}.dist-info"}

@@ -136,7 +136,7 @@ async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_bac
         await expect(chat.people.last).to_contain_text("precious words")
         await expect(chat.people.last.get_by_role("alert")).to_contain_text("Not sent yet.")
         await expect(chat.people.last.get_by_role("alert")).to_contain_text(
-            "It's sent as soon as the server can be reached."
+            "It's sent as soon as the server accepts it."
         )
         async with chat.page.expect_response(draft, timeout=30_000):
             await chat.page.context.set_offline(offline=False)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
+from holdfast import events as e
 from holdfast.folds.rows import home_after
 from holdfast.interfaces.journal import Fence, FenceLost, HomedElsewhere, OwnedElsewhere, Record
-from holdfast.interfaces.nodes import Node, OwnershipChange
+from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 
@@ -118,3 +119,41 @@ class NodeStore(MemoryStore):
     def _publish(self, session_id: str, records: Sequence[Record]) -> None:
         for node in {*self._cluster.alive, self}:
             node._tails.publish(session_id, records)  # noqa: SLF001  # of the same class
+
+
+class AwayStore(NodeStore):
+    """The node b; the sessions' files are on the node a, which died unless `is_away` says otherwise."""
+
+    is_away = True
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        home = self.home(session_id)
+        if home and not self.is_away:
+            return SessionPlace(owner="a", home=home)
+        return SessionPlace(home=home, is_away=bool(home), away_since_ms=1_700_000_000_000)
+
+
+async def homed_elsewhere(session_id: str) -> AwayStore:
+    """A node that holds a session whose run r1 was in the middle of a tool call on another one."""
+    store = AwayStore(cluster := Cluster(), "b", ("node:b",))
+    cluster.alive.append(store)
+    begun = [
+        e.SessionCreated(at_ms=1, epoch="e"),
+        e.MessageAccepted(at_ms=1, message_id="m1", text="hi"),
+        e.RunQueued(at_ms=1, run_id="r1", message_id="m1"),
+    ]
+    await store.append(session_id, begun)
+    fence = await store.claim(session_id)
+    worked = [
+        e.MessageDispatched(at_ms=1, run_id="r1", message_id="m1"),
+        e.RunStarted(at_ms=1, run_id="r1"),
+        e.CallStarted(at_ms=1, run_id="r1", call_id="c1", turn=1),
+        e.AttemptStarted(at_ms=1, run_id="r1", call_id="c1", attempt_id="a1", target="main"),
+        e.ToolAsked(at_ms=1, run_id="r1", tool_call_id="t1", name="shell", args={}),
+        e.CallEnded(at_ms=1, run_id="r1", call_id="c1", finish="tools"),
+        e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k", home="node:a"),
+    ]
+    await store.append_run(session_id, worked, fence=fence)
+    await store.release(session_id, fence)
+    return store

@@ -2,17 +2,8 @@
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
-from holdfast.interfaces.nodes import SessionPlace
-from runner.memory_nodes import Cluster, NodeStore
+from runner.memory_nodes import Cluster, homed_elsewhere
 from serving import Setting, served, target_of
-
-
-class AwayStore(NodeStore):
-    """A node beside which another has died; the session's files were there."""
-
-    async def place(self, session_id: str) -> SessionPlace:
-        home = self.home(session_id)
-        return SessionPlace(home=home, is_away=bool(home), away_since_ms=1_700_000_000_000)
 
 
 async def test_the_servers_that_share_a_store_are_listed() -> None:
@@ -35,34 +26,16 @@ async def test_a_server_that_has_the_store_to_itself_is_listed_without_a_name() 
 
 async def test_a_session_whose_server_is_gone_says_so_and_goes_on_once_it_is_moved() -> None:
     """P6: nobody continues it by guess, and nothing about it is a secret."""
-    store = AwayStore(cluster := Cluster(), "b", ("node:b",))
-    cluster.alive.append(store)
-    begun = [
-        e.SessionCreated(at_ms=1, epoch="e"),
-        e.MessageAccepted(at_ms=1, message_id="m1", text="hi"),
-        e.RunQueued(at_ms=1, run_id="r1", message_id="m1"),
-    ]
-    await store.append("s", begun)
-    fence = await store.claim("s")
-    worked = [
-        e.MessageDispatched(at_ms=1, run_id="r1", message_id="m1"),
-        e.RunStarted(at_ms=1, run_id="r1"),
-        e.CallStarted(at_ms=1, run_id="r1", call_id="c1", turn=1),
-        e.AttemptStarted(at_ms=1, run_id="r1", call_id="c1", attempt_id="a1", target="main"),
-        e.ToolAsked(at_ms=1, run_id="r1", tool_call_id="t1", name="shell", args={}),
-        e.CallEnded(at_ms=1, run_id="r1", call_id="c1", finish="tools"),
-        e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k", home="node:a"),
-    ]
-    await store.append_run("s", worked, fence=fence)
-    await store.release("s", fence)
+    store = await homed_elsewhere("s")
     async with (
         ChaosServer([Say("done")]) as chaos,
         served(target_of(chaos), setting=Setting(store=store)) as server,
     ):
         _, shown = await server.get("/v1/runs/r1")
-        assert "waits for node a, which has been gone since 2023-11-14" in shown["mark"]
+        assert "Waiting for server a, which has been gone since 2023-11-14" in shown["mark"]
         _, page = await server.get("/api/sessions/s/messages")
-        assert "node a" in page["marks"]["r1"]
+        assert "server a" in page["marks"]["r1"]
+        assert page["is_away"]
         status, _ = await server.post("/api/sessions/s/move")
         assert status == 200
         async for records in store.follow("s"):

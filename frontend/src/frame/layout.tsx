@@ -26,6 +26,7 @@ const DIALOGS = {
   inbox: "Inbox",
   targets: "TargetsDialog",
   usage: "UsageDialog",
+  nodes: "NodesDialog",
 } as const;
 
 export function Layout(): JSX.Element {

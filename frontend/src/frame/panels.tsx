@@ -7,6 +7,10 @@ export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";
 export { TimelinePanel } from "./timeline_panel.tsx";
 
+export const NodesDialog = later(
+  "nodes",
+  async () => (await import("../server_panels/nodes_dialog.tsx")).NodesDialog,
+);
 export const TargetsDialog = later(
   "targets",
   async () => (await import("../server_panels/targets_dialog.tsx")).TargetsDialog,

@@ -5,6 +5,8 @@ import type { TargetState } from "../bodies.ts";
 import { grouped } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
 import { isBare, SHORTCUTS } from "../keys.ts";
+import { areSeveral } from "../server_panels/node_words.ts";
+import { readNodes } from "../server_panels/requests.ts";
 import { healthOf } from "../server_panels/target_words.ts";
 import {
   changeSettings,
@@ -140,7 +142,9 @@ function Notifications(): JSX.Element {
 function Models(): JSX.Element {
   const [atMs, setAtMs] = useState(() => Date.now());
   const [trouble, setTrouble] = useState("");
+  const [several, setSeveral] = useState(false);
   useEffect(() => {
+    if (may("admin")) void readNodes().then((result) => setSeveral(result.ok && areSeveral(result.value)));
     void loadTargets().then((result) => {
       setAtMs(Date.now());
       setTrouble(result.ok ? "" : result.trouble.message);
@@ -161,6 +165,11 @@ function Models(): JSX.Element {
         <Way to="usage" icon="timeline">
           Usage
         </Way>
+        {several ? (
+          <Way to="nodes" icon="swap">
+            Servers
+          </Way>
+        ) : null}
       </div>
     </Section>
   );

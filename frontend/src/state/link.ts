@@ -6,7 +6,7 @@ import type { LogRecord } from "../events.ts";
 import { EventStream, type Frame, type StreamState } from "../stream.ts";
 import { mayAsk } from "./asking.ts";
 import { dropRow, putRow, refreshSessions } from "./list.ts";
-import type { Opened } from "./opened.ts";
+import { isSaid, type Opened } from "./opened.ts";
 import type { Connection } from "./page_state.ts";
 import { connection, heard, live } from "./signals.ts";
 import { leaveSlot, takeSlot } from "./slots.ts";
@@ -119,8 +119,10 @@ function take(here: Opened | null, frames: readonly Frame[], on: LinkListener): 
     }
   }
   if (here !== null && records.length > 0) {
-    live.value = null;
-    heard.value = { session_id: here.id, at_ms: Date.now() };
+    if (!records.every(isSaid)) {
+      live.value = null;
+      heard.value = { session_id: here.id, at_ms: Date.now() };
+    }
     on.records(here, records);
   }
 }

@@ -22,6 +22,11 @@ import { pendingOf } from "./outbox.ts";
 import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
 import { openRow, saved, sessions, targets } from "./signals.ts";
 
+/** Whether it is what a person said, which tells nothing about whether anyone hears it. */
+export function isSaid({ type }: LogRecord): boolean {
+  return type.startsWith("message.");
+}
+
 export class Opened implements OpenSession {
   readonly id: string;
   readonly stage = signal<SessionStage>("loading");
@@ -38,6 +43,7 @@ export class Opened implements OpenSession {
   readonly loadingOlder = signal(false);
   readonly draft = signal("");
   readonly marks = signal<Readonly<Record<string, string>>>({});
+  readonly isAway = signal(false);
   readonly target = signal<Hit | null>(null);
   readonly missed = signal("");
   readonly row: ReadonlySignal<SessionShown | null>;
@@ -69,11 +75,19 @@ export class Opened implements OpenSession {
   load(page: NewestPage & { readonly session: SessionShown }): void {
     this.view = viewOf(page);
     openRow.value = page.session;
-    this.marks.value = page.marks ?? {};
+    this.remark(page);
     this.stage.value = "ready";
     this.trouble.value = null;
     this.#changedAll();
     this.show();
+  }
+
+  /** What the server says about runs that nobody carries on, unless more has happened since. */
+  remark({ marks = {}, is_away = false, last_seq }: Page): void {
+    if (last_seq >= this.view.lastSeq) {
+      this.marks.value = marks;
+      this.isAway.value = is_away;
+    }
   }
 
   /** The next event; false if it is not the next one, or about what is not here: then the view must be loaded again. */
@@ -86,10 +100,11 @@ export class Opened implements OpenSession {
       return false;
     }
     apply(view, record);
-    if ("run_id" in record && record.run_id && record.run_id in this.marks.value) {
+    if ("run_id" in record && record.run_id && record.run_id in this.marks.value && !isSaid(record)) {
       // Somebody carries it on.
       const { [record.run_id]: _, ...others } = this.marks.value;
       this.marks.value = others;
+      this.isAway.value = false;
     }
     return true;
   }

@@ -99,6 +99,8 @@ export interface OpenSession {
   readonly draft: ReadonlySignal<string>;
   /** What stands under runs that nobody carries on, by run id. */
   readonly marks: ReadonlySignal<Readonly<Record<string, string>>>;
+  /** Whether no server has the session's files, so that its runs wait. */
+  readonly isAway: ReadonlySignal<boolean>;
   /** What a search found here and the reader is to see; null without one. */
   readonly target: ReadonlySignal<Hit | null>;
   /** Why what a search found could not be shown; empty if it could. */

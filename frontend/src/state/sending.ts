@@ -73,6 +73,24 @@ export async function sendKept(): Promise<void> {
   }
 }
 
+const AGAIN_MS = 2000;
+const AGAIN_MS_MAX = 8000;
+let isWaiting = false;
+let waitMs = AGAIN_MS;
+
+/** The connection may be fine while the server can't save: then nothing else leads to another try. */
+function tryLater(): void {
+  if (isWaiting) {
+    return;
+  }
+  isWaiting = true;
+  setTimeout(() => {
+    isWaiting = false;
+    waitMs = outbox.value.length > 0 ? Math.min(2 * waitMs, AGAIN_MS_MAX) : AGAIN_MS;
+    void sendLeftovers();
+  }, waitMs);
+}
+
 async function deliver(one: Pending): Promise<Result<Started>> {
   putPending({ ...one, state: "sending", trouble: null });
   const body = {
@@ -92,8 +110,12 @@ async function deliver(one: Pending): Promise<Result<Started>> {
   }
   if (!result.ok) {
     putPending({ ...one, state: "failed", trouble: result.trouble });
+    if (isPassing(result.trouble)) {
+      tryLater();
+    }
     return result;
   }
+  waitMs = AGAIN_MS;
   putPending({ ...one, state: "sent", trouble: null });
   if (session.value?.id === one.session_id && session.value.stage.value === "new") {
     open(one.session_id, "known");

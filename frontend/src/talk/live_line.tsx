@@ -21,10 +21,17 @@ const FOREVER_MS = Number.POSITIVE_INFINITY;
 // stands for no letter
 const PLACE = "\uE000";
 
-export function Live({ here }: { readonly here: OpenSession }): JSX.Element | null {
+/** The run under way, or the one that is next. */
+export function shownRun(here: OpenSession): RunView | undefined {
   const first = here.queuePaused.value ? undefined : here.waiting.value[0];
   const run = here.currentRun.value ?? here.runs.value.get(first?.run_id ?? "");
-  if (run === undefined || run.phase === "ended") return null;
+  return run?.phase === "ended" ? undefined : run;
+}
+
+export function Live({ here }: { readonly here: OpenSession }): JSX.Element | null {
+  const run = shownRun(here);
+  // of a session that is away, its mark says all that is known
+  if (run === undefined || here.isAway.value) return null;
   if (connection.value === "reconnecting" || connection.value === "offline")
     // nothing is heard of the run, so nothing is said about it but that it needs no page
     return (

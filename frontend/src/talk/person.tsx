@@ -93,8 +93,8 @@ function NotSent({ pending }: { readonly pending: Pending }): JSX.Element {
         <Icon name="warning" />
         <span>
           <strong>{isLater ? "Not sent yet." : "Not sent."}</strong>{" "}
-          {pending.trouble?.message ?? "The server didn't respond."}{" "}
-          {isLater ? "It's sent as soon as the server can be reached." : ""}
+          {(pending.trouble?.message ?? "The server didn't respond").replace(/[^.!?]$/, "$&.")}{" "}
+          {isLater ? "It's sent as soon as the server accepts it." : ""}
         </span>
       </p>
       <button

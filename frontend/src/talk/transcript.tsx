@@ -17,6 +17,7 @@ import { type AnyRow, ChapterView, type UnplacedRow } from "./chapter.tsx";
 import { type Chapter, chaptersOf, ROWS_KEPT } from "./chapters.ts";
 import { useFollowing } from "./following.ts";
 import { Live } from "./live_line.tsx";
+import { MarkPlace } from "./mark_place.tsx";
 import { Problem } from "./problem.tsx";
 import { startingOf } from "./queue_cards.tsx";
 import { rowAt, rowsOf, type TalkRow } from "./rows.ts";
@@ -79,7 +80,7 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
               found={held(chapter, found)}
             />
           ))}
-          <Marks here={here} />
+          <MarkPlace here={here} />
           <Live here={here} />
         </div>
       </section>
@@ -176,24 +177,5 @@ function Above({ here, trouble, onAgain }: AboveProps): JSX.Element | null {
         </>
       )}
     </div>
-  );
-}
-
-/** The lines under runs that no server continues and that have no ending to say so. */
-function Marks({ here }: { readonly here: OpenSession }): JSX.Element | null {
-  const runs = here.runs.value;
-  const open = Object.entries(here.marks.value).filter(([runId]) => runs.get(runId)?.ending == null);
-  if (open.length === 0) return null;
-  return (
-    <>
-      {open.map(([runId, words]) => (
-        <div key={runId} class="verdict warn" role="group" aria-label="Run status">
-          <Icon name="bolt" />
-          <p class="verdict-words">
-            <strong>{words}</strong>
-          </p>
-        </div>
-      ))}
-    </>
   );
 }

@@ -36,6 +36,7 @@ export interface Page {
   readonly next_before: number | null;
   readonly last_seq: number;
   readonly marks?: Readonly<Record<string, string>>;
+  readonly is_away?: boolean;
   readonly runs: readonly PageRun[];
 }
 

@@ -45,7 +45,7 @@ class Homes:
 def in_words(home: str) -> str:
     """The home as a person reads it."""
     kind, _, name = home.partition(":")
-    return f"{kind} {name}"
+    return f"a server with the volume {name}" if kind == "volume" else f"server {name}"
 
 
 def waiting_text(place: SessionPlace) -> str:
@@ -55,6 +55,6 @@ def waiting_text(place: SessionPlace) -> str:
         at = datetime.fromtimestamp(place.away_since_ms / 1000, UTC)
         since = f", which has been gone since {at:%Y-%m-%d %H:%M} UTC"
     return (
-        f"This waits for {in_words(place.home)}{since}. Start it again, stop the run, or move the session to "
-        "another server, which has other files: `holdfast sessions move`."
+        f"Waiting for {in_words(place.home)}{since}. Start it again, stop the run, or move the session to "
+        "another server, where its files may differ."
     )

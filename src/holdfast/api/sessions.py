@@ -174,7 +174,10 @@ class TranscriptRun(ResponseBody, frozen=True):
 
 
 class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
-    """A page of the transcript, in its order; `next_before` leads to the page before it."""
+    """A page of the transcript, in its order; `next_before` leads to the page before it.
+
+    `is_away` says that no running server has the session's files: its runs wait until someone moves it.
+    """
 
     session_id: str
     data: tuple[dict[str, Any], ...]
@@ -192,6 +195,7 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     session: SessionShown | UnsetType = UNSET
     live: dict[str, str] | UnsetType = UNSET
     marks: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
+    is_away: bool = False
 
 
 class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -91,6 +91,24 @@ def with_server(
         restore()
 
 
+def with_running_server(flags: Mapping[str, object], work: Work) -> int:
+    """Do work that is about running servers, so that one of our own would only be in the way."""
+    try:
+        directory = find_data_directory(flags)
+        if directory.address() is None:
+            print(
+                f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, or "
+                "name the directory of one that runs with --data-dir",
+                file=sys.stderr,
+            )
+            return FAILED
+        return asyncio.run(_with_running_server(directory, work, patience=ClientPatience()))
+    except EXPECTED_ERRORS as error:
+        return report_error(error)
+    finally:
+        restore()
+
+
 async def _with_running_server(directory: DataDirectory, work: Work, *, patience: ClientPatience) -> int:
     from holdfast.client.client import Client
 

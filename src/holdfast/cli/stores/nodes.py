@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.api.nodes import NodeShown
-from holdfast.cli.attach import OK, Attached, with_server
+from holdfast.cli.attach import OK, Attached, with_running_server
 from holdfast.cli.terminal.columns import print_columns, print_json
 
 
@@ -18,7 +18,7 @@ def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
             print_columns(("NODE", "SESSIONS", "LEASE", "URL", "HOMES"), [_node(one) for one in nodes])
         return OK
 
-    return with_server(flags, work, works="nothing")
+    return with_running_server(flags, work)
 
 
 def _node(one: NodeShown) -> tuple[str, ...]:

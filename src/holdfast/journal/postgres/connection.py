@@ -70,12 +70,18 @@ def named(error: Exception) -> Exception:
         case pg.LockNotAvailableError():
             return StoreLocked(f"another process holds a lock in the database: {error}")
         case _ if isinstance(error, _AWAY):
-            what = str(error) or type(error).__name__
-            return StoreUnreachable(f"the database can't be reached: {what}. Nothing was accepted; try again")
+            return StoreUnreachable(f"the database can't be reached ({_reason(error)})")
         case pg.PostgresError():
-            return StoreFailed(f"the database refused a statement: {error}; nothing was accepted")
+            return StoreFailed(f"the database refused: {error}")
         case _:
             return error
+
+
+def _reason(error: Exception) -> str:
+    """The error without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
 
 
 class Connection:

@@ -65,7 +65,9 @@ class SessionLogRoutes:
         owned, now_ms = bool(place.owner), deps.clock.now_ms()
         marks = {} if owned else marks_of_open_runs(state, seen, now_ms=now_ms)
         if place.is_away:
-            marks = dict.fromkeys(marks, waiting_text(place))
+            # A run that is only queued waits too, but one remark is enough for all that are.
+            waiting = [*marks] or [run.run_id for run in state.open_runs][:1]
+            marks = dict.fromkeys(waiting, waiting_text(place))
         if not deps.supervisor.has_caught_up:
             marks = {run_id: text_while_recovering(said) for run_id, said in marks.items()}
         answer = TranscriptPage(
@@ -76,6 +78,7 @@ class SessionLogRoutes:
             last_seq=seen.last_seq,
             runs=runs_of(state, seen, page, is_newest=not before),
             marks=marks,
+            is_away=place.is_away,
         )
         if not before:
             lines = live_lines(deps.supervisor, session_id).items()
