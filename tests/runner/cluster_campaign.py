@@ -224,8 +224,10 @@ def told(campaign: ClusterCampaign, findings: Findings) -> str:
     lines = [
         f"seed {campaign.seed}: {faults.done.total()} faults {dict(faults.done)}",
         _times("dead owner to run.resumed", campaign.take_overs_s),
-        f"{len(faults.deaths)} deaths were watched, in the middle of "
-        f"{sum(len(death.run_ids) for death in faults.deaths)} runs, {campaign.unresumed} not resumed",
+        (
+            f"{len(faults.deaths)} deaths were watched, in the middle of "
+            f"{sum(len(death.run_ids) for death in faults.deaths)} runs, {campaign.unresumed} not resumed"
+        ),
         _times("database back to a write accepted", faults.writable_after_s),
         f"inputs accepted: {len(witness.sent)} messages, {len(witness.steered)} steers",
         f"of these runs {len(witness.stopped)} were stopped; {witness.denied} actions were denied",

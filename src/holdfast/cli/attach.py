@@ -97,8 +97,8 @@ def with_running_server(flags: Mapping[str, object], work: Work) -> int:
         directory = find_data_directory(flags)
         if directory.address() is None:
             print(
-                f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, or "
-                "name the directory of one that runs with --data-dir",
+                f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, "
+                "or name the directory of one that runs with --data-dir",
                 file=sys.stderr,
             )
             return FAILED
