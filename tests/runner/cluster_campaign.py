@@ -221,11 +221,11 @@ def told(campaign: ClusterCampaign, findings: Findings) -> str:
     """The campaign in a few lines."""
     witness, faults = campaign.witness, campaign.faults
     assert faults is not None
+    dying = sum(len(death.run_ids) for death in faults.deaths)
     lines = [
         f"seed {campaign.seed}: {faults.done.total()} faults {dict(faults.done)}",
         _times("dead owner to run.resumed", campaign.take_overs_s),
-        f"{len(faults.deaths)} deaths were watched, in the middle of "
-        f"{sum(len(death.run_ids) for death in faults.deaths)} runs, {campaign.unresumed} not resumed",
+        f"{len(faults.deaths)} deaths were watched, in the middle of {dying} runs",
         _times("database back to a write accepted", faults.writable_after_s),
         f"inputs accepted: {len(witness.sent)} messages, {len(witness.steered)} steers",
         f"of these runs {len(witness.stopped)} were stopped; {witness.denied} actions were denied",
