@@ -46,6 +46,7 @@ class ClusterCampaign:
 
     folder: Path
     seed: int
+    users: int = USERS
     witness: Witness = field(default_factory=Witness)
     faults: Faults | None = None
     take_overs_s: list[float] = field(default_factory=list[float])
@@ -54,7 +55,7 @@ class ClusterCampaign:
     @property
     def names(self) -> list[str]:
         """The users' sessions."""
-        return [f"u{self.seed}x{nth}" for nth in range(USERS)]
+        return [f"u{self.seed}x{nth}" for nth in range(self.users)]
 
     async def run(self, break_things: Callable[[Faults], Coroutine[None, None, None]]) -> Findings:
         """Break things, then let everything come to its end."""
@@ -200,12 +201,13 @@ def main() -> None:
         "--seconds-each", type=float, default=120.0, help="After so many, everything is checked."
     )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--users", type=int, default=USERS)
     options = parser.parse_args()
     done_s, seed = 0.0, options.seed
     while done_s < options.seconds:
         seconds = min(options.seconds_each, options.seconds - done_s)
         folder = tempfile.mkdtemp(prefix="holdfast-faults-")
-        campaign = ClusterCampaign(Path(folder), seed)
+        campaign = ClusterCampaign(Path(folder), seed, options.users)
         try:
             findings = asyncio.run(campaign.run(methodcaller("break_things", seconds)))
         except BaseException:
