@@ -22,8 +22,9 @@ from holdfast.chaos import ChaosServer
 from holdfast.interfaces.journal import Record
 from holdfast.journal.postgres.store import PostgresStore
 from runner.campaign_checks import Findings, check
-from runner.campaign_model import KINDS, LONG, Model, words
+from runner.campaign_model import KINDS, LONG, Model
 from runner.campaign_users import User, Witness, everyone, read_session, receive_effects
+from runner.cluster_checks import check_stops, check_texts
 from runner.cluster_faults import Faults
 from runner.cluster_nodes import Cluster, cluster
 
@@ -45,6 +46,7 @@ class ClusterCampaign:
 
     folder: Path
     seed: int
+    users: int = USERS
     witness: Witness = field(default_factory=Witness)
     faults: Faults | None = None
     take_overs_s: list[float] = field(default_factory=list[float])
@@ -53,7 +55,7 @@ class ClusterCampaign:
     @property
     def names(self) -> list[str]:
         """The users' sessions."""
-        return [f"u{self.seed}x{nth}" for nth in range(USERS)]
+        return [f"u{self.seed}x{nth}" for nth in range(self.users)]
 
     async def run(self, break_things: Callable[[Faults], Coroutine[None, None, None]]) -> Findings:
         """Break things, then let everything come to its end."""
@@ -141,8 +143,8 @@ class ClusterCampaign:
                 records: list[Record] = []
                 while more := await store.read(name, after=len(records)):
                     records.extend(more)
-                _check_texts(findings, name, records)
-                _check_stops(findings, self.witness, name, records)
+                check_texts(findings, name, records)
+                check_stops(findings, self.witness, name, records)
                 self._measure(records)
             return findings
         finally:
@@ -164,53 +166,6 @@ class ClusterCampaign:
                     break
 
 
-def _check_texts(findings: Findings, name: str, records: Sequence[Record]) -> None:
-    """One server alone writes an attempt's text, and a resumed run says nothing before its next attempt."""
-    said: dict[str, str] = {}
-    silent: set[str] = set()
-    for record in records:
-        event = record.event
-        if isinstance(event, e.RunResumed):
-            silent.add(event.run_id)
-        elif isinstance(event, e.AttemptStarted):
-            silent.discard(event.run_id)
-            said[event.run_id] = ""
-        elif isinstance(event, e.TextDelta):
-            findings.insist(
-                that=event.run_id not in silent,
-                or_else=f"{name} {record.seq}: output of a dead server after its run was resumed",
-            )
-            said[event.run_id] = text = said.get(event.run_id, "") + event.text
-            first = text.split(":")[0]
-            if " " not in first and first.startswith(f"{name}-") and ":" in text:
-                findings.insist(
-                    that=words(first, 200).startswith(text) or text.endswith("is cut"),
-                    or_else=f"{name} {record.seq}: two servers wrote one text: {text[-200:]!r}",
-                )
-
-
-def _check_stops(findings: Findings, witness: Witness, name: str, records: Sequence[Record]) -> None:
-    """A run that was stopped isn't resumed afterwards, and a stop that was accepted is on the log."""
-    stopped: set[str] = set()
-    mine: set[str] = set()
-    for record in records:
-        event = record.event
-        if isinstance(event, e.RunQueued):
-            mine.add(event.run_id)
-        elif isinstance(event, e.StopRequested):
-            stopped.add(event.run_id)
-        elif isinstance(event, e.RunResumed):
-            findings.insist(
-                that=event.run_id not in stopped,
-                or_else=f"{name} {record.seq}: {event.run_id} was resumed after it was stopped",
-            )
-    ended = {r.event.run_id for r in records if isinstance(r.event, e.RunEnded)}
-    for run_id in witness.stopped & mine:
-        findings.insist(
-            that=run_id in stopped or run_id in ended, or_else=f"{name}: the stop of {run_id} was lost"
-        )
-
-
 def _times(name: str, values: Sequence[float]) -> str:
     if not values:
         return f"{name}: not measured"
@@ -221,13 +176,11 @@ def told(campaign: ClusterCampaign, findings: Findings) -> str:
     """The campaign in a few lines."""
     witness, faults = campaign.witness, campaign.faults
     assert faults is not None
+    dying = sum(len(death.run_ids) for death in faults.deaths)
     lines = [
         f"seed {campaign.seed}: {faults.done.total()} faults {dict(faults.done)}",
         _times("dead owner to run.resumed", campaign.take_overs_s),
-        (
-            f"{len(faults.deaths)} deaths were watched, in the middle of "
-            f"{sum(len(death.run_ids) for death in faults.deaths)} runs, {campaign.unresumed} not resumed"
-        ),
+        f"{len(faults.deaths)} deaths were watched, in the middle of {dying} runs",
         _times("database back to a write accepted", faults.writable_after_s),
         f"inputs accepted: {len(witness.sent)} messages, {len(witness.steered)} steers",
         f"of these runs {len(witness.stopped)} were stopped; {witness.denied} actions were denied",
@@ -248,12 +201,13 @@ def main() -> None:
         "--seconds-each", type=float, default=120.0, help="After so many, everything is checked."
     )
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--users", type=int, default=USERS)
     options = parser.parse_args()
     done_s, seed = 0.0, options.seed
     while done_s < options.seconds:
         seconds = min(options.seconds_each, options.seconds - done_s)
         folder = tempfile.mkdtemp(prefix="holdfast-faults-")
-        campaign = ClusterCampaign(Path(folder), seed)
+        campaign = ClusterCampaign(Path(folder), seed, options.users)
         try:
             findings = asyncio.run(campaign.run(methodcaller("break_things", seconds)))
         except BaseException:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 
 from holdfast.folds.run import Run
@@ -25,17 +26,26 @@ class _Leftovers:
 
 
 class OrphanedProcesses:
-    """Finds and kills what earlier servers left running; one scan of all processes serves all runs."""
+    """Finds and kills what earlier servers left running; one scan of all processes serves all runs.
 
-    def __init__(self) -> None:
+    With `others`, another server on this machine may die at any time, so a run with open calls needs a scan
+    that began after it was taken over.
+    """
+
+    def __init__(self, *, others: bool = False) -> None:
+        self._others = others
         self._scan_lock = asyncio.Lock()
         self._found: _Leftovers | None = None
+        self._scanned_s = 0.0
 
     async def end(self, run: Run) -> None:
         """Kill what is left of the run's foreground calls; call it before the run continues."""
         begun = [call.asked.tool_call_id for call in run.unfinished_tools if call.started is not None]
+        asked_s = time.monotonic()
         async with self._scan_lock:
-            if self._found is None:
+            is_old = self._others and begun and self._scanned_s < asked_s
+            if self._found is None or is_old:
+                self._scanned_s = time.monotonic()
                 self._found = await offload(_scan)
         if begun and (why := await offload(why_daemons_hide)):
             _log.warning("processes of run %s may still be running: %s", run.run_id, why)

@@ -26,6 +26,7 @@ from holdfast.journal.retrying_append import PASSING, ready
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
+from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.restores import Restores
 from holdfast.runner.shared_folds import SharedFolds
@@ -68,6 +69,7 @@ class Supervisor:
             suspect_alone_s=self._limits.suspect_alone_s,
             on_restart=self._limits.on_restart,
             crash_history=CrashHistory(deps.store.node.name),
+            orphans=OrphanedProcesses(others=bool(deps.store.node.name)),
             batcher=DeltaBatcher(beat_s=self._limits.delta_beat_s),
         )
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
