@@ -77,6 +77,28 @@ test("an event is taken only if it is the next one, and one that came before cha
   assert.equal(here.lastSeq.value, 6);
 });
 
+test("a run that nobody carries on stays so when someone writes to it, until an event of its own comes", () => {
+  const { here, rest } = opened("approval", 5);
+  const [next] = rest;
+  const run = [...here.runs.value.keys()][0] ?? "";
+  assert.ok(next && run);
+  here.remark({ data: [], next_before: null, last_seq: 4, runs: [], marks: { [run]: "old" }, is_away: true });
+  assert.equal(here.isAway.value, false, "more has happened since");
+  here.remark({
+    data: [],
+    next_before: null,
+    last_seq: 5,
+    runs: [],
+    marks: { [run]: "gone" },
+    is_away: true,
+  });
+  const said = { type: "message.accepted", at_ms: 1, message_id: "m9", text: "hello?", run_id: run } as const;
+  assert.ok(here.take({ ...said, seq: 6 }));
+  assert.deepEqual([here.marks.value, here.isAway.value], [{ [run]: "gone" }, true]);
+  assert.ok(here.take({ type: "run.resumed", at_ms: 2, run_id: run, after: "crash", seq: 7 } as LogRecord));
+  assert.deepEqual([here.marks.value, here.isAway.value], [{}, false]);
+});
+
 test("another log under the same id is noticed by its epoch", () => {
   const { here } = opened("approval", 5);
   const first = logOf("approval")[0];

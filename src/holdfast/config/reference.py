@@ -62,7 +62,6 @@ FOLDER = {"XDG_CONFIG_HOME": "The folder that contains `holdfast/holdfast.toml`,
 _WORDS: dict[type[inspect.Type], str] = {
     inspect.BoolType: "true or false",
     inspect.CustomType: "secret",
-    inspect.DictType: "table of secrets",
     inspect.FloatType: "number",
     inspect.IntType: "whole number",
     inspect.StrType: "text",
@@ -134,8 +133,10 @@ def _type(kind: inspect.Type) -> str:
         return " or ".join(f"`{value}`" for value in kind.values)
     if isinstance(kind, inspect.VarTupleType):
         return f"list of {_type(plain(kind.item_type)[0])}s"
-    if isinstance(kind, inspect.DictType) and isinstance(plain(kind.value_type)[0], inspect.VarTupleType):
-        return "table of texts or lists"
+    if isinstance(kind, inspect.DictType):
+        value = plain(kind.value_type)[0]
+        is_list = isinstance(value, inspect.VarTupleType)
+        return "table of texts or lists" if is_list else f"table of {_type(value)}s"
     return _WORDS[type(kind)]
 
 

@@ -160,7 +160,7 @@ class StatementWriter:
                 self._be_in_trouble(error)
                 self.decided.set()
             except JournalError as error:
-                self._be_in_trouble(error)
+                self._be_in_trouble(error, then="; trying again until it works")
             else:
                 break
             self.tried.set()
@@ -202,9 +202,9 @@ class StatementWriter:
             if not is_same:
                 self._hooks.lost()
 
-    def _be_in_trouble(self, error: JournalError) -> None:
+    def _be_in_trouble(self, error: JournalError, *, then: str = "") -> None:
         if self.trouble is None or str(self.trouble) != str(error):
-            _log.error("%s", error)
+            _log.error("%s%s", error, then)
         self.trouble = error
         self._refuse_all(error)
 
