@@ -73,6 +73,8 @@ class Faults:
                 await asyncio.sleep(STEADY_S)
                 await self.run("watched_kill", node)
             case "database":
+                for one in self.cluster.nodes:
+                    await one.until_up()
                 await self.run("restart_database", node)
                 await self._until_writable()
             case _:
