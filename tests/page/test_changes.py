@@ -11,10 +11,15 @@ from holdfast.undo.snapshots import Snapshots
 from page.browsing import Visit, faults_of
 from runner.test_undo import Changes, write
 from serving import Setting
+from tools.calls import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 HOSTILE = "<img src=x onerror=alert(1)>.txt"
+
+
+def has(file: Path, text: str) -> bool:
+    return file.exists() and file.read_text() == text
 
 
 async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
@@ -38,7 +43,7 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         assert await faults_of(page) == []
         await panel.get_by_role("button", name="Undo changes to kept.txt").click()
         await expect(panel.get_by_text("undone", exact=True)).to_be_visible()
-        assert await asyncio.to_thread((workspace / "kept.txt").read_text) == "before\n"
+        await until(lambda: has(workspace / "kept.txt", "before\n"))
         await asyncio.to_thread(write(HOSTILE, "mine"), workspace)
         await panel.get_by_role("button", name="Undo turn").click()
         refusal = panel.get_by_role("alert")
@@ -46,10 +51,11 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await expect(refusal).not_to_contain_text("keep_both")
         await panel.get_by_role("button", name="Keep both").click()
         await expect(page.get_by_text("All changed.")).to_have_count(0)
-        assert await asyncio.to_thread((workspace / f"{HOSTILE}.before-undo").read_text) == "mine"
+        # The log says first what is to happen, and then the files follow.
+        await until(lambda: has(workspace / f"{HOSTILE}.before-undo", "mine"))
         await panel.get_by_role("button", name="Redo").click()
         await expect(page.get_by_text("All changed.")).to_be_visible()
-        assert await asyncio.to_thread((workspace / HOSTILE).read_text) == "mine"
+        await until(lambda: has(workspace / HOSTILE, "mine"))
         await page.keyboard.press("Escape")
         await expect(panel).to_have_count(0)
         await page.get_by_role("button", name="2 files changed").click()
