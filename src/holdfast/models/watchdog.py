@@ -37,7 +37,8 @@ class Watchdog:
         self._steady_s = steady_s
         self._watch = begin(deadlines, self._now_s())
         self._scope = asyncio.timeout(None)
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_s = 0.0  # when it is due; uvloop's handle of a time that has passed doesn't know
         self._armed = self._read()
         self._paused = False
         self._streaming = False
@@ -146,8 +147,9 @@ class Watchdog:
         at_s = None if self._paused else due_s(self._watch)
         if at_s is None:
             self._disarm()
-        elif self._timer is None or self._timer.when() > at_s:
+        elif self._timer is None or self._timer_s > at_s:
             self._disarm()
+            self._timer_s = at_s
             self._armed = self._read()
             self._timer = self._call_at(at_s, self._check)
 
