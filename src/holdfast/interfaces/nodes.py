@@ -75,3 +75,11 @@ class Nodes(Protocol):
         The iterator ends when the store is closed; you can abandon it at any point.
         """
         ...
+
+
+async def leads(nodes: Nodes) -> bool:
+    """Whether this process does what one node does for all: of those alive, it joined first."""
+    if not nodes.node.name:
+        return True
+    alive = [node.incarnation for node in await nodes.nodes() if node.lease_left_s > 0]
+    return min(alive, default=0) == nodes.node.incarnation

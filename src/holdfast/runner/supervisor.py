@@ -157,14 +157,6 @@ class Supervisor:
             return SessionPlace(owner=store.node.name or "this server", url=store.node.url)
         return await store.place(session_id) if store.node.name else SessionPlace()
 
-    async def leads(self) -> bool:
-        """Whether this node does what one node does for all: of those alive, it joined first."""
-        store = self._deps.store
-        if not store.node.name:
-            return True
-        alive = [node.incarnation for node in await store.nodes() if node.lease_left_s > 0]
-        return min(alive, default=0) == store.node.incarnation
-
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""
         view = self._shared_folds.of(session_id)

@@ -8,6 +8,7 @@ from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.journal import JournalError, RunQuery, StoreDamaged
+from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 from holdfast.values import OPENAI, RELAY
 
@@ -69,7 +70,7 @@ class Purges:
                 return AGAIN_S  # spooled events are still to come, and may refer to blobs
             # Also after a failure: writers then have days to refer to their blobs.
             self._sweep_at_s = now_s + SWEEP_S
-            if await self._deps.supervisor.leads():
+            if await leads(self._deps.store):
                 await self._deps.store.sweep_blobs(unnamed_for_s=UNNAMED_S)
         return self._sweep_at_s - now_s
 

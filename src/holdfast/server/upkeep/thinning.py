@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 from holdfast.codec import UnreadableEvent
 from holdfast.interfaces.journal import JournalError, StoreDamaged
+from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 
 _log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class Thinning:
     async def thin_due(self) -> int:
         """One pass over all sessions, at one node for all; how many events went."""
         store, clock = self._deps.store, self._deps.clock
-        if not await self._deps.supervisor.leads():
+        if not await leads(store):
             return 0
         before_ms = clock.now_ms() - int(1000 * self._deps.limits.deltas_kept_s)
         gone = 0
