@@ -3,51 +3,96 @@
 An event's `type` is its tag. A later version of an event gets a tag of its own (`usage/2`), and the codec
 turns the old one into it when it is read. `seq` is not part of an event: the journal gives it out.
 
-Two bases say who may append. `Input` comes from anyone; `RunEvent` comes from the owner of a run, who holds
-the fence.
+Three bases say who may append. `Input` comes from anyone. `OwnedEvent` comes from the owner of the log, who
+holds the fence; `RunEvent` is one about a run.
 """
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.events.asks import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    ClientToolsAnswered,
+    ClientToolsAsked,
+    ClientToolsExpired,
+    ClientToolsWithdrawn,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionExpired,
+    QuestionWithdrawn,
+)
+from holdfast.events.asks import AskAsked as AskAsked
+from holdfast.events.asks import AskSettled as AskSettled
+from holdfast.events.asks import PersonAsked as PersonAsked
+from holdfast.events.bases import Event as Event
+from holdfast.events.bases import Input, RunEvent
+from holdfast.events.bases import OwnedEvent as OwnedEvent
+from holdfast.events.channels import (
+    ChannelChatBound,
+    ChannelCodeMade,
+    ChannelCodeTried,
+    ChannelConnected,
+    ChannelFailed,
+    ChannelMessageSettled,
+    ChannelModelChosen,
+    ChannelResultWanted,
+    ChannelUpdateTaken,
+    ChannelUserAllowed,
+    ChannelUserRevoked,
+)
+from holdfast.events.children import ChildEnded as ChildEnded
+from holdfast.events.children import ChildStarted as ChildStarted
+from holdfast.events.children import ParentTold as ParentTold
+from holdfast.events.deliveries import (
+    DeliveryAttempted,
+    DeliveryConfirmed,
+    DeliveryIntended,
+    DeliveryPostponed,
+    DeliveryRejected,
+    DeliveryUnknown,
+)
+from holdfast.events.memory import ContextRead as ContextRead
+from holdfast.events.memory import MemoryProposed as MemoryProposed
+from holdfast.events.memory import MemoryRejected as MemoryRejected
+from holdfast.events.memory import MemoryWritten as MemoryWritten
+from holdfast.events.plans import GoalContinued as GoalContinued
+from holdfast.events.plans import PlanUpdated as PlanUpdated
+from holdfast.events.relay import RelayCalled as RelayCalled
+from holdfast.events.triggers import HookDelivered as HookDelivered
+from holdfast.events.triggers import TriggerCreated as TriggerCreated
+from holdfast.events.triggers import TriggerDue as TriggerDue
+from holdfast.events.triggers import TriggerEdited as TriggerEdited
+from holdfast.events.triggers import TriggerEvent
+from holdfast.events.triggers import TriggerFired as TriggerFired
+from holdfast.events.triggers import TriggerGaveUp as TriggerGaveUp
+from holdfast.events.triggers import TriggerMissed as TriggerMissed
+from holdfast.events.triggers import TriggerMissedAnswered as TriggerMissedAnswered
+from holdfast.events.triggers import TriggerPaused as TriggerPaused
+from holdfast.events.triggers import TriggerResumed as TriggerResumed
+from holdfast.events.triggers import TriggerRunAsked as TriggerRunAsked
+from holdfast.events.triggers import TriggerRunEnded as TriggerRunEnded
+from holdfast.events.triggers import TriggerSkipped as TriggerSkipped
 from holdfast.values import (
-    Action,
+    ApprovalMode,
     CallFinish,
     CallPurpose,
-    Choice,
-    ClientTool,
-    ClientToolResult,
     CloseReason,
     Failure,
-    GrantOffer,
     GrantRule,
     HistoryMessage,
     Mode,
     OutcomeKind,
+    ParentLink,
     Part,
     RunSettings,
     SavedFile,
     ToolEnding,
     Undo,
-    Width,
 )
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """Something that happened, and when (milliseconds of Unix time)."""
-
-    at_ms: int
-
-
-class Input(Event, frozen=True, kw_only=True):
-    """An event that anyone may append."""
-
-
-class RunEvent(Event, frozen=True, kw_only=True):
-    """An event that only the owner of the run may append."""
-
-    run_id: str
 
 
 class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
@@ -57,6 +102,7 @@ class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
     source: str = "api"
     title: str = ""
     workspace: str = ""
+    parent: ParentLink | None = None  # of a sub-agent's session
 
 
 class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
@@ -101,10 +147,7 @@ class SessionForked(Input, frozen=True, kw_only=True, tag="session.forked"):
 
 
 class SessionRewound(Input, frozen=True, kw_only=True, tag="session.rewound"):
-    """What came after `to_seq` no longer counts for the transcript and the context.
-
-    With `undo`, files of the workspace are put back too: from here on that is certain, also after a crash.
-    """
+    """What came after `to_seq` no longer counts; with `undo`, files are put back, also after a crash."""
 
     to_seq: int
     undo: Undo | None = None
@@ -117,6 +160,13 @@ class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
     by: str = ""
 
 
+class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
+    """A person chose how actions of this session are approved; an empty mode is the configured one."""
+
+    mode: Literal["", ApprovalMode] = ""
+    by: str = ""
+
+
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
     """A person's message is on disk."""
 
@@ -126,6 +176,8 @@ class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
     client_id: str = ""
     parts: tuple[Part, ...] = ()
     run_id: str = ""
+    child: str = ""  # the session of the sub-agent whose ending this brings; empty if a person sent it
+    key: str = ""  # the name of the API key that sent it
 
 
 class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):
@@ -134,6 +186,7 @@ class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):
     message_id: str
     text: str
     parts: tuple[Part, ...] = ()
+    key: str = ""  # the name of the API key that edited it
 
 
 class MessageMoved(Input, frozen=True, kw_only=True, tag="message.moved"):
@@ -221,10 +274,7 @@ class AttemptFailed(RunEvent, frozen=True, kw_only=True, tag="attempt.failed"):
 
 
 class AttemptSuperseded(RunEvent, frozen=True, kw_only=True, tag="attempt.superseded"):
-    """The attempt's text stays in the log, but no longer in the answer or the context.
-
-    `problem` says why an answer that was complete can't be used; the model is told.
-    """
+    """The attempt's text no longer counts; `problem` says why a complete answer can't be used."""
 
     attempt_id: str
     problem: str = ""
@@ -262,7 +312,7 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 
     segment: int
     text: str
-    opaque: dict[str, str] = {}
+    opaque: dict[str, str] = {}  # noqa: RUF012  # msgspec makes a new one each time
 
 
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
@@ -270,9 +320,10 @@ class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
 
     tool_call_id: str
     name: str
-    args: dict[str, object] = {}
+    args: dict[str, object] = {}  # noqa: RUF012  # as above
     bad_args: str = ""
-    opaque: dict[str, str] = {}  # what the provider wants back with the call
+    # What the provider wants back with the call.
+    opaque: dict[str, str] = {}  # noqa: RUF012  # as above
 
 
 class ToolStarted(RunEvent, frozen=True, kw_only=True, tag="tool.started"):
@@ -321,142 +372,6 @@ class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
     why_not: str = ""
     branch: str = ""  # of the workspace's git repository, which snapshots leave out; empty if it is detached
     commit: str = ""  # the one that is checked out
-
-
-class _OfApproval:
-    """An event about an ask that is an approval."""
-
-    __slots__ = ()
-
-    @property
-    def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for approvals and questions."""
-        return self.approval_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
-
-
-class _OfQuestion:
-    """An event about an ask that is a question."""
-
-    __slots__ = ()
-
-    @property
-    def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for approvals and questions."""
-        return self.question_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
-
-
-class ApprovalAsked(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.asked"):
-    """A person must decide on one exact action."""
-
-    approval_id: str
-    tool_call_id: str
-    action: Action
-    findings: tuple[str, ...] = ()
-    choices: tuple[Choice, ...] = ("once", "session", "always", "deny")
-    expires_at_ms: int = 0
-    headline: str = ""  # what it does and why it asks, in one line
-    offers: tuple[GrantOffer, ...] = ()  # what "session" and "always" can store, narrowest first
-    once_because: str = ""  # why "session" and "always" are not among the choices
-
-
-class ApprovalAnswered(Input, _OfApproval, frozen=True, kw_only=True, tag="approval.answered"):
-    """A person decided."""
-
-    run_id: str
-    approval_id: str
-    choice: Choice
-    by: str = ""
-    reason: str = ""
-    width: Width = "exact"
-
-
-class ApprovalExpired(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.expired"):
-    """Nobody decided in time, so the action is not run."""
-
-    approval_id: str
-
-
-class ApprovalWithdrawn(RunEvent, _OfApproval, frozen=True, kw_only=True, tag="approval.withdrawn"):
-    """The action is no longer wanted, so the approval can no longer be given."""
-
-    approval_id: str
-    cause: str
-
-
-class QuestionAsked(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.asked"):
-    """The model, or one of its tools, asks a person."""
-
-    question_id: str
-    tool_call_id: str
-    text: str
-    choices: tuple[str, ...] = ()
-    expires_at_ms: int = 0
-
-
-class QuestionAnswered(Input, _OfQuestion, frozen=True, kw_only=True, tag="question.answered"):
-    """A person answered; a `reason` says why there is no answer."""
-
-    run_id: str
-    question_id: str
-    answer: str
-    by: str = ""
-    reason: str = ""
-
-
-class QuestionExpired(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.expired"):
-    """Nobody answered in time."""
-
-    question_id: str
-
-
-class QuestionWithdrawn(RunEvent, _OfQuestion, frozen=True, kw_only=True, tag="question.withdrawn"):
-    """The question is no longer open."""
-
-    question_id: str
-    cause: str
-
-
-class _OfClientTools:
-    """An event about an ask that the client answers: tool calls that it runs itself."""
-
-    __slots__ = ()
-
-    @property
-    def ask_id(self) -> str:
-        """The ask's id, under the name that is the same for all asks."""
-        return self.client_tools_id  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]  # each event declares it
-
-
-class ClientToolsAsked(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.asked"):
-    """The client must run these tool calls, which are for tools that it brought."""
-
-    client_tools_id: str
-    tool_call_ids: tuple[str, ...]
-    expires_at_ms: int = 0
-
-
-class ClientToolsAnswered(Input, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.answered"):
-    """The client returned the results; `tools` and `tool_choice` hold for the calls that follow."""
-
-    run_id: str
-    client_tools_id: str
-    results: tuple[ClientToolResult, ...]
-    tools: tuple[ClientTool, ...] | None = None  # None: as before
-    tool_choice: str = ""
-    by: str = ""
-
-
-class ClientToolsExpired(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.expired"):
-    """The client returned no results in time."""
-
-    client_tools_id: str
-
-
-class ClientToolsWithdrawn(RunEvent, _OfClientTools, frozen=True, kw_only=True, tag="client_tools.withdrawn"):
-    """The results are no longer wanted."""
-
-    client_tools_id: str
-    cause: str
 
 
 class GrantAdded(Input, frozen=True, kw_only=True, tag="grant.added"):
@@ -552,47 +467,23 @@ class OutputRecovered(Input, frozen=True, kw_only=True, tag="output.recovered"):
     events: tuple[msgspec.Raw, ...]
 
 
-class RelayCalled(Input, frozen=True, kw_only=True, tag="relay.called"):
-    """The record of a relayed call, written when it is over: who asked which target, and what it used."""
-
-    call_id: str
-    key: str  # the name of the API key
-    wire: str  # the protocol of the client
-    model: str = ""  # the name that the client asked for
-    target: str = ""  # the target of the last attempt
-    outcome: Literal["completed", "failed", "cancelled"] = "completed"
-    failure: Failure | None = None
-    attempts: int = 0
-    ms: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost_usd: float | None = None
-    estimated: bool = False  # the provider reported no usage, so this is Holdfast's estimate
-
-
 # fmt: off
 AnyEvent: TypeAlias = (
     SessionCreated | SessionRenamed | SessionPinned | SessionUnpinned | SessionArchived
     | SessionUnarchived | SessionDeleted | SessionRestored | SessionForked | SessionRewound | SessionMoved
-    | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched | QueuePaused
-    | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted | AttemptFailed
-    | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
-    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ApprovalAsked | ApprovalAnswered
+    | SessionModeSet | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched
+    | QueuePaused | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted
+    | AttemptFailed | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
+    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ChildStarted | ChildEnded | ParentTold
+    | ApprovalAsked | ApprovalAnswered
     | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
     | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
     | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved
-    | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
-)
-# fmt: on
-
-PersonAsked: TypeAlias = ApprovalAsked | QuestionAsked
-AskAsked: TypeAlias = PersonAsked | ClientToolsAsked
-# fmt: off
-AskSettled: TypeAlias = (
-    ApprovalAnswered | ApprovalExpired | ApprovalWithdrawn | QuestionAnswered | QuestionExpired
-    | QuestionWithdrawn | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
+    | ContextRead | MemoryProposed | MemoryWritten | MemoryRejected
+    | PlanUpdated | GoalContinued | StopRequested | RunResumed | RunEnded | OutputRecovered | RelayCalled
+    | DeliveryIntended | DeliveryAttempted | DeliveryConfirmed | DeliveryPostponed | DeliveryRejected
+    | DeliveryUnknown | ChannelConnected | ChannelFailed | ChannelCodeMade | ChannelCodeTried
+    | ChannelUserAllowed | ChannelUserRevoked | ChannelChatBound | ChannelModelChosen | ChannelUpdateTaken
+    | ChannelResultWanted | ChannelMessageSettled | TriggerEvent
 )
 # fmt: on
