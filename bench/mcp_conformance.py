@@ -109,8 +109,9 @@ def main() -> int:
     parser.add_argument("--server", action="store_true", help="test Holdfast's MCP server instead")
     wanted = parser.parse_args()
     if wanted.server:
-        other = HERE / "mcp_conformance_server.py"
-        return subprocess.call([sys.executable, str(other), "--cache", str(wanted.cache)])
+        asyncio.run(install(wanted.cache, KIT))
+        other, kit = HERE / "mcp_conformance_server.py", folder_of(wanted.cache, KIT)
+        return subprocess.call([sys.executable, str(other), str(kit), "--only", wanted.only])
     return asyncio.run(run(wanted.cache, wanted.only))
 
 

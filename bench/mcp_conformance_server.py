@@ -1,7 +1,8 @@
 """The official conformance kit against this server's Model Context Protocol transport.
 
-python bench/mcp_conformance_server.py KIT_DIR. KIT_DIR is where `npm i --prefix KIT_DIR node@24
-@modelcontextprotocol/conformance` was run.
+python bench/mcp_conformance.py --server installs the kit and runs this; or python
+bench/mcp_conformance_server.py KIT_DIR, where KIT_DIR is where `npm i --prefix KIT_DIR
+@modelcontextprotocol/conformance` was run. Node is the one that the development packages bring.
 
 The kit calls example tools, resources and prompts by name. `ExampleService` has them, behind the same
 transport, access checks and streams as the agent's own service. So the kit covers the transport: versions,
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from starlette.routing import Router
 
+from client_environments import NODE
 from holdfast.api.operations import OPERATIONS
 from holdfast.host.http_server import Application, serving
 from holdfast.interfaces.system_clock import SystemClock
@@ -32,6 +34,8 @@ from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.mcp.transport import McpRoutes
 from holdfast.server.options import ServerOptions
+from holdfast.server.peers.admission import PeerAdmission
+from holdfast.server.peers.seals import Seals
 from holdfast.server.routing import api_routes
 from holdfast.server.streams.stream import Streams
 from mcp_examples import ExampleService
@@ -54,7 +58,8 @@ async def example_server() -> AsyncGenerator[str]:
     operations = [one for one in OPERATIONS if one.endpoint.startswith("mcp.")]
     router = Router(api_routes(operations, {"mcp.post": routes.post, "mcp.get": routes.get}))
     keys = KeyRing(options.keys, AddedKeys(store, clock))
-    access = Access(keys, SignIns(store, clock, keys), Tickets(clock), NO_SECRETS)
+    peers = PeerAdmission(Seals(clock, ""), keys)
+    access = Access(keys, SignIns(store, clock, keys), Tickets(clock), NO_SECRETS, peers)
 
     async def drain() -> None:
         """Nothing is under way."""
@@ -66,7 +71,7 @@ async def example_server() -> AsyncGenerator[str]:
 
 async def printed(kit: Path, *words: str) -> tuple[int, str]:
     """The exit code of the kit and what it prints."""
-    node = kit / "node_modules/node/bin"
+    node = NODE.parent
     environment = {"PATH": f"{node}{os.pathsep}{os.defpath}", "HOME": str(kit)}
     program = str(kit / "node_modules/.bin/conformance")
     process = await asyncio.create_subprocess_exec(

@@ -10,9 +10,9 @@ import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 const HERE = import.meta.dirname;
 const ZIPPED = /\.(js|css|html|svg)$/;
 // style sheets that are fetched with the chunk that needs them
-const LATER_STYLES = ["panels", "maths"] as const;
+const LATER_STYLES = ["panels", "parts", "maths"] as const;
 // scripts that share nothing with the page, so that each is one file
-const APART = ["src/markdown/highlight.ts", "src/talk/maths_layout.ts"];
+const APART = ["src/markdown/highlight.ts", "src/talk/maths_layout.ts", "src/diagram/draw.ts"];
 
 const OUT = resolve(process.argv[2] ?? join(HERE, "../src/holdfast/web"));
 

@@ -106,7 +106,17 @@ def _as_user(user: pwd.struct_passwd | None) -> list[str]:
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
 
 
-def _free_port() -> int:
+def as_another_user(folder: Path) -> list[str]:
+    """The beginning of a command for a program that refuses to run as root; the folder becomes its own."""
+    user = _other_user()
+    if user is not None:
+        for path in (folder, *folder.iterdir()):
+            os.chown(path, user.pw_uid, user.pw_gid)
+    return _as_user(user)
+
+
+def free_port() -> int:
+    """A loopback port that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -253,7 +263,7 @@ def own_server(**settings: str) -> PostgresServer:
     folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)
-    port = _free_port()
+    port = free_port()
     wanted = _SETTINGS | _FAST | {"port": str(port), "unix_socket_directories": str(folder)} | settings
     server = PostgresServer(f"postgresql://holdfast@127.0.0.1:{port}/postgres", folder, wanted)
     try:

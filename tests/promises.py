@@ -18,6 +18,7 @@ PROMISES: Mapping[str, str] = MappingProxyType(
         "P11": "Nobody gets in, and no secret gets out.",
         "P12": "Bad input gets a clear error and leaves nothing behind.",
         "P13": "What is not allowed cannot be done, and what was done can be taken back.",
+        "P14": "What is due happens once.",
     }
 )
 

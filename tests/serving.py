@@ -29,7 +29,9 @@ from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
 from holdfast.tools.ask import AskUser
+from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
+from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Action, Choice, GrantRule, Width
 
@@ -58,6 +60,10 @@ class AsksAbout:
     once_only: str = ""  # no rule is stored for an action whose summary contains this
     grants: bool = True  # whether a person can say more than once or deny
     always: dict[str, GrantRule] = field(default_factory=dict[str, GrantRule])
+
+    def in_mode(self, mode: str) -> "AsksAbout":
+        del mode
+        return self
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         del workspace
@@ -247,6 +253,8 @@ class Setting:
     title_model: str | None = None
     snapshots: Snapshots | None = None
     workspace: Path = Path("/nowhere")
+    brought: BroughtServers | None = None
+    skills: SkillLibrary | None = None
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -290,6 +298,8 @@ async def served(
             title_model=setting.title_model,
             snapshots=setting.snapshots,
             workspace=setting.workspace,
+            skills=setting.skills,
+            brought=setting.brought,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
         app = application(runtime, setting.options, setting.runner)

@@ -156,7 +156,7 @@ def test_each_upcast_leads_to_a_known_type_or_a_further_upcast() -> None:
 
 
 def test_every_event_says_who_may_append_it() -> None:
-    assert all(issubclass(kind, e.Input | e.RunEvent) for kind in TYPES.values())
+    assert all(issubclass(kind, e.Input | e.OwnedEvent) for kind in TYPES.values())
 
 
 def test_a_value_stands_in_the_body_of_its_event_as_it_is_encoded_alone() -> None:

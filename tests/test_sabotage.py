@@ -7,6 +7,8 @@ import pytest
 from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
+from sabotage.channels import SABOTAGES as OF_CHANNELS
+from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
 from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
@@ -16,9 +18,12 @@ from sabotage.programs import SABOTAGES as OF_PROGRAMS
 from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
+from sabotage.triggers import SABOTAGES as OF_TRIGGERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
 SABOTAGES = (
+    *OF_CHANNELS,
+    *OF_CHILDREN,
     *OF_CONFINEMENT,
     *OF_MCP,
     *OF_NODES,
@@ -28,6 +33,7 @@ SABOTAGES = (
     *OF_RELAY,
     *OF_RUNS,
     *OF_SERVERS,
+    *OF_TRIGGERS,
     *OF_UNDO,
 )
 

@@ -2,13 +2,17 @@
 
 import type {
   Action,
+  Budget,
   Choice,
   FilePart,
   GrantOffer,
   GrantRule,
   ImagePart,
+  MemoryMode,
+  MemoryOrigin,
   Mode,
   OutcomeKind,
+  PlanStep,
   TextPart,
   Width,
 } from "./events.ts";
@@ -21,7 +25,7 @@ export interface Started {
   readonly message_id: string;
 }
 
-/** A run as its log shows it, and what only the server knows: its place in the queue. */
+/** A run as its log shows it, and what only the server that works on it knows. */
 export interface RunShown {
   readonly object: "hermes.run";
   readonly run_id: string;
@@ -58,10 +62,14 @@ export interface RunShown {
   readonly pending_approval_id?: string;
   readonly pending_clarify_id?: string;
   readonly refused_actions?: number;
+  readonly children?: readonly RunChild[];
+  readonly children_usage?: UsageShown | null;
   readonly preview: string;
   readonly queue_position?: number;
   readonly queue_reason?: string;
   readonly mark?: string;
+  readonly live?: string;
+  readonly background?: readonly BackgroundJobShown[];
 }
 
 /** What a run used. */
@@ -109,6 +117,26 @@ export interface ClientCallShown {
   readonly id: string;
   readonly tool: string;
   readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** A sub-agent of the run; without an outcome, it works. */
+export interface RunChild {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly background?: boolean;
+  readonly outcome?: OutcomeKind;
+}
+
+/** A process that a tool started to outlive its call; `exit_code` is null while it runs, or if unknown. */
+export interface BackgroundJobShown {
+  readonly job_id: string;
+  readonly run_id: string;
+  readonly command: string;
+  readonly running: boolean;
+  readonly started_at: number;
+  readonly exit_code?: number;
 }
 
 /** Events of a run, for polling. */
@@ -197,6 +225,8 @@ export interface RunState {
   readonly pending_approval_id?: string;
   readonly pending_clarify_id?: string;
   readonly refused_actions?: number;
+  readonly children?: readonly RunChild[];
+  readonly children_usage?: UsageShown | null;
 }
 
 /** How many approvals the answer settled. */
@@ -309,9 +339,6 @@ export interface AskList {
 /** An approval that waits for a person. */
 export interface OpenApproval {
   readonly kind: "approval";
-  readonly run_id: string;
-  readonly session_id: string;
-  readonly asked_at: number;
   readonly approval_id: string;
   readonly tool_call_id: string;
   readonly tool: string;
@@ -324,19 +351,24 @@ export interface OpenApproval {
   readonly headline?: string;
   readonly offers?: readonly GrantOffer[];
   readonly once_because?: string;
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly asked_at: number;
+  readonly root_session_id?: string;
 }
 
 /** A question that waits for a person. */
 export interface OpenQuestion {
   readonly kind: "question";
-  readonly run_id: string;
-  readonly session_id: string;
-  readonly asked_at: number;
   readonly question_id: string;
   readonly tool_call_id: string;
   readonly question: string;
   readonly choices: readonly string[];
   readonly expires_at: number | null;
+  readonly run_id: string;
+  readonly session_id: string;
+  readonly asked_at: number;
+  readonly root_session_id?: string;
 }
 
 /** The stored rules: what no longer needs approval. */
@@ -399,6 +431,7 @@ export interface SessionShown {
   readonly purge_at?: number;
   readonly last_seq?: number;
   readonly hit?: HitShown;
+  readonly parent_session_id?: string;
   readonly session?: SessionShown;
 }
 
@@ -420,6 +453,41 @@ export interface SessionMade {
   readonly session?: SessionMade;
 }
 
+/** What the server in `server` knows about a session's active runs; it is empty if only one has the store. */
+export interface SessionLive {
+  readonly session_id: string;
+  readonly server: string;
+  readonly known: boolean;
+  readonly lines?: Readonly<Record<string, string>>;
+  readonly queue?: Readonly<Record<string, QueuePlace>>;
+  readonly background?: readonly BackgroundJobShown[];
+}
+
+/** The place of a run in the queue for a slot, starting at 1, and why it waits. */
+export interface QueuePlace {
+  readonly position: number;
+  readonly why: string;
+}
+
+/** How actions of a session are approved; an empty mode is the configured one. */
+export interface ApprovalModeShown {
+  readonly mode: "" | "ask" | "allow-workspace" | "unattended";
+}
+
+/** The servers that a client brought. They end `renew_s` seconds after the last such request. */
+export interface BroughtServersShown {
+  readonly servers: readonly BroughtShown[];
+  readonly renew_s: number;
+}
+
+/** An MCP server that a client brought: connecting, connected or down, and why. */
+export interface BroughtShown {
+  readonly name: string;
+  readonly state: string;
+  readonly tools?: number;
+  readonly why?: string;
+}
+
 /** The session is hidden and purged at `purge_at`; without that, it's already purged. */
 export interface DeletedSession {
   readonly object: "hermes.session.deleted";
@@ -427,6 +495,45 @@ export interface DeletedSession {
   readonly session_id: string;
   readonly deleted: true;
   readonly purge_at?: number;
+}
+
+/** The sub-agents of a session, each before its own; `parent` if the session is one itself. */
+export interface ChildList {
+  readonly object: "list";
+  readonly session_id: string;
+  readonly data: readonly ChildShown[];
+  readonly parent?: ParentShown;
+  readonly has_more?: boolean;
+}
+
+/** A sub-agent: whose it is, what it does, and what it and its own sub-agents have used so far. */
+export interface ChildShown {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly parent_session_id: string;
+  readonly parent_run_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly depth: number;
+  readonly status: string;
+  readonly task?: string;
+  readonly last_line?: string;
+  readonly background?: boolean;
+  readonly outcome?: OutcomeKind;
+  readonly cause?: string;
+  readonly usage?: UsageShown;
+  readonly started_at?: number;
+  readonly ended_at?: number;
+  readonly asks?: readonly (OpenApproval | OpenQuestion)[];
+}
+
+/** Whose sub-agent a session is. */
+export interface ParentShown {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly root_session_id: string;
 }
 
 /** The unsent draft. */
@@ -453,6 +560,7 @@ export interface TranscriptPage {
   readonly live?: Readonly<Record<string, string>>;
   readonly marks?: Readonly<Record<string, string>>;
   readonly is_away?: boolean;
+  readonly plan?: PlanShown;
 }
 
 /** A run as the transcript needs it, so that events can be applied from there. */
@@ -477,6 +585,15 @@ export interface TranscriptRun {
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
+  readonly is_planning?: boolean;
+}
+
+/** The newest plan of a session; the event with this seq has it. */
+export interface PlanShown {
+  readonly seq: number;
+  readonly run_id: string;
+  readonly steps: readonly PlanStep[];
+  readonly accepted?: boolean;
 }
 
 /** A part of a session's log; `bytes` are the sizes of the stored bodies. A cursor is SEQ@EPOCH. */
@@ -576,6 +693,171 @@ export interface RpcResult {
   readonly id: number | string | null;
   readonly result?: Readonly<Record<string, unknown>>;
   readonly error?: Readonly<Record<string, unknown>>;
+}
+
+/** The skills of the caller in a workspace, and what couldn't be used, by folder. */
+export interface SkillList {
+  readonly object: "list";
+  readonly data: readonly SkillListed[];
+  readonly problems?: Readonly<Record<string, string>>;
+}
+
+/** A skill as the list shows it; `category` is the folder that it is in, as hermes has it. */
+export interface SkillListed {
+  readonly name: string;
+  readonly description: string;
+  readonly category: string;
+  readonly origin: "configured" | "learned" | "own" | "workspace";
+  readonly trusted: boolean;
+  readonly changed?: boolean;
+  readonly folder?: string;
+}
+
+/** A skill with its instructions, and the names of its other files. */
+export interface SkillShown {
+  readonly name: string;
+  readonly description: string;
+  readonly category: string;
+  readonly origin: "configured" | "learned" | "own" | "workspace";
+  readonly trusted: boolean;
+  readonly changed?: boolean;
+  readonly folder?: string;
+  readonly body: string;
+  readonly base?: string;
+  readonly files?: readonly string[];
+  readonly licence?: string;
+  readonly compatibility?: string;
+  readonly allowed_tools?: string;
+}
+
+/** The memories of the caller. */
+export interface MemoryList {
+  readonly object: "list";
+  readonly mode: MemoryMode;
+  readonly data: readonly MemoryShown[];
+}
+
+/** One memory: the document that is always shown, the notes by name, and what waits for you. */
+export interface MemoryShown {
+  readonly scope: "skills" | "user" | "workspace";
+  readonly workspace?: string;
+  readonly document?: string;
+  readonly notes?: Readonly<Record<string, string>>;
+  readonly proposals?: readonly MemoryProposalShown[];
+  readonly last_seq?: number;
+}
+
+/** Something that the agent wants to remember; `because` says what else the model had seen. */
+export interface MemoryProposalShown {
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly reason: string;
+  readonly proposed_at: number;
+  readonly because?: readonly string[];
+  readonly origin?: MemoryOrigin;
+}
+
+/** The changes of a memory, newest first. */
+export interface MemoryHistory {
+  readonly object: "list";
+  readonly data: readonly MemoryChangeShown[];
+}
+
+/** A change of a memory. */
+export interface MemoryChangeShown {
+  readonly seq: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
+  readonly changed_at: number;
+  readonly reason?: string;
+  readonly by?: string;
+  readonly to_seq?: number;
+  readonly origin?: MemoryOrigin;
+}
+
+/** The memory is gone; these sessions still contain the text, or it came from them. */
+export interface MemoryForgotten {
+  readonly forgotten: boolean;
+  readonly sessions?: readonly RememberedIn[];
+}
+
+/** A session that still contains what was forgotten. */
+export interface RememberedIn {
+  readonly session_id: string;
+  readonly title?: string;
+}
+
+/** All channels. */
+export interface ChannelList {
+  readonly object: "list";
+  readonly data: readonly ChannelShown[];
+}
+
+/** A channel, and whether its platform works. */
+export interface ChannelShown {
+  readonly name: string;
+  readonly kind: string;
+  readonly state: "connected" | "failed" | "starting" | "not_configured";
+  readonly since: number;
+  readonly account?: string;
+  readonly problem?: string;
+  readonly hint?: string;
+  readonly node?: string;
+  readonly users?: readonly ChannelUserShown[];
+  readonly chats?: number;
+  readonly awaited?: number;
+  readonly undelivered?: number;
+  readonly given_up?: number;
+  readonly rejected?: number;
+}
+
+/** A person who may talk. */
+export interface ChannelUserShown {
+  readonly user: string;
+  readonly name: string;
+  readonly role: "user" | "approver";
+  readonly since: number;
+}
+
+/** The code to send to the bot; it is shown here and never again. */
+export interface PairingCode {
+  readonly code: string;
+  readonly expires_in_s: number;
+}
+
+/** Who may talk now. */
+export interface ChannelUserChanged {
+  readonly channel: string;
+  readonly user: string;
+  readonly allowed: boolean;
+}
+
+/** The test message is in the outbox; the log says what becomes of it. */
+export interface ChannelTestIntended {
+  readonly channel: string;
+  readonly chat: string;
+  readonly delivery: string;
+}
+
+/** What happened in a channel, the newest last. */
+export interface ChannelHistory {
+  readonly object: "list";
+  readonly data: readonly ChannelLogEntry[];
+}
+
+/** Something that happened in a channel. */
+export interface ChannelLogEntry {
+  readonly seq: number;
+  readonly at: number;
+  readonly type: string;
+  readonly chat?: string;
+  readonly user?: string;
+  readonly what?: string;
 }
 
 /** The stored bytes; parts of messages refer to them by this name. */
@@ -966,6 +1248,7 @@ export interface NodeShown {
   readonly lease_left_s: number | null;
   readonly homes: readonly string[];
   readonly sessions: number;
+  readonly lacks?: readonly string[];
 }
 
 /** What this server can do, in the form that hermes clients ask for. */
@@ -1013,6 +1296,7 @@ export interface DetailedHealth {
   readonly warning?: string;
   readonly disk?: DiskShown;
   readonly sandbox?: SandboxShown;
+  readonly channels?: readonly ChannelHealth[];
 }
 
 /** Whether the store accepts writes, and how long one takes to reach the disk. */
@@ -1021,6 +1305,7 @@ export interface StoreHealth {
   readonly late: boolean;
   readonly error?: string;
   readonly write_ms?: number;
+  readonly lost?: string;
 }
 
 /** A target and its health, never its key; a wait of 0 is none. */
@@ -1046,12 +1331,182 @@ export interface DiskShown {
   readonly total_bytes: number;
 }
 
+/** Whether a chat platform works. */
+export interface ChannelHealth {
+  readonly name: string;
+  readonly state: "connected" | "failed" | "starting" | "not_configured";
+  readonly problem?: string;
+  readonly hint?: string;
+  readonly undelivered?: number;
+}
+
 /** The server is alive; `warning` says what runs short, if anything. */
 export interface HealthShown {
   readonly status: "ok";
   readonly version?: string;
   readonly platform?: "holdfast";
   readonly warning?: string;
+}
+
+/** All triggers, oldest first. */
+export interface TriggerList {
+  readonly object: "list";
+  readonly data: readonly TriggerShown[];
+}
+
+/** A trigger: when it fires, what it asks, and how it is. */
+export interface TriggerShown {
+  readonly id: string;
+  readonly name: string;
+  readonly state: "active" | "paused" | "gave_up" | "done";
+  readonly kind: "cron" | "every" | "at" | "after" | "webhook";
+  readonly when: string;
+  readonly prompt: string;
+  readonly created_at: number;
+  readonly next?: readonly number[];
+  readonly cron?: string;
+  readonly zone?: string;
+  readonly every?: string;
+  readonly at?: number;
+  readonly after?: string;
+  readonly webhook?: string;
+  readonly hook?: string;
+  readonly repeats?: string;
+  readonly session_id?: string;
+  readonly workspace?: string;
+  readonly model?: string;
+  readonly tools?: readonly string[];
+  readonly approvals: "ask" | "unattended";
+  readonly network: boolean;
+  readonly budget?: Budget;
+  readonly missed: "once" | "skip" | "ask";
+  readonly overlap: "queue" | "skip" | "replace";
+  readonly grace_s: number;
+  readonly failures_max: number;
+  readonly failures?: number;
+  readonly deliver?: readonly string[];
+  readonly unanswered?: MissedShown;
+  readonly last?: FireShown;
+}
+
+/** Instants that passed while nobody was there. */
+export interface MissedShown {
+  readonly first_at: number;
+  readonly last_at: number;
+  readonly count: number;
+  readonly is_more?: boolean;
+}
+
+/** One time that a trigger was due, and what became of it. */
+export interface FireShown {
+  readonly key: string;
+  readonly due_at: number;
+  readonly state: "due" | "fired" | "ended" | "skipped";
+  readonly outcome?: string;
+  readonly why?: string;
+  readonly session_id?: string;
+  readonly run_id?: string;
+  readonly missed?: number;
+  readonly event?: string;
+}
+
+/** A new trigger; the secret of a hook is in this response and nowhere else. */
+export interface TriggerMade {
+  readonly id: string;
+  readonly name: string;
+  readonly state: "active" | "paused" | "gave_up" | "done";
+  readonly kind: "cron" | "every" | "at" | "after" | "webhook";
+  readonly when: string;
+  readonly prompt: string;
+  readonly created_at: number;
+  readonly next?: readonly number[];
+  readonly cron?: string;
+  readonly zone?: string;
+  readonly every?: string;
+  readonly at?: number;
+  readonly after?: string;
+  readonly webhook?: string;
+  readonly hook?: string;
+  readonly repeats?: string;
+  readonly session_id?: string;
+  readonly workspace?: string;
+  readonly model?: string;
+  readonly tools?: readonly string[];
+  readonly approvals: "ask" | "unattended";
+  readonly network: boolean;
+  readonly budget?: Budget;
+  readonly missed: "once" | "skip" | "ask";
+  readonly overlap: "queue" | "skip" | "replace";
+  readonly grace_s: number;
+  readonly failures_max: number;
+  readonly failures?: number;
+  readonly deliver?: readonly string[];
+  readonly unanswered?: MissedShown;
+  readonly last?: FireShown;
+  readonly secret?: string;
+}
+
+/** The next five instants, as seconds of Unix time and as text in the trigger's time zone. */
+export interface NextInstants {
+  readonly next: readonly number[];
+  readonly local: readonly string[];
+  readonly when: string;
+}
+
+/** The trigger is gone. */
+export interface TriggerDeleted {
+  readonly id: string;
+  readonly deleted: true;
+}
+
+/** The secret of a hook, which is in this response and nowhere else. */
+export interface HookSecret {
+  readonly id: string;
+  readonly secret: string;
+}
+
+/** What a trigger did, newest first: at most a hundred of each. */
+export interface TriggerHistory {
+  readonly fires: readonly FireShown[];
+  readonly missed: readonly MissedShown[];
+}
+
+/** All jobs; webhooks are none. */
+export interface JobList {
+  readonly jobs: readonly JobShown[];
+}
+
+/** A trigger as a job. */
+export interface JobShown {
+  readonly id: string;
+  readonly name: string;
+  readonly prompt: string;
+  readonly schedule_display: string;
+  readonly enabled: boolean;
+  readonly state: "scheduled" | "paused" | "completed";
+  readonly created_at: string;
+  readonly next_run_at?: string;
+  readonly last_run_at?: string;
+  readonly last_status?: string;
+  readonly deliver?: string;
+  readonly differs?: readonly string[];
+}
+
+/** One job. */
+export interface JobBody {
+  readonly job: JobShown;
+}
+
+/** The job is gone. */
+export interface JobDeleted {
+  readonly ok: true;
+}
+
+/** The delivery is stored; it starts one run, however often it comes. */
+export interface HookAccepted {
+  readonly id: string;
+  readonly accepted: true;
+  readonly repeated?: boolean;
 }
 
 export type OpenAsk = OpenApproval | OpenQuestion;

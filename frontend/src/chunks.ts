@@ -2,7 +2,7 @@
 
 declare global {
   /** The addresses of the style sheets that the first load leaves out; the build fills them in. */
-  const STYLES: { readonly panels: string; readonly maths: string };
+  const STYLES: { readonly panels: string; readonly parts: string; readonly maths: string };
 }
 
 const pending = new Map<string, Promise<void>>();

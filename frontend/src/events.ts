@@ -70,6 +70,23 @@ export type FailureKind =
   | "unknown"
   | "upload_stalled";
 
+export type HookSignature =
+  | "bearer"
+  | "github"
+  | "slack"
+  | "standard"
+  | "stripe";
+
+export type MemoryMode =
+  | "ask"
+  | "auto"
+  | "off";
+
+export type MissedRule =
+  | "ask"
+  | "once"
+  | "skip";
+
 export type Mode =
   | "queue"
   | "redirect"
@@ -92,6 +109,16 @@ export type OutcomeKind =
   | "interrupted"
   | "refused"
   | "truncated";
+
+export type OverlapRule =
+  | "queue"
+  | "replace"
+  | "skip";
+
+export type PlanStepState =
+  | "completed"
+  | "in_progress"
+  | "pending";
 
 export type RelayKeep =
   | "all"
@@ -130,6 +157,18 @@ export interface SessionCreated {
   readonly source?: string;
   readonly title?: string;
   readonly workspace?: string;
+  readonly parent?: ParentLink | null;
+}
+
+/** Whose sub-agent a session is: the parent's session and run, and the tool call that made it. */
+export interface ParentLink {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly depth?: number;
+  readonly background?: boolean;
+  readonly home?: string;
 }
 
 /** A person named the session, or a model did after the first answer. */
@@ -186,7 +225,7 @@ export interface SessionForked {
   readonly at_seq: number;
 }
 
-/** What came after `to_seq` no longer counts for the transcript and the context. */
+/** What came after `to_seq` no longer counts; with `undo`, files are put back, also after a crash. */
 export interface SessionRewound {
   readonly type: "session.rewound";
   readonly at_ms: number;
@@ -217,6 +256,14 @@ export interface SessionMoved {
   readonly by?: string;
 }
 
+/** A person chose how actions of this session are approved; an empty mode is the configured one. */
+export interface SessionModeSet {
+  readonly type: "session.mode_set";
+  readonly at_ms: number;
+  readonly mode?: "" | "allow-workspace" | "ask" | "unattended";
+  readonly by?: string;
+}
+
 /** A person's message is on disk. */
 export interface MessageAccepted {
   readonly type: "message.accepted";
@@ -227,6 +274,8 @@ export interface MessageAccepted {
   readonly client_id?: string;
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
   readonly run_id?: string;
+  readonly child?: string;
+  readonly key?: string;
 }
 
 /** A stretch of text inside a message. */
@@ -258,6 +307,7 @@ export interface MessageEdited {
   readonly message_id: string;
   readonly text: string;
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
+  readonly key?: string;
 }
 
 /** A waiting message takes another place in the queue (0 is next). */
@@ -324,8 +374,13 @@ export interface RunSettings {
   readonly client_tools?: readonly ClientTool[];
   readonly tool_choice?: string;
   readonly no_questions?: boolean;
+  readonly tools?: readonly string[];
+  readonly unattended?: boolean;
+  readonly offline?: boolean;
   readonly client?: string;
   readonly purpose?: RunPurpose;
+  readonly plan_first?: boolean;
+  readonly goal?: boolean;
 }
 
 /** What a run may use up; 0 is no limit. */
@@ -429,7 +484,7 @@ export interface Failure {
   readonly hint?: string;
 }
 
-/** The attempt's text stays in the log, but no longer in the answer or the context. */
+/** The attempt's text no longer counts; `problem` says why a complete answer can't be used. */
 export interface AttemptSuperseded {
   readonly type: "attempt.superseded";
   readonly at_ms: number;
@@ -542,6 +597,49 @@ export interface SnapshotTaken {
   readonly commit?: string;
 }
 
+/** A sub-agent is about to be created under these ids; `settings.budget` is reserved for it from here on. */
+export interface ChildStarted {
+  readonly type: "child.started";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly child_id: string;
+  readonly child_run_id: string;
+  readonly message_id: string;
+  readonly tool_call_id: string;
+  readonly name: string;
+  readonly settings?: RunSettings;
+  readonly background?: boolean;
+  readonly outlives?: boolean;
+}
+
+/** A sub-agent of this run ended: what it reserved is free again, and this is what it used. */
+export interface ChildEnded {
+  readonly type: "child.ended";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly child_id: string;
+  readonly outcome: OutcomeKind;
+  readonly cause?: string;
+  readonly result?: string;
+  readonly blob?: string;
+  readonly used?: ChildUsage;
+}
+
+/** What a sub-agent used, its own sub-agents included; `cost_usd` is the part whose price is known. */
+export interface ChildUsage {
+  readonly input_tokens?: number;
+  readonly output_tokens?: number;
+  readonly turns?: number;
+  readonly cost_usd?: number;
+}
+
+/** The parent's log has this sub-agent's ending, or the parent is gone. */
+export interface ParentTold {
+  readonly type: "parent.told";
+  readonly at_ms: number;
+  readonly gone?: boolean;
+}
+
 /** A person must decide on one exact action. */
 export interface ApprovalAsked {
   readonly type: "approval.asked";
@@ -608,6 +706,13 @@ export interface ApprovalAnswered {
   readonly by?: string;
   readonly reason?: string;
   readonly width?: Width;
+  readonly steps?: readonly PlanStep[];
+}
+
+/** One step of a plan. */
+export interface PlanStep {
+  readonly text: string;
+  readonly state?: PlanStepState;
 }
 
 /** Nobody decided in time, so the action is not run. */
@@ -648,6 +753,7 @@ export interface QuestionAnswered {
   readonly answer: string;
   readonly by?: string;
   readonly reason?: string;
+  readonly client_id?: string;
 }
 
 /** Nobody answered in time. */
@@ -798,6 +904,80 @@ export interface SavedFile {
   readonly head?: string;
 }
 
+/** The model is shown something from outside besides the conversation: files, descriptions of tools. */
+export interface ContextRead {
+  readonly type: "context.read";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly sources: readonly string[];
+}
+
+/** The agent wants to remember something; it counts only if a person accepts it. */
+export interface MemoryProposed {
+  readonly type: "memory.proposed";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly old?: string;
+  readonly new?: string;
+  readonly reason?: string;
+  readonly because?: readonly string[];
+  readonly origin?: MemoryOrigin | null;
+}
+
+/** Where something that the agent wants to remember came from. */
+export interface MemoryOrigin {
+  readonly session_id: string;
+  readonly run_id: string;
+  readonly message_id: string;
+  readonly tool_call_id: string;
+  readonly seq?: number;
+}
+
+/** A document has another text; nothing changed if it no longer had the text before. */
+export interface MemoryWritten {
+  readonly type: "memory.written";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly document: string;
+  readonly before: string;
+  readonly after: string;
+  readonly how: "accepted" | "auto" | "edited" | "imported" | "kept" | "rolled_back";
+  readonly reason?: string;
+  readonly by?: string;
+  readonly to_seq?: number;
+  readonly origin?: MemoryOrigin | null;
+}
+
+/** A person doesn't want this to be remembered. */
+export interface MemoryRejected {
+  readonly type: "memory.rejected";
+  readonly at_ms: number;
+  readonly change_id: string;
+  readonly by?: string;
+}
+
+/** The agent's plan for the work; the newest one counts. `accepted`: a person accepted it in plan mode. */
+export interface PlanUpdated {
+  readonly type: "plan.updated";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly tool_call_id: string;
+  readonly steps: readonly PlanStep[];
+  readonly accepted?: boolean;
+}
+
+/** The model stopped before it showed that the goal is reached, so the run goes on. */
+export interface GoalContinued {
+  readonly type: "goal.continued";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly round: number;
+  readonly told: string;
+}
+
 /** Someone wants the run to stop. */
 export interface StopRequested {
   readonly type: "stop.requested";
@@ -857,7 +1037,336 @@ export interface RelayCalled {
   readonly estimated?: boolean;
 }
 
+/** Something is to be said. */
+export interface DeliveryIntended {
+  readonly type: "delivery.intended";
+  readonly at_ms: number;
+  readonly chat: string;
+  readonly message: string;
+  readonly part?: number;
+  readonly parts?: number;
+  readonly run?: string;
+  readonly session_id?: string;
+  readonly body?: string;
+  readonly edits?: string;
+  readonly reply_to?: string;
+  readonly format?: number;
+}
+
+/** From here on it may have arrived; `marked` says that it tells people that it may be a repeat. */
+export interface DeliveryAttempted {
+  readonly type: "delivery.attempted";
+  readonly at_ms: number;
+  readonly delivery: string;
+  readonly nth?: number;
+  readonly marked?: boolean;
+}
+
+/** The platform has it, under its own id. */
+export interface DeliveryConfirmed {
+  readonly type: "delivery.confirmed";
+  readonly at_ms: number;
+  readonly delivery: string;
+  readonly platform_id?: string;
+}
+
+/** It certainly didn't arrive, and is sent again at this time. */
+export interface DeliveryPostponed {
+  readonly type: "delivery.postponed";
+  readonly at_ms: number;
+  readonly delivery: string;
+  readonly why: string;
+  readonly until_ms: number;
+  readonly plain?: boolean;
+}
+
+/** The platform doesn't take it; `ends_chat` says that it takes nothing for this chat. */
+export interface DeliveryRejected {
+  readonly type: "delivery.rejected";
+  readonly at_ms: number;
+  readonly delivery: string;
+  readonly why: string;
+  readonly ends_chat?: boolean;
+}
+
+/** It may have arrived. It is sent once more, marked as a possible repeat, unless `given_up`. */
+export interface DeliveryUnknown {
+  readonly type: "delivery.unknown";
+  readonly at_ms: number;
+  readonly delivery: string;
+  readonly why: string;
+  readonly given_up?: boolean;
+  readonly until_ms?: number;
+}
+
+/** The platform answers; `account` is the name that it knows this channel by. */
+export interface ChannelConnected {
+  readonly type: "channel.connected";
+  readonly at_ms: number;
+  readonly account?: string;
+}
+
+/** The platform doesn't answer, or refuses the channel. It is tried again. */
+export interface ChannelFailed {
+  readonly type: "channel.failed";
+  readonly at_ms: number;
+  readonly why: string;
+  readonly hint?: string;
+}
+
+/** Whoever sends this code to the channel may talk to it; the log has only its digest. */
+export interface ChannelCodeMade {
+  readonly type: "channel.code_made";
+  readonly at_ms: number;
+  readonly digest: string;
+  readonly expires_at_ms: number;
+  readonly by?: string;
+}
+
+/** Someone sent a wrong code; or `code` is the digest of a right one that they don't need: it is void. */
+export interface ChannelCodeTried {
+  readonly type: "channel.code_tried";
+  readonly at_ms: number;
+  readonly user: string;
+  readonly code?: string;
+}
+
+/** This person may talk, and with the role `approver` also approve. A code that let them in is used up. */
+export interface ChannelUserAllowed {
+  readonly type: "channel.user_allowed";
+  readonly at_ms: number;
+  readonly user: string;
+  readonly name?: string;
+  readonly role?: "approver" | "user";
+  readonly by?: string;
+  readonly code?: string;
+}
+
+/** This person may no longer talk, whatever the settings say. */
+export interface ChannelUserRevoked {
+  readonly type: "channel.user_revoked";
+  readonly at_ms: number;
+  readonly user: string;
+  readonly by?: string;
+}
+
+/** From here on, what is said in this chat belongs to this session. */
+export interface ChannelChatBound {
+  readonly type: "channel.chat_bound";
+  readonly at_ms: number;
+  readonly chat: string;
+  readonly session_id: string;
+}
+
+/** Messages of this chat go to this model; an empty name is the channel's own. */
+export interface ChannelModelChosen {
+  readonly type: "channel.model_chosen";
+  readonly at_ms: number;
+  readonly chat: string;
+  readonly model?: string;
+}
+
+/** Something that came in, and what it became. The same key again is a repeat, and becomes nothing. */
+export interface ChannelUpdateTaken {
+  readonly type: "channel.update_taken";
+  readonly at_ms: number;
+  readonly key: string;
+  readonly became: "answer" | "command" | "edit" | "ignored" | "message" | "refused" | "steer";
+  readonly chat?: string;
+  readonly user?: string;
+  readonly platform_id?: string;
+  readonly session_id?: string;
+  readonly message_id?: string;
+  readonly why?: string;
+}
+
+/** This chat is to be told what becomes of a message that came from elsewhere, such as a trigger. */
+export interface ChannelResultWanted {
+  readonly type: "channel.result_wanted";
+  readonly at_ms: number;
+  readonly chat: string;
+  readonly session_id: string;
+  readonly message_id: string;
+  readonly by?: string;
+}
+
+/** What there is to say about this message is intended. */
+export interface ChannelMessageSettled {
+  readonly type: "channel.message_settled";
+  readonly at_ms: number;
+  readonly message_id: string;
+  readonly why?: string;
+  readonly chat?: string;
+}
+
+/** The trigger exists; `key` is the name of the API key that made it, and that its runs count for. */
+export interface TriggerCreated {
+  readonly type: "trigger.created";
+  readonly at_ms: number;
+  readonly settings: TriggerSettings;
+  readonly paused?: boolean;
+  readonly key?: string;
+  readonly seen_seq?: number;
+}
+
+/** When something is asked, of whom, and with which rights. */
+export interface TriggerSettings {
+  readonly name: string;
+  readonly when: CronTimes | EveryTimes | AtTime | OnWebhook | AfterRun;
+  readonly prompt: string;
+  readonly session_id?: string;
+  readonly workspace?: string;
+  readonly model?: string;
+  readonly tools?: readonly string[];
+  readonly approvals?: "" | "ask" | "unattended";
+  readonly network?: boolean | null;
+  readonly budget?: Budget | null;
+  readonly missed?: MissedRule;
+  readonly overlap?: OverlapRule;
+  readonly grace_s?: number;
+  readonly failures_max?: number;
+  readonly deliver?: readonly string[];
+}
+
+/** When a cron expression says, in a time zone; six fields begin with seconds. */
+export interface CronTimes {
+  readonly kind: "cron";
+  readonly expression: string;
+  readonly zone?: string;
+}
+
+/** Again and again, so many seconds apart. */
+export interface EveryTimes {
+  readonly kind: "every";
+  readonly seconds: number;
+}
+
+/** Once. */
+export interface AtTime {
+  readonly kind: "at";
+  readonly at_ms: number;
+}
+
+/** Whenever another program posts something that it has signed in this way. */
+export interface OnWebhook {
+  readonly kind: "webhook";
+  readonly signature?: HookSignature;
+}
+
+/** Whenever a run of this session ends. */
+export interface AfterRun {
+  readonly kind: "after";
+  readonly session_id: string;
+}
+
+/** From the next instant on, these settings hold. */
+export interface TriggerEdited {
+  readonly type: "trigger.edited";
+  readonly at_ms: number;
+  readonly settings: TriggerSettings;
+  readonly by?: string;
+  readonly seen_seq?: number;
+}
+
+/** Nothing fires until it is resumed, unless a person asks for it. */
+export interface TriggerPaused {
+  readonly type: "trigger.paused";
+  readonly at_ms: number;
+  readonly by?: string;
+}
+
+/** It fires again, from the next instant on. */
+export interface TriggerResumed {
+  readonly type: "trigger.resumed";
+  readonly at_ms: number;
+  readonly by?: string;
+}
+
+/** A person wants it to fire now. */
+export interface TriggerRunAsked {
+  readonly type: "trigger.run_asked";
+  readonly at_ms: number;
+  readonly request_id: string;
+  readonly by?: string;
+}
+
+/** A person said whether the instants that were missed are to be made up for, with one run. */
+export interface TriggerMissedAnswered {
+  readonly type: "trigger.missed_answered";
+  readonly at_ms: number;
+  readonly run: boolean;
+  readonly by?: string;
+}
+
+/** Another program posted something, and its signature is right; `blob` has the body. */
+export interface HookDelivered {
+  readonly type: "hook.delivered";
+  readonly at_ms: number;
+  readonly delivery_id: string;
+  readonly blob: string;
+  readonly bytes: number;
+  readonly event?: string;
+}
+
+/** This is asked next, under these ids; `missed` instants before it were not. */
+export interface TriggerDue {
+  readonly type: "trigger.due";
+  readonly at_ms: number;
+  readonly key: string;
+  readonly due_at_ms: number;
+  readonly session_id: string;
+  readonly message_id: string;
+  readonly run_id: string;
+  readonly missed?: number;
+  readonly seen_seq?: number;
+}
+
+/** The message and its run are in the session's log. */
+export interface TriggerFired {
+  readonly type: "trigger.fired";
+  readonly at_ms: number;
+  readonly key: string;
+}
+
+/** Nothing is asked this time. */
+export interface TriggerSkipped {
+  readonly type: "trigger.skipped";
+  readonly at_ms: number;
+  readonly key: string;
+  readonly due_at_ms: number;
+  readonly why: "duplicate" | "overlap" | "paused" | "queue_full" | "session_deleted";
+  readonly seen_seq?: number;
+}
+
+/** Instants passed while nobody was there to fire; `is_more` if `count` is not all of them. */
+export interface TriggerMissed {
+  readonly type: "trigger.missed";
+  readonly at_ms: number;
+  readonly first_ms: number;
+  readonly last_ms: number;
+  readonly count: number;
+  readonly then: MissedRule;
+  readonly is_more?: boolean;
+}
+
+/** What became of a run; without an outcome, its session was removed. */
+export interface TriggerRunEnded {
+  readonly type: "trigger.run_ended";
+  readonly at_ms: number;
+  readonly key: string;
+  readonly outcome: OutcomeKind | null;
+}
+
+/** So many runs failed in a row that it is paused. */
+export interface TriggerGaveUp {
+  readonly type: "trigger.gave_up";
+  readonly at_ms: number;
+  readonly failures: number;
+}
+
 export type Part = TextPart | ImagePart | FilePart;
+
+export type When = CronTimes | EveryTimes | AtTime | OnWebhook | AfterRun;
 
 /** What can happen. */
 export type AnyEvent =
@@ -872,6 +1381,7 @@ export type AnyEvent =
   | SessionForked
   | SessionRewound
   | SessionMoved
+  | SessionModeSet
   | MessageAccepted
   | MessageEdited
   | MessageMoved
@@ -895,6 +1405,9 @@ export type AnyEvent =
   | ToolOutput
   | ToolEnded
   | SnapshotTaken
+  | ChildStarted
+  | ChildEnded
+  | ParentTold
   | ApprovalAsked
   | ApprovalAnswered
   | ApprovalExpired
@@ -914,11 +1427,47 @@ export type AnyEvent =
   | Usage
   | ContextCompacted
   | AttachmentsSaved
+  | ContextRead
+  | MemoryProposed
+  | MemoryWritten
+  | MemoryRejected
+  | PlanUpdated
+  | GoalContinued
   | StopRequested
   | RunResumed
   | RunEnded
   | OutputRecovered
-  | RelayCalled;
+  | RelayCalled
+  | DeliveryIntended
+  | DeliveryAttempted
+  | DeliveryConfirmed
+  | DeliveryPostponed
+  | DeliveryRejected
+  | DeliveryUnknown
+  | ChannelConnected
+  | ChannelFailed
+  | ChannelCodeMade
+  | ChannelCodeTried
+  | ChannelUserAllowed
+  | ChannelUserRevoked
+  | ChannelChatBound
+  | ChannelModelChosen
+  | ChannelUpdateTaken
+  | ChannelResultWanted
+  | ChannelMessageSettled
+  | TriggerCreated
+  | TriggerEdited
+  | TriggerPaused
+  | TriggerResumed
+  | TriggerRunAsked
+  | TriggerMissedAnswered
+  | HookDelivered
+  | TriggerDue
+  | TriggerFired
+  | TriggerSkipped
+  | TriggerMissed
+  | TriggerRunEnded
+  | TriggerGaveUp;
 
 /** An event at its place in the log. */
 export type LogRecord = AnyEvent & { readonly seq: number };

@@ -1,6 +1,6 @@
 /** Where a run's seconds went: a log as a timeline, from the events alone; the same answer as the server's. */
 
-import type { AnyEvent, FailureKind, LogRecord, SessionRewound, SnapshotTaken } from "./events.ts";
+import type { AnyEvent, FailureKind, LogRecord, PlanStep, SessionRewound, SnapshotTaken } from "./events.ts";
 import { type ActivityName, atWork, newActivity, take } from "./view/activity.ts";
 
 export type Spent =
@@ -136,6 +136,12 @@ function countText({ when, files, changed }: SnapshotTaken): string {
   return `${files ?? 0} files${when === "after" ? `, ${changed ?? 0} changed` : ""}`;
 }
 
+/** How far a plan is. */
+export function stepsDone(steps: readonly PlanStep[]): string {
+  const done = steps.filter((step) => step.state === "completed").length;
+  return `${done} of ${steps.length} steps`;
+}
+
 function describe(event: AnyEvent): string {
   switch (event.type) {
     case "session.rewound":
@@ -170,6 +176,12 @@ function describe(event: AnyEvent): string {
       return [event.outcome, event.cause ?? ""].filter(Boolean).join(" ");
     case "context.compacted":
       return `up to ${event.upto_seq}`;
+    case "plan.updated":
+      return stepsDone(event.steps) + (event.accepted ? ", accepted" : "");
+    case "context.read":
+      return event.sources.join(", ");
+    case "goal.continued":
+      return `round ${event.round}`;
     case "attachments.saved":
       return event.files.map((file) => file.path || file.name).join(", ");
     default:

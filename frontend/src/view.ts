@@ -39,7 +39,11 @@ export interface View {
   /** The newest seq of each run, and of a rewind: what a page of older entries must not be older than. */
   readonly touched: Map<string, number>;
   rewoundSeq: number;
+  /** The newest event about a sub-agent. */
+  childrenSeq: number;
   undone: Undone | null;
+  /** The plans of the session, oldest first; of those before the window, only the newest. */
+  plans: readonly SeenPlan[];
   /** The ids that clients gave to the messages that are here: what has them is no longer on its way. */
   readonly clientIds: Set<string>;
   readonly changes: Changes;
@@ -61,7 +65,9 @@ export function emptyView(): View {
     usage: noUsage(),
     touched: new Map(),
     rewoundSeq: 0,
+    childrenSeq: 0,
     undone: null,
+    plans: [],
     clientIds: new Set(),
     changes: { entries: new Set(), list: false, queue: false, runs: false },
   };
@@ -92,6 +98,39 @@ export function apply(view: View, record: e.LogRecord): View {
 }
 
 /** What the list's row or the live line says, and nothing in the transcript does. */
+/** Events of logs that are no conversations. */
+type InOtherLogs =
+  | e.DeliveryIntended
+  | e.DeliveryAttempted
+  | e.DeliveryConfirmed
+  | e.DeliveryPostponed
+  | e.DeliveryRejected
+  | e.DeliveryUnknown
+  | e.ChannelConnected
+  | e.ChannelFailed
+  | e.ChannelCodeMade
+  | e.ChannelCodeTried
+  | e.ChannelUserAllowed
+  | e.ChannelUserRevoked
+  | e.ChannelChatBound
+  | e.ChannelModelChosen
+  | e.ChannelUpdateTaken
+  | e.ChannelResultWanted
+  | e.ChannelMessageSettled
+  | e.HookDelivered
+  | e.TriggerCreated
+  | e.TriggerDue
+  | e.TriggerEdited
+  | e.TriggerFired
+  | e.TriggerGaveUp
+  | e.TriggerMissed
+  | e.TriggerMissedAnswered
+  | e.TriggerPaused
+  | e.TriggerResumed
+  | e.TriggerRunAsked
+  | e.TriggerRunEnded
+  | e.TriggerSkipped;
+
 type Unseen =
   | e.SessionPinned
   | e.SessionUnpinned
@@ -100,6 +139,7 @@ type Unseen =
   | e.SessionDeleted
   | e.SessionRestored
   | e.SessionMoved
+  | e.SessionModeSet
   | e.CallEnded
   | e.AttemptFailed
   | e.ClientToolsAsked
@@ -108,7 +148,13 @@ type Unseen =
   | e.ClientToolsWithdrawn
   | e.GrantAdded
   | e.GrantRemoved
-  | e.RelayCalled;
+  | e.ParentTold
+  | e.RelayCalled
+  | e.ContextRead
+  | e.MemoryProposed
+  | e.MemoryWritten
+  | e.MemoryRejected
+  | InOtherLogs;
 
 function take(view: View, seq: number, event: e.AnyEvent): void {
   switch (event.type) {
@@ -149,6 +195,13 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       return stopRequested(view, event);
     case "snapshot.taken":
       return snapshotTaken(view, event);
+    case "plan.updated":
+      return planUpdated(view, seq, event);
+    case "child.started":
+    case "child.ended":
+      view.childrenSeq = seq;
+      view.changes.runs = true;
+      return;
     case "output.recovered":
       return recovered(view, event);
     default:
@@ -321,11 +374,30 @@ function snapshotTaken(view: View, event: e.SnapshotTaken): void {
   }
 }
 
+/** A plan, and the event that has it. */
+export interface SeenPlan {
+  readonly seq: number;
+  readonly run_id: string;
+  readonly steps: readonly e.PlanStep[];
+  readonly accepted?: boolean;
+}
+
+function planUpdated(view: View, seq: number, event: e.PlanUpdated): void {
+  const { run_id, steps, accepted = false } = event;
+  view.plans = [...view.plans, { seq, run_id, steps, accepted }];
+  const run = view.runs.get(run_id);
+  if (run !== undefined && accepted) {
+    run.is_planning = false;
+  }
+  view.changes.runs = true;
+}
+
 /** What an undo took away, until something else takes its place. */
 export interface Undone {
   readonly undo_id: string;
   readonly entries: readonly Entry[];
   readonly placed: ReadonlyMap<string, PersonEntry>;
+  readonly plans: readonly SeenPlan[];
 }
 
 /** Puts back what an undo took away. */
@@ -335,6 +407,7 @@ function bringBack(view: View, undo_id: string): void {
     for (const [id, person] of view.undone.placed) {
       view.placed.set(id, person);
     }
+    view.plans = [...view.plans, ...view.undone.plans];
     view.changes.list = true;
   }
   view.undone = null;
@@ -356,10 +429,12 @@ function rewound(view: View, seq: number, event: e.SessionRewound): void {
       undo_id: undo.undo_id,
       entries: view.entries.filter(gone),
       placed: new Map([...view.placed].filter(([, person]) => gone(person))),
+      plans: view.plans.filter(gone),
     };
   }
   const stays = (one: { readonly seq: number }) => one.seq <= event.to_seq;
   view.entries = view.entries.filter(stays);
+  view.plans = view.plans.filter(stays);
   for (const [id, person] of view.placed) {
     if (!stays(person)) {
       view.placed.delete(id);

@@ -87,6 +87,7 @@ export function picture(view: View): Record<string, unknown> {
     waiting: waiting(view.inbox).map((message) => message.message_id),
     outputs: Object.fromEntries(runs.map((run) => [run.run_id, output(view, run.run_id)])),
     marks: Object.fromEntries(runs.map((run) => [run.run_id, mark(view, run.run_id, run.updated_ms, true)])),
+    ...(view.plans.length > 0 ? { plans: view.plans.map(({ seq, steps }) => [seq, steps]) } : {}),
   };
 }
 

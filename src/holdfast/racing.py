@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 
 async def race(
@@ -43,3 +43,11 @@ async def wait_through_cancel(*futures: asyncio.Future[Any]) -> None:
             cancelled = stop
     if cancelled is not None:
         raise cancelled
+
+
+def is_about(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """Whether an error of these kinds is all that went wrong, also in tasks that ran side by side."""
+    if isinstance(error, BaseExceptionGroup):
+        nested = cast("BaseExceptionGroup[BaseException]", error)
+        return all(is_about(one, kinds) for one in nested.exceptions)
+    return isinstance(error, kinds)

@@ -8,9 +8,20 @@ Number = TypeVar("Number", int, float)
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
+TRIGGER, CHANNEL, TELEGRAM = "trigger", "channel", "telegram"
+AUTOMATION = "automation"  # a session that a trigger began
+# Logs of what acts by itself: they aren't conversations, so no list, search or route of sessions has them.
+CHILD = "child"  # the session of a sub-agent, which is listed under its parent
+MEMORY = "memory"
+AUTOMATION_SOURCES = (TRIGGER, CHANNEL, MEMORY)
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
+PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
+NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
+# A call of these only waits for sub-agents: meanwhile its run holds no slot and has nothing in flight.
+WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
+RECALLED_SOURCES = frozenset({*PEOPLE_SOURCES, ONE_SHOT, "api"})  # the conversations that an agent can recall
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]
 AskState: TypeAlias = Literal["open", "answered", "expired", "withdrawn"]
@@ -48,6 +59,7 @@ FailureKind: TypeAlias = Literal[
     "empty",
     "unknown",
 ]
+MemoryMode: TypeAlias = Literal["ask", "auto", "off"]
 Mode: TypeAlias = Literal["send", "queue", "steer", "redirect"]
 OnExpiry: TypeAlias = Literal["continue", "stop"]
 OnRestart: TypeAlias = Literal["resume", "interrupt"]
@@ -55,6 +67,7 @@ RelayKeep: TypeAlias = Literal["usage", "all", "none"]  # what is stored of rela
 OutcomeKind: TypeAlias = Literal[
     "completed", "refused", "truncated", "budget", "failed", "cancelled", "interrupted"
 ]
+PlanStepState: TypeAlias = Literal["pending", "in_progress", "completed"]
 RunPurpose: TypeAlias = Literal["answer", "compaction"]
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
@@ -117,6 +130,23 @@ class HistoryMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tool_call_id: str = ""  # of the call that a message of role "tool" is the result of
 
 
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One step of a plan."""
+
+    text: str
+    state: PlanStepState = "pending"
+
+
+class MemoryOrigin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where something that the agent wants to remember came from."""
+
+    session_id: str
+    run_id: str
+    message_id: str
+    tool_call_id: str
+    seq: int = 0  # of the message in its session
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run may use up; 0 is no limit."""
 
@@ -137,6 +167,31 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def _smaller(one: Number, other: Number) -> Number:
     return min(one, other) or max(one, other)
+
+
+class ParentLink(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whose sub-agent a session is: the parent's session and run, and the tool call that made it.
+
+    `depth` is 1 for the sub-agent of a session that is no sub-agent itself. `home` is where the parent's
+    files are, so the sub-agent works there too.
+    """
+
+    session_id: str
+    run_id: str
+    tool_call_id: str
+    name: str
+    depth: int = 1
+    background: bool = False
+    home: str = ""
+
+
+class ChildUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a sub-agent used, its own sub-agents included; `cost_usd` is the part whose price is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    turns: int = 0
+    cost_usd: float = 0.0
 
 
 class OutputFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,8 +240,82 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the first call: "none", "required", the name of a tool, or empty for any
     no_questions: bool = False  # the caller can't answer questions of the model
+    tools: tuple[
+        str, ...
+    ] = ()  # the names of tools that the run may use, of those that there are; empty: all
+    unattended: bool = False  # what would be asked is refused, because nobody is there
+    offline: bool = False  # tools must not use the network
     client: str = ""  # the API key that brought the client tools, and alone may return their results
     purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
+    plan_first: bool = False  # only reading tools until a person accepts the plan
+    goal: bool = False  # the message is a goal: the run goes on until the model shows that it is reached
+
+
+HookSignature: TypeAlias = Literal["github", "slack", "stripe", "standard", "bearer"]
+MissedRule: TypeAlias = Literal["once", "skip", "ask"]
+OverlapRule: TypeAlias = Literal["queue", "skip", "replace"]
+
+
+class CronTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="cron", tag_field="kind"):
+    """When a cron expression says, in a time zone; six fields begin with seconds."""
+
+    expression: str
+    zone: str = "UTC"
+
+
+class EveryTimes(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="every", tag_field="kind"
+):
+    """Again and again, so many seconds apart."""
+
+    seconds: float
+
+
+class AtTime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="at", tag_field="kind"):
+    """Once."""
+
+    at_ms: int
+
+
+class OnWebhook(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="webhook", tag_field="kind"
+):
+    """Whenever another program posts something that it has signed in this way."""
+
+    signature: HookSignature = "bearer"
+
+
+class AfterRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="after", tag_field="kind"):
+    """Whenever a run of this session ends."""
+
+    session_id: str
+
+
+When: TypeAlias = CronTimes | EveryTimes | AtTime | OnWebhook | AfterRun
+
+
+class TriggerSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When something is asked, of whom, and with which rights.
+
+    Each run has at most the rights that the configuration gives. `approvals` is `unattended` for webhooks
+    unless they say otherwise: what would be asked is refused.
+    """
+
+    name: str
+    when: When
+    prompt: str
+    session_id: str = ""  # empty: a new session each time
+    workspace: str = ""
+    model: str = ""
+    tools: tuple[str, ...] = ()  # empty: all
+    approvals: Literal["", "ask", "unattended"] = ""
+    network: bool | None = None  # whether its tools may use the network; None: not for webhooks
+    budget: Budget | None = None
+    missed: MissedRule = "once"
+    overlap: OverlapRule = "queue"
+    grace_s: float = 60.0  # an instant that is later than this was missed
+    failures_max: int = 5  # so many failed runs in a row pause it; 0: never
+    deliver: tuple[str, ...] = ()  # who is told the result: CHANNEL:CHAT, or an https address
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

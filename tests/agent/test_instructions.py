@@ -15,7 +15,8 @@ SECRET = "not for models"  # noqa: S105 - nobody's
 
 async def told(root: Path, *, kept_out: tuple[str, ...] = ()) -> str:
     async with asyncio.timeout(10):
-        return await instructions_for(Workspace(root, kept_out=kept_out), "Be brief.", "", "And kind.")
+        workspace = Workspace(root, kept_out=kept_out)
+        return (await instructions_for(workspace, "Be brief.", "", "And kind.")).text
 
 
 async def test_the_guide_stands_behind_the_operators_words(tmp_path: Path) -> None:

@@ -6,28 +6,44 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from acp import RequestError, text_block
 from acp.schema import (
+    AcpMcpServer,
     BlobResourceContents,
+    ClientCapabilities,
     EmbeddedResourceContentBlock,
+    FileSystemCapabilities,
     ImageContentBlock,
+    McpServerStdio,
     PermissionOption,
+    ReadTextFileResponse,
     RequestPermissionResponse,
+    ResourceContentBlock,
     ToolCallUpdate,
 )
 
 from cli.test_acp import Editor
+from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, Wait
 from holdfast.cli.acp.agent import EditorAgent
 from holdfast.cli.acp.session import EditorSession
 from holdfast.cli.attach import Attached
 from holdfast.client import Client
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
+from holdfast.tools.files.contents import FilesSeen
+from holdfast.tools.files.edits import WriteFile
+from holdfast.tools.mcp.brought import BroughtServers
+from holdfast.tools.mcp.servers import McpServers
+from holdfast.tools.plan import UpdatePlan
 from server.toolbox import Counted
 from serving import AsksAbout, Served, Setting, served, target_of
+from tools.mcp.scene import ENVIRONMENT, QUICK, raw
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 QUESTION = [CallTool(ASK_USER, {"text": "Which?"})]
@@ -42,7 +58,23 @@ class Broken(Editor):
     ) -> RequestPermissionResponse:
         del session_id, more
         self.asked.append((tool_call, options))
-        raise RequestError.internal_error({"details": "no window"})
+        if len(self.asked) == 1:
+            raise RequestError.internal_error({"details": "no window"})
+        return RequestPermissionResponse.model_validate({"nonsense": 1})
+
+
+class Holding(Editor):
+    """An editor that has files open."""
+
+    def __init__(self, texts: dict[str, str], *choices: str) -> None:
+        super().__init__(*choices)
+        self.texts = texts
+
+    async def read_text_file(self, session_id: str, path: str, **more: Any) -> ReadTextFileResponse:
+        del session_id, more
+        if path not in self.texts:
+            raise RequestError.resource_not_found(path)
+        return ReadTextFileResponse(content=self.texts[path])
 
 
 @dataclass
@@ -53,11 +85,18 @@ class Desk:
     server: Served
     client: Client
     sessions: list[EditorSession] = field(default_factory=list[EditorSession])
+    agents: list[EditorAgent] = field(default_factory=list[EditorAgent])
 
     def editing(self, editor: Editor) -> EditorSession:
         session = EditorSession(self.client, cast("Any", editor), session_id="s", workspace="")
         self.sessions.append(session)
         return session
+
+    def agent(self, editor: Editor) -> EditorAgent:
+        agent = EditorAgent(Attached(self.client, cast("Any", None), None, self.server.url), model="")
+        agent.on_connect(cast("Any", editor))
+        self.agents.append(agent)
+        return agent
 
 
 @asynccontextmanager
@@ -72,8 +111,8 @@ async def desk(*scripts: Script, setting: Setting | None = None) -> AsyncGenerat
             async with asyncio.timeout(PATIENCE_S):
                 yield made
         finally:
-            for session in made.sessions:
-                await session.close()
+            for one in (*made.sessions, *made.agents):
+                await one.close()
 
 
 async def prompted(session: EditorSession, text: str) -> str:
@@ -127,8 +166,7 @@ async def test_a_prompt_whose_session_is_opened_again_ends_with_a_reason() -> No
     gate = Gate()
     async with desk([Say("one "), Wait(gate)]) as made:
         editor = Editor()
-        agent = EditorAgent(Attached(made.client, cast("Any", None), None, made.server.url), model="")
-        agent.on_connect(cast("Any", editor))
+        agent = made.agent(editor)
         session = (await agent.new_session(cwd="/")).session_id
         prompt = asyncio.create_task(agent.prompt(session, [text_block("go")]))
         await editor.until("one ")
@@ -136,17 +174,17 @@ async def test_a_prompt_whose_session_is_opened_again_ends_with_a_reason() -> No
         with pytest.raises(RequestError, match="opened again"):
             await prompt
         await agent.cancel(session)
-        await agent.close()
 
 
 async def test_an_editor_that_can_not_ask_denies() -> None:
     """P8: silence is no consent, and the run goes on."""
     tool = Counted()
     setting = Setting(tools=(tool,), judge=AsksAbout(frozenset({"touch"})))
-    async with desk([CallTool("touch", {})], [Say("Not then.")], setting=setting) as made:
+    call = [CallTool("touch", {})]
+    async with desk(call, call, [Say("Not then.")], setting=setting) as made:
         editor = Broken()
         assert await prompted(made.editing(editor), "go") == "end_turn"
-        assert (len(editor.asked), tool.done, editor.text) == (1, [], "Not then.")
+        assert (len(editor.asked), tool.done, editor.text) == (2, [], "Not then.")
 
 
 async def test_two_editors_see_the_same_and_none_its_own_message_twice() -> None:
@@ -182,6 +220,128 @@ async def test_what_is_attached_reaches_the_model() -> None:
         sent = json.dumps(made.chaos.seen.requests[0].body)
     assert shown in sent
     assert "notes.txt" in sent
+
+
+async def test_an_editors_mcp_server_is_a_tool_of_its_session_alone(tmp_path: Path) -> None:
+    """P8: each call is asked about, and nothing of it is left when the editor has gone."""
+    command, *args = raw().command
+    given = McpServerStdio(name="raw", command=command, args=args, env=[])
+    call = [CallTool("mcp__raw__echo", {"text": "hello"})]
+    owned = partial(McpServers, environment=ENVIRONMENT, patience=QUICK)
+    async with (
+        BroughtServers(lambda owner, configs: owned(configs, owner=owner), SystemClock()) as brought,
+        desk(
+            call,
+            [Say("Echoed.")],
+            [Say("Nothing.")],
+            setting=Setting(judge=AsksAbout(frozenset({"mcp__raw__echo"})), brought=brought),
+        ) as made,
+    ):
+        editor = Editor("once")
+        agent = made.agent(editor)
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[given])
+        await agent.prompt(opened.session_id, [text_block("go")])
+        assert len(editor.asked) == 1
+        ended = [one for one in editor.updates if getattr(one, "status", "") == "completed"]
+        assert "hello" in ended[-1].content[0].content.text
+        other = await agent.new_session(cwd=str(tmp_path))
+        await agent.prompt(other.session_id, [text_block("go")])
+        offered = [json.dumps(one.body) for one in made.chaos.seen.requests]
+        assert [("mcp__raw__echo" in one) for one in offered] == [True, True, False]
+        with pytest.raises(RequestError, match="Invalid params"):
+            await agent.new_session(
+                cwd=str(tmp_path), mcp_servers=[AcpMcpServer(type="acp", name="inside", server_id="1")]
+            )
+        await agent.close()
+        assert brought.tools(opened.session_id) == []
+
+
+async def test_in_plan_mode_the_plan_is_shown_and_accepted_in_the_editor() -> None:
+    """P8: and the mode is over when it is accepted."""
+    steps = [{"text": "look", "state": "in_progress"}, {"text": "act", "state": "pending"}]
+    propose = [CallTool("update_plan", {"steps": steps})]
+    async with desk(propose, [Say("Done.")], setting=Setting(tools=(UpdatePlan(),))) as made:
+        editor = Editor("once")
+        agent = made.agent(editor)
+        opened = await agent.new_session(cwd="/")
+        await agent.set_session_mode("plan", opened.session_id)
+        await agent.prompt(opened.session_id, [text_block("go")])
+        assert len(editor.asked) == 1
+        [shown] = [one for one in editor.updates if one.session_update == "plan"]
+        assert [(one.content, one.status) for one in shown.entries] == [
+            ("look", "in_progress"),
+            ("act", "pending"),
+        ]
+        modes = [one for one in editor.updates if one.session_update == "current_mode_update"]
+        assert [one.current_mode_id for one in modes] == ["plan", "default"]
+
+        again = Editor()
+        await made.agent(again).load_session("/", opened.session_id)
+        assert ("plan", "") in again.told()
+
+
+async def test_unsaved_changes_of_the_editor_reach_the_person_and_what_they_link(tmp_path: Path) -> None:
+    """P8: tools work on what is saved; the editor says so before it asks, and sends what is linked."""
+    (tmp_path / "notes.txt").write_text("saved")
+    (tmp_path / "same.txt").write_text("same\n")
+    write = CallTool("write_file", {"path": "notes.txt", "content": "new"})
+    setting = Setting(
+        tools=(WriteFile(FilesSeen()),),
+        judge=AsksAbout(frozenset({"write_file"})),
+        workspace=tmp_path,
+    )
+    async with desk([write], [Say("Written.")], setting=setting) as made:
+        editor = Holding({str(tmp_path / "notes.txt"): "unsaved", str(tmp_path / "same.txt"): "same"}, "once")
+        agent = made.agent(editor)
+        shows = ClientCapabilities(fs=FileSystemCapabilities(read_text_file=True))
+        await agent.initialize(1, client_capabilities=shows)
+        opened = await agent.new_session(cwd=str(tmp_path))
+        links = [
+            ResourceContentBlock(type="resource_link", name=name, uri=(tmp_path / name).as_uri())
+            for name in ("notes.txt", "same.txt")
+        ]
+        await agent.prompt(opened.session_id, [text_block("go"), *links])
+        sent = json.dumps(made.chaos.seen.requests[0].body)
+        assert ("unsaved" in sent, sent.count("</file>")) == (True, 1)
+        [(call, _)] = editor.asked
+        assert call.content is not None
+        assert call.content[0].type == "diff"
+        assert "notes.txt has unsaved changes" in call.content[-1].content.text
+        await editor.until("[notes.txt has unsaved changes")
+        assert (tmp_path / "notes.txt").read_text() == "new"
+
+
+async def test_the_mode_of_a_session_is_on_its_log_and_holds_for_the_next_action(tmp_path: Path) -> None:
+    """P8: chosen in one editor, told to the other, and there when the session is opened again."""
+    judge = ConfiguredJudge(mode="ask", home=tmp_path)
+    tool = Counted()
+    call = [CallTool("touch", {})]
+    setting = Setting(tools=(tool,), judge=judge)
+    async with desk(call, [Say("Refused.")], call, [Say("Done.")], setting=setting) as made:
+        editor = Editor("once")
+        agent = made.agent(editor)
+        opened = await agent.new_session(cwd=str(tmp_path))
+        assert opened.modes is not None
+        assert opened.modes.current_mode_id == "default"
+        await agent.set_session_mode("unattended", opened.session_id)
+        assert editor.told() == [("current_mode_update", "")]
+        await agent.prompt(opened.session_id, [text_block("go")])
+        assert (editor.asked, tool.done) == ([], [])  # it would be asked, so it is refused
+
+        other = Editor()
+        again = made.agent(other)
+        loaded = await again.load_session(str(tmp_path), opened.session_id)
+        assert loaded is not None
+        assert loaded.modes is not None
+        assert loaded.modes.current_mode_id == "unattended"
+        set_back = await again.set_config_option("mode", opened.session_id, "ask")
+        assert set_back is not None
+        assert [one.current_value for one in set_back.config_options] == ["ask", "default"]
+        await again.close()  # it would be asked, too
+        await agent.prompt(opened.session_id, [text_block("again")])
+        assert (len(editor.asked), len(tool.done)) == (1, 1)
+        with pytest.raises(RequestError):
+            await agent.set_session_mode("yolo", opened.session_id)
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 99])

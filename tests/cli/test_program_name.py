@@ -1,13 +1,12 @@
 """Hints name the program as it was started, and a start says what it is doing."""
 
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from cli.terminal.screen import Screen
-from cli.terminal.test_output import watched
+from cli.terminal.test_output import shown_on, watched
 from holdfast.cli.program_name import program
 from holdfast.cli.start_steps import clear_step, show_step
 
@@ -59,8 +58,8 @@ def test_a_start_says_what_it_does_and_leaves_no_trace(
         monkeypatch.setattr(sys, "stderr", sys.stdout)
         show_step("Looking for models")
         show_step("Opening /data")
-        screen.write(os.read(terminal, 4096).decode())
+        screen.write(shown_on(terminal))
         assert screen.text == "Opening /data …"
         clear_step()
-        screen.write(os.read(terminal, 4096).decode())
+        screen.write(shown_on(terminal))
     assert not screen.text

@@ -86,12 +86,16 @@ def configure(folder: Path, chaos: ChaosServer) -> None:
 
 @contextmanager
 def hang_ups(act: signal.Handlers) -> Generator[None]:
-    """What is started meanwhile begins with this act on SIGHUP; nohup has it ignored."""
-    before = signal.signal(signal.SIGHUP, act)
+    """What is started meanwhile begins with this act on SIGHUP and SIGQUIT.
+
+    nohup has the first ignored, and a shell the second for what it starts in the background: tests too.
+    """
+    before = {number: signal.signal(number, act) for number in (signal.SIGHUP, signal.SIGQUIT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, before)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_once(tmp_path: Path) -> None:

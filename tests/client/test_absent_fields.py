@@ -15,9 +15,15 @@ ApprovalShown: approval_id tool command findings action choices
 AskList: data
 AssistantSaid: role content
 AuthShown: type required scopes
+BackgroundJobShown: job_id run_id command running started_at
 BlobStored: blob bytes media_type
 BudgetShown: key label period limit_usd limit_tokens used_usd used_tokens resets_at
 Capabilities: platform implementation version model auth runtime features endpoints
+ApprovalModeShown: mode
+BroughtServersShown: servers renew_s
+BroughtShown: name state
+ChildList: session_id data
+ChildShown: session_id run_id parent_session_id parent_run_id tool_call_id name depth status
 ClientCallShown: id tool
 ClientToolsShown: client_tools_id
 DeletedSession: id session_id deleted
@@ -46,7 +52,9 @@ LogStretch: session_id epoch bytes last_seq events
 OpenApproval: run_id session_id asked_at approval_id tool command findings action choices
 OpenFilesShown: used allowed connections
 OpenQuestion: run_id session_id asked_at question_id question
+ParentShown: session_id run_id tool_call_id name root_session_id
 PatienceShown: connect_s first_event_s first_event_why gap_s
+PlanShown: seq run_id steps
 QuarantineDeleted: id deleted
 QuarantineEntry: id path kept taken_at
 QuarantineList: data
@@ -56,6 +64,7 @@ QuestionShown: question_id question
 QueueShown: data
 QueuedMessage: message_id run_id text mode state position created_at
 RulePreview: approval_id choice
+RememberedIn: session_id
 RpcResult: jsonrpc id
 RunChanges: run_id workspace files files_total undone
 RunEvents: run_id cursor last_event_id events
@@ -65,13 +74,23 @@ RunShown: run_id session_id status created_at updated_at
 RunState: run_id session_id status created_at updated_at model last_event last_event_id
 RunUndone: run_id undo_id files digest
 SandboxShown: backend network says holds
+MemoryChangeShown: seq change_id document before after how changed_at
+MemoryForgotten: forgotten
+MemoryHistory: data
+MemoryList: mode data
+MemoryProposalShown: change_id document before after reason proposed_at
+MemoryShown: scope
 NodeShown: name url is_this lease_left_s homes sessions
 NodeList: data
 SessionChatCompletion: session_id run_id status message usage
 SessionExport: session events
 SessionMade: id session_id title epoch created_at
 SessionPage: data
+SessionLive: session_id server known
 SessionShown: session_id created_at updated_at
+SkillList: data
+SkillListed: name description category origin trusted
+SkillShown: name description category origin trusted body
 SignInLink: token expires_in_s
 SignedIn: signed_in name page scopes
 SignedOut: signed_in
@@ -90,6 +109,31 @@ UsageFigures: runs relayed_calls input_tokens cached_tokens output_tokens cost_u
 UsageListed: runs relayed_calls input_tokens cached_tokens output_tokens cost_usd unpriced_calls key label
 UsageShown: input_tokens output_tokens total_tokens
 UsageSummary: by from to rows totals budgets
+FireShown: key due_at state
+HookAccepted: id accepted
+HookSecret: id secret
+MissedShown: first_at last_at count
+JobBody: job
+JobDeleted: ok
+JobList: jobs
+JobShown: id name prompt schedule_display enabled state created_at
+NextInstants: next local when
+TriggerDeleted: id deleted
+TriggerHistory: fires missed
+TriggerList: data
+TriggerMade: id name state kind when prompt created_at approvals network missed overlap grace_s
+    failures_max
+TriggerShown: id name state kind when prompt created_at approvals network missed overlap grace_s
+    failures_max
+ChannelHealth: name state
+ChannelHistory: data
+ChannelList: data
+ChannelLogEntry: at seq type
+ChannelShown: kind name since state
+ChannelTestIntended: channel chat delivery
+ChannelUserChanged: allowed channel user
+ChannelUserShown: name role since user
+PairingCode: code expires_in_s
 """
 
 

@@ -16,7 +16,7 @@ from holdfast.config.files import FoundFiles, find_file
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile
 from holdfast.config.trust import TrustedFiles
-from holdfast.policy.tool_names import BUILT_IN
+from holdfast.policy.tool_names import BUILT_IN, WITH_STORE
 from holdfast.sandbox.server_profiles import ServerAccess
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.shell.background import Background
@@ -248,7 +248,7 @@ def test_apps_and_extensions_have_origins_of_their_own() -> None:
 
 def test_the_tools_that_a_rule_can_name_are_those_in_the_box(tmp_path: Path) -> None:
     box = built_in_tools({}, background=Background(tmp_path, now_ms=lambda: 0))
-    assert tuple(tool.spec.name for tool in box) == tuple(BUILT_IN)
+    assert (*(tool.spec.name for tool in box), *WITH_STORE) == tuple(BUILT_IN)
     rules = "".join(f"[[approvals.rules]]\nask = '{tool}'\n" for tool in (*BUILT_IN, "*", "mcp__files__read"))
     assert len(loaded(rules).settings.approvals.rules) == len(BUILT_IN) + 2
 

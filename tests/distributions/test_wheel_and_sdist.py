@@ -18,6 +18,7 @@ from holdfast import __version__
 from holdfast.cli.demo.server import clean_environment
 
 ROOT = Path(__file__).parent.parent.parent
+DIALOGS = ("automations", "memory", "nodes", "skills", "targets", "usage")
 DATA = (
     "holdfast/py.typed",
     "holdfast/config/known_targets.toml",
@@ -119,7 +120,7 @@ def test_the_wheel_holds_the_program_and_the_page_and_the_sdist_alone_gives_the_
     kinds = {Path(name).name.partition("-")[0] for name in scripts}
     first, apart = (
         {"first", "main", "chunk"},
-        {"panels", "panel", "asks", "usage_dialog", "targets_dialog", "nodes_dialog", "marks"},
+        {"panels", "panel", "parts_later"} | {f"{name}_dialog" for name in DIALOGS},
     )
     assert kinds == first | apart | {"highlight", "maths_layout", "diagram", "draw"}
     tops = {name.partition("/")[0] for name in names}

@@ -4,7 +4,7 @@ import ast
 import asyncio
 import os
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from inspect import CO_COROUTINE
 from pathlib import Path
@@ -64,12 +64,10 @@ async def server_of(home: Path) -> AsyncGenerator[tuple[dict[str, str], str]]:
             await process.communicate()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(300)  # some twenty processes, one after the other
-async def test_every_shell_block_runs(tmp_path: Path) -> None:
-    await asyncio.to_thread(make_database, tmp_path / ".hermes", {"s1": TALK})
-    async with server_of(tmp_path) as (environ, url):
-        for document in SHELL:
+async def run_blocks(documents: Sequence[Path], folder: Path) -> None:
+    """Run all shell blocks of the documents, as one script each."""
+    async with server_of(folder) as (environ, url):
+        for document in documents:
             texts = [text for text in blocks(document, "sh") if not text.startswith("make ")]
             assert texts, document
             script = "set -eu\n" + "\n".join(texts)
@@ -82,12 +80,25 @@ async def test_every_shell_block_runs(tmp_path: Path) -> None:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 env=environ,
-                cwd=tmp_path,
+                cwd=folder,
             )
             out, _ = await shell.communicate()
             assert shell.returncode == 0, f"{document.name}:\n{out.decode()}"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)  # some twenty processes, one after the other
+async def test_every_shell_block_runs(tmp_path: Path) -> None:
+    await asyncio.to_thread(make_database, tmp_path / ".hermes", {"s1": TALK})
+    await run_blocks(SHELL, tmp_path)
     shown = await asyncio.to_thread(os.listdir, tmp_path)
     assert {"backup", "conversation.md", "conversation.json", "laptop.key", "report.json"} <= set(shown)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_the_shell_blocks_about_triggers_run(tmp_path: Path) -> None:
+    await run_blocks([DOCS / "automations.md"], tmp_path)
 
 
 def _compiled(text: str) -> CodeType:

@@ -104,6 +104,7 @@ def _transcript_picture(transcript: Transcript) -> dict[str, Any]:
             for run_id, run in transcript.runs.items()
         },
         "context": {run_id: context_for(transcript, run_id) for run_id in transcript.runs},
+        **({"plans": [(seq, plan.steps) for seq, plan in transcript.plans]} if transcript.plans else {}),
     }
 
 

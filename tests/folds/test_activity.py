@@ -20,6 +20,10 @@ QUIET = {
     e.Usage,
     e.MessageDispatched,
     e.SnapshotTaken,
+    e.PlanUpdated,
+    e.GoalContinued,
+    e.ChildStarted,
+    e.ContextRead,
 }
 
 

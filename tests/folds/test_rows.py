@@ -92,6 +92,8 @@ def test_blobs_are_named_once_each_wherever_they_stand() -> None:
     result = ClientToolResult(tool_call_id="t", text="", parts=(FILE, TextPart("x")))
     returned = e.ClientToolsAnswered(at_ms=1, run_id="r", client_tools_id="c", results=(result,))
     assert rows.blobs_of(returned) == ("b2",)
+    delivered = e.HookDelivered(at_ms=1, delivery_id="d", blob="b3", bytes=1)
+    assert rows.blobs_of(delivered) == ("b3",)
 
 
 def test_recovered_output_is_found_by_its_text_and_what_cannot_be_read_is_passed_over() -> None:

@@ -10,7 +10,7 @@ from holdfast.codec import TYPES, encode, type_of
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
-from holdfast.values import Action, Budget, ClientTool, ClientToolResult, Failure, RunSettings
+from holdfast.values import Action, Budget, ChildUsage, ClientTool, ClientToolResult, Failure, RunSettings
 from strategies.legal_logs import Log
 
 FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
@@ -58,8 +58,19 @@ RESUMED = e.RunResumed(at_ms=11, run_id="r1", after="crash")
 ENDED = e.RunEnded(at_ms=12, run_id="r1", outcome="completed")
 RECOVERED = e.OutputRecovered(at_ms=13, run_id="r1", events=(msgspec.Raw(encode(TEXT)),))
 
+CHILD_STARTED = e.ChildStarted(
+    at_ms=7, run_id="r1", child_id="s1", child_run_id="r2", message_id="m2", tool_call_id="t1", name="agent-1"
+)
+CHILD_ENDED = e.ChildEnded(
+    at_ms=9,
+    run_id="r1",
+    child_id="s1",
+    outcome="completed",
+    used=ChildUsage(input_tokens=3, output_tokens=2, turns=1, cost_usd=0.5),
+)
+
 RUNNING = (ACCEPTED, QUEUED, STARTED)
-BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, APPROVAL, QUESTION, CLIENT_TOOLS)
+BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CHILD_STARTED, APPROVAL, QUESTION, CLIENT_TOOLS)
 
 
 def log_of(*events: e.Event) -> Log:
@@ -109,13 +120,17 @@ NEXT: tuple[e.Event, ...] = (
     e.ContextCompacted(at_ms=9, run_id="r1", upto_seq=1, summary=""),
     e.SnapshotTaken(at_ms=9, run_id="r1", turn=1, when="before", workspace="/w", snapshot="5a"),
     e.AttachmentsSaved(at_ms=9, run_id="r1", files=()),
-    *(USAGE, STOP, RESUMED, ENDED, RECOVERED),
+    e.PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
+    e.GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
+    msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
+    *(CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
+    e.ContextRead(at_ms=9, run_id="r1", sources=()),
 )
 LEGAL: dict[Phase, set[str]] = {
     Phase.QUEUED: {"message.dispatched", "run.started", "stop.requested", "run.ended", "run.resumed"},
     Phase.RUNNING: {type_of(event) for event in NEXT} - {"run.started", "output.recovered"},
     Phase.STOPPING: {type_of(event) for event in NEXT} - {"output.recovered"},
-    Phase.ENDED: {"output.recovered"},
+    Phase.ENDED: {"output.recovered", "child.ended"},
 }
 EXPECTED_PHASE = {
     "run.started": Phase.RUNNING,
@@ -126,7 +141,8 @@ EXPECTED_PHASE = {
 
 def test_the_table_of_next_events_holds_every_event_of_a_run() -> None:
     of_a_run = {kind for kind in TYPES.values() if "run_id" in kind.__struct_fields__}
-    assert {type(event) for event in NEXT} == of_a_run - {e.MessageAccepted, e.RunQueued}
+    # What a trigger is about to ask is in a log of its own.
+    assert {type(event) for event in NEXT} == of_a_run - {e.MessageAccepted, e.RunQueued, e.TriggerDue}
     assert {kind for row in TRANSITIONS.values() for kind in row} == {type(event) for event in NEXT}
 
 
@@ -164,6 +180,8 @@ def unknown_tool(event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> e.Event:
         ((TOOL_STARTED, RESUMED, TOOL_STARTED, TOOL_STARTED), "tool call t1 was started before"),
         ((TOOL_STARTED, TOOL_ENDED, RESUMED, TOOL_STARTED), "tool call t1 has ended"),
         ((TOOL_ENDED, TOOL_ENDED), "tool call t1 has ended before"),
+        ((CHILD_STARTED,), "sub-agent s1 was started before"),
+        ((msgspec.structs.replace(CHILD_ENDED, child_id="s9"),), "sub-agent s9 was never started"),
         ((SUPERSEDED, TOOL_STARTED), "tool call t1 was never asked for"),
         ((msgspec.structs.replace(FAILED, attempt_id="a9"),), "attempt a9 was never started"),
         ((msgspec.structs.replace(SUPERSEDED, attempt_id="a9"),), "attempt a9 was never started"),
@@ -392,3 +410,32 @@ def test_a_run_waits_for_its_client_until_the_results_come() -> None:
     assert [result.text for result in run.asks["k1"].results] == ["21"]
     assert run_of(*waits, CLIENT_TOOLS_ANSWERED, CALL, CALL_ENDED).tool_choice == ""
     assert run_of(*waits, CLIENT_TOOLS_EXPIRED).status == "running"
+
+
+def test_a_run_knows_its_open_sub_agents_and_what_the_others_used() -> None:
+    run = run_of(*BUSY)
+    assert [child.started.name for child in run.open_children] == ["agent-1"]
+    assert run.used_by_children == ChildUsage()
+    run = run_of(*BUSY, CHILD_ENDED, msgspec.structs.replace(CHILD_ENDED, outcome="failed"))
+    assert not run.open_children
+    assert run.used_by_children == CHILD_ENDED.used
+    assert run.children["s1"].ended == CHILD_ENDED  # the first ending counts
+
+
+def test_a_call_that_waits_for_sub_agents_is_not_at_work() -> None:
+    delegate = msgspec.structs.replace(TOOL_ASKED, name="delegate")
+    begun = (*RUNNING, CALL, ATTEMPT, delegate)
+    assert not run_of(*begun).waits_for_children
+    waiting = run_of(*begun, TOOL_STARTED)
+    assert waiting.waits_for_children
+    assert waiting.only_waits
+    assert not waiting.busy_tools
+    other = e.ToolAsked(at_ms=7, run_id="r1", tool_call_id="t2", name="shell")
+    busy = run_of(*begun, other, TOOL_STARTED, msgspec.structs.replace(TOOL_STARTED, tool_call_id="t2"))
+    assert [tool.asked.name for tool in busy.busy_tools] == ["shell"]
+
+
+def test_a_run_that_has_its_answer_waits_for_sub_agents_in_the_background() -> None:
+    said = (*RUNNING, CALL, ATTEMPT, CHILD_STARTED, FAILED, CALL_ENDED)
+    assert run_of(*said).waits_for_children
+    assert not run_of(*said, CHILD_ENDED).waits_for_children

@@ -40,16 +40,21 @@ def ended(run_id: str) -> e.RunEnded:
 RUNNING = (said("m1"), queued("r1", "m1"), started("r1"))
 
 
+# Events of logs that are no conversations.
+NO_CONVERSATIONS = frozenset({"holdfast.events.channels", "holdfast.events.deliveries"})
+
+
 def test_the_generator_of_logs_leaves_no_event_type_out() -> None:
     seen: set[type[e.Event]] = set()
 
-    @settings(BOUNDED, derandomize=True, max_examples=1_000)
+    @settings(BOUNDED, derandomize=True, max_examples=1_500)
     @given(logs())
     def look(log: Log) -> None:
         seen.update(type(event) for _, event in log)
 
     look()
-    assert set(TYPES.values()) - seen == set()
+    in_other_logs = {kind for kind in TYPES.values() if kind.__module__ in NO_CONVERSATIONS}
+    assert set(TYPES.values()) - seen == in_other_logs
 
 
 @BOUNDED

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -61,6 +61,7 @@ class PostgresLab:
     dsn: str
     tuning: PostgresTuning | None = None
     kind: type[PostgresStore] = PostgresStore
+    direct: str = ""
     stores: list[PostgresStore] = field(default_factory=list[PostgresStore])
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
@@ -74,8 +75,8 @@ class PostgresLab:
         store = await self.kind.open(
             self.dsn,
             name=f"node-{len(self.stores) + 1}",
-            window_bytes_max=window_bytes_max,
-            tuning=self.tuning,
+            direct=self.direct,
+            tuning=replace(self.tuning or PostgresTuning(), window_bytes_max=window_bytes_max),
         )
         self.stores.append(store)
         return store

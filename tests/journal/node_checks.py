@@ -4,24 +4,32 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 from zlib import crc32
 
 import pytest
 
+from holdfast.chaos.tcp_proxy import TcpProxy
 from holdfast.codec import encode
-from holdfast.interfaces.journal import Appended, FenceLost, UnknownSession
+from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession
 from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.promise_checks import first_seqs
-from journal.sample import begin, delta, message, say, seqs
+from journal.sample import begin, created, delta, message, say, seqs
 
 NodeCheck = Callable[[PostgresLab], Awaitable[None]]
 _WAITING = (
     "SELECT count(*) FROM pg_stat_activity "
     "WHERE wait_event_type = 'Lock' AND datname = current_database() AND application_name = 'holdfast writer'"
 )
+_FROZEN = (
+    "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' "
+    "AND datname = current_database() AND application_name = 'holdfast writer'"
+)
+_RENEWED = "SELECT expires_at FROM nodes WHERE name = 'first' AND expires_at > clock_timestamp()"
+_LEASED = "SELECT count(*) FROM nodes WHERE expires_at > clock_timestamp()"
 
 
 @asynccontextmanager
@@ -69,7 +77,7 @@ async def check_raising_the_writer_waits_for_what_is_in_flight(lab: PostgresLab)
         appending = asyncio.ensure_future(store.append_run("s1", [delta("in flight")], fence=fence))
         await writers_wait(watcher, 1, unless=appending)
         with pytest.raises(TimeoutError):
-            await new.rows("raise_writer", incarnation=store.node.incarnation)
+            await new.rows("raise_writer", incarnation=store.node.incarnation, name=store.node.name)
         await blocker.run("ROLLBACK")
         assert await appending == Appended(4, 4)
     await store.close()
@@ -129,10 +137,97 @@ async def check_foreign_records_come_before_own_later_ones(lab: PostgresLab) -> 
     await store.close()
 
 
+async def check_a_frozen_node_holds_no_lock(lab: PostgresLab) -> None:
+    """P5: between two messages of an append nothing is locked, so a node that freezes there blocks nobody."""
+    store = await lab.join()
+    async with connected(lab) as watcher:
+        appending = asyncio.ensure_future(begin(store, run_id="r1"))
+        while not appending.done():
+            assert (await watcher.fetch(_FROZEN))[0][0] == 0
+            await asyncio.sleep(0)
+    await store.close()
+
+
+async def check_nobody_is_told_before_the_commit(lab: PostgresLab) -> None:
+    """P7: a notice that came too early finds nothing, and nobody tells of the event again."""
+    one, other, third = await lab.join(), await lab.join(), await lab.join()
+    await begin(one)
+    await begin(one, "s2")
+    await one.append("s1", [message("now the node knows the log")])
+    following = asyncio.ensure_future(first_seqs(other, 2, after=1))
+    ending = asyncio.ensure_future(first_seqs(other, 2, session_id="s2"))
+    changes = other.changes()
+    async with connected(lab) as blocker, connected(lab) as watcher:
+        await blocker.run("BEGIN; SELECT 1 FROM sessions WHERE session_id = 's1' FOR UPDATE")
+        appending = asyncio.ensure_future(one.append("s1", [message("later")]))
+        await writers_wait(watcher, 1, unless=appending)
+        await third.append("s3", [created()])
+        while "s3" not in await anext(changes):  # so what was sent before is heard
+            pass
+        await blocker.run("ROLLBACK")
+        await appending
+    await one.purge("s2")  # others are told of this after they are told of the message
+    assert await ending == [1]
+    assert following.done()
+    for store in (one, other, third):
+        await store.close()
+
+
+async def check_nobody_is_buried_because_the_database_was_away(lab: PostgresLab) -> None:
+    """P5: after an outage all leases look expired; who lives gets the time to renew its own."""
+    parts = urlsplit(lab.dsn)
+    port = parts.port or 5432
+    tuning = PostgresTuning(lease_s=2.0, beat_s=0.05, pause_first_s=0.01, pause_last_s=0.02)
+    async with TcpProxy("127.0.0.1", port) as here, TcpProxy("127.0.0.1", port) as there:
+        stores: list[Store] = []
+        try:
+            for name, proxy in (("first", here), ("second", there)):
+                dsn = lab.dsn.replace(f":{port}/", f":{proxy.port}/")
+                stores.append(await lab.kind.open(dsn, name=name, tuning=tuning))
+            before = {store.node.incarnation for store in stores}
+            here.cut()
+            there.cut()
+            async with connected(lab) as watcher:
+                while (await watcher.fetch(_LEASED))[0][0]:  # noqa: ASYNC110  # asked of the database
+                    await asyncio.sleep(0)
+                here.heal()
+                beats: set[object] = set()
+                while len(beats) < 4:  # the first renewed its lease several times, and saw that of the second
+                    beats |= {row[0] for row in await watcher.fetch(_RENEWED)}
+                there.heal()
+                while (await watcher.fetch(_LEASED))[0][0] < len(stores):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                assert {row[0] for row in await watcher.fetch("SELECT incarnation FROM nodes")} == before
+        finally:
+            for store in stores:
+                await store.close()
+
+
+async def check_a_sweep_leaves_a_blob_that_is_being_named(lab: PostgresLab) -> None:
+    """P1: an event never names bytes that a sweep has just removed."""
+    store = await lab.join()
+    await begin(store)
+    blob = await store.put_blob(b"old, and named just now")
+    async with connected(lab) as blocker, connected(lab) as watcher:
+        await blocker.run("UPDATE blobs SET touched_at = '2001-01-01'")
+        await blocker.run(f"BEGIN; INSERT INTO blob_refs SELECT '{blob}', key FROM sessions")  # noqa: S608
+        appending = asyncio.ensure_future(store.append("s1", [message("see this", blob=blob)]))
+        await writers_wait(watcher, 1, unless=appending)
+        assert await store.sweep_blobs() == 0
+        await blocker.run("ROLLBACK")
+        await appending
+    assert await store.blob(blob) is not None
+    await store.close()
+
+
 NODE_CHECKS: list[NodeCheck] = [
     check_no_statement_outlives_a_take_over,
     check_raising_the_writer_waits_for_what_is_in_flight,
     check_nothing_is_appended_after_a_release,
     check_an_input_after_a_purge_leaves_nothing,
     check_foreign_records_come_before_own_later_ones,
+    check_a_frozen_node_holds_no_lock,
+    check_nobody_is_told_before_the_commit,
+    check_nobody_is_buried_because_the_database_was_away,
+    check_a_sweep_leaves_a_blob_that_is_being_named,
 ]

@@ -1,18 +1,28 @@
 """Small wrong ways to share a database, each breaking one promise; the check of that promise must notice."""
 
+import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.interfaces.journal import Record
+from holdfast.events import Event
+from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
+from holdfast.interfaces.nodes import Node
 from holdfast.journal.postgres.connection import Connection, Database
+from holdfast.journal.postgres.node import Lease
+from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.store import PostgresStore
 from journal.node_checks import (
     NodeCheck,
+    check_a_frozen_node_holds_no_lock,
+    check_a_sweep_leaves_a_blob_that_is_being_named,
     check_an_input_after_a_purge_leaves_nothing,
     check_foreign_records_come_before_own_later_ones,
     check_no_statement_outlives_a_take_over,
+    check_nobody_is_buried_because_the_database_was_away,
+    check_nobody_is_told_before_the_commit,
     check_nothing_is_appended_after_a_release,
     check_raising_the_writer_waits_for_what_is_in_flight,
 )
@@ -60,6 +70,77 @@ class ShowsItsOwnFirst(PostgresStore):
         return held or await super()._read_on(session_id, after, limit)
 
 
+class _InTransaction(Connection):
+    async def execute(self, query: Query, bindings: dict[str, Any], *, timeout_s: float | None = None) -> int:
+        await self.run("BEGIN")
+        count = await super().execute(query, bindings, timeout_s=timeout_s)
+        for _ in range(1_000):  # frozen for a while
+            await asyncio.sleep(0)
+        await self.run("COMMIT")
+        return count
+
+
+class _InTransactionDatabase(Database):
+    connection_type = _InTransaction
+
+
+class AppendsInTransactions(PostgresStore):
+    """Needs another message to the database before its locks are released."""
+
+    database_type = _InTransactionDatabase
+
+
+class TellsBeforeTheCommit(PostgresStore):
+    """Sends the notice when the append is submitted."""
+
+    def _submit(
+        self,
+        session_id: str,
+        events: Sequence[Event],
+        fence: Fence | None,
+        when: Sequence[Condition],
+        idempotency_key: IdempotencyKey | None,
+    ) -> asyncio.Future[Any]:
+        if (head := self._writer.heads.get(session_id)) is not None:
+            self._notifier.grown([(head.key, head.last_seq + len(events), True)])
+        return super()._submit(session_id, events, fence, when, idempotency_key)
+
+    def _publish(self, plan: AppendPlan) -> None:
+        for job, _ in plan.jobs:
+            self._tails.publish(job.session_id, job.records)
+        self._notifier.grown([top for top in plan.tops() if top[1] == 1])  # nobody could tell of these before
+
+
+class _HastyLease(Lease):
+    async def _look_at(self, others: Sequence[Node]) -> None:
+        self._steady_since_s = -math.inf
+        await super()._look_at(others)
+
+
+class BuriesAtOnce(PostgresStore):
+    """Takes every node for dead whose lease has run out, however long it was away itself."""
+
+    lease_type = _HastyLease
+
+
+class _NoBlobLock(Connection):
+    async def execute(self, query: Query, bindings: dict[str, Any], *, timeout_s: float | None = None) -> int:
+        loose = query.sql.replace("ORDER BY name FOR NO KEY UPDATE", "").replace(
+            "WHERE blobs.name = new.name", "WHERE false AND blobs.name = new.name"
+        )
+        return await super().execute(query._replace(sql=loose), bindings, timeout_s=timeout_s)
+
+
+class _NoBlobLockDatabase(Database):
+    connection_type = _NoBlobLock
+
+
+class NamesBlobsWithoutLockingThem(PostgresStore):
+    """Leaves the rows of blobs alone, so a sweep doesn't see that one is about to be named."""
+
+    database_type = _NoBlobLockDatabase
+
+
 @dataclass(frozen=True)
 class NodeSabotage:
     """A wrong store or a wrong schema, and the check that finds it out."""
@@ -97,5 +178,25 @@ NODE_SABOTAGES = [
         "own records are shown before foreign ones",
         check_foreign_records_come_before_own_later_ones,
         kind=ShowsItsOwnFirst,
+    ),
+    NodeSabotage(
+        "an append is a transaction of several messages",
+        check_a_frozen_node_holds_no_lock,
+        kind=AppendsInTransactions,
+    ),
+    NodeSabotage(
+        "others are told before the commit",
+        check_nobody_is_told_before_the_commit,
+        kind=TellsBeforeTheCommit,
+    ),
+    NodeSabotage(
+        "an observer that was away itself takes over",
+        check_nobody_is_buried_because_the_database_was_away,
+        kind=BuriesAtOnce,
+    ),
+    NodeSabotage(
+        "an append doesn't lock the blobs that it names",
+        check_a_sweep_leaves_a_blob_that_is_being_named,
+        kind=NamesBlobsWithoutLockingThem,
     ),
 ]

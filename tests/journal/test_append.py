@@ -12,6 +12,7 @@ from holdfast.interfaces.journal import (
     Declined,
     IdempotencyKey,
     IfAskOpen,
+    IfRunKnown,
     IfRunOpen,
     IfRunsOpenBelow,
     IfSessionKnown,
@@ -131,6 +132,19 @@ async def test_conditions_on_a_run_and_an_ask_hold_in_their_own_session_only(sto
     assert await store.append("s1", [answered("a1")], when=[ask]) == Declined(ask)
     unknown = IfRunOpen("r9")
     assert await store.append("s1", [message("x")], when=[unknown]) == Declined(unknown)
+
+
+async def test_a_run_is_known_in_its_own_session_after_its_end_and_while_that_is_deleted(
+    store: Store,
+) -> None:
+    fence = await begin(store, "s1", run_id="r1")
+    await begin(store, "s2")
+    await store.append_run("s1", [started("r1"), ended("r1")], fence=fence)
+    await store.append("s1", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 9)])
+    known, unknown = IfRunKnown("r1"), IfRunKnown("r9")
+    assert isinstance(await store.append("s1", [message("x")], when=[known]), Appended)
+    assert await store.append("s2", [message("y")], when=[known]) == Declined(known)
+    assert await store.append("s1", [message("y")], when=[unknown]) == Declined(unknown)
 
 
 async def test_an_ask_can_be_answered_until_its_expiry(store: Store) -> None:

@@ -6,13 +6,13 @@ from typing import Literal
 
 import pytest
 
+from holdfast.chaos.tcp_proxy import TcpProxy
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreUnreachable
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab, until
 from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say, seqs
-from journal.tcp_proxy import TcpProxy, proxy_to
 from postgres_lab import PostgresServer
 
 # Short enough for a test to reach the end of each wait.
@@ -21,7 +21,7 @@ IMPATIENT = PostgresTuning(connect_s=1.0, write_s=0.5, resolve_s=0.5, pause_firs
 
 @pytest.fixture
 async def proxy(postgres: PostgresServer) -> AsyncIterator[TcpProxy]:
-    async with proxy_to(postgres.port) as running:
+    async with TcpProxy("127.0.0.1", postgres.port) as running:
         yield running
 
 
@@ -46,14 +46,14 @@ async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
     store = await PostgresStore.open(address, name="cut", tuning=PostgresTuning(pause_first_s=0.01))
     fence = await begin(store)
     await say(store, 1, fence=fence)
-    proxy.hold(lost)
+    proxy.black_hole(lost)
     appending = asyncio.ensure_future(store.append_run("s1", [delta("once")], fence=fence))
     following = asyncio.ensure_future(first_seqs(store, 1, after=2))
-    await proxy.held.wait()
+    await proxy.holds.wait()
     while lost == "to_client" and await direct.last_seq("s1") < 3:  # noqa: ASYNC110  # asked of the database
         await asyncio.sleep(0)
-    proxy.cut()
-    proxy.release()
+    proxy.drop()
+    proxy.heal()
     assert await appending == Appended(3, 3)
     assert await following == [3]
     assert seqs(await direct.read("s1")) == [1, 2, 3]
@@ -68,12 +68,12 @@ async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_ref
     await begin(store)
     await store.append("s1", [message("now the store knows the end of the log")])
     following = asyncio.ensure_future(first_seqs(store, 1, after=2))
-    proxy.hold("to_client")
+    proxy.black_hole("to_client")
     appending = asyncio.ensure_future(store.append("s1", [message("perhaps")]))
-    await proxy.held.wait()
+    await proxy.holds.wait()
     while await direct.last_seq("s1") < 3:  # noqa: ASYNC110  # asked of the database
         await asyncio.sleep(0)
-    proxy.refuse()
+    proxy.cut()
     with pytest.raises(OutcomeUnknown):
         await appending
     assert isinstance(store.trouble, StoreUnreachable)
@@ -81,8 +81,7 @@ async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_ref
         await store.append("s1", [message("refused")])
     with pytest.raises(StoreUnreachable):
         await store.read("s1")
-    proxy.accept()
-    proxy.release()
+    proxy.heal()
     await until(lambda: store.trouble is None)
     assert await following == [3]
     assert await store.append("s1", [message("after")]) == Appended(4, 4)
@@ -117,12 +116,12 @@ async def _appended(store: PostgresStore, text: str, fence: object) -> object:
 
 
 async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, proxy: TcpProxy) -> None:
-    proxy.refuse()
+    proxy.cut()
     with pytest.raises(StoreUnreachable):
         await PostgresStore.open(address, name="early", tuning=IMPATIENT)
     opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=IMPATIENT))
     await asyncio.sleep(0)
-    proxy.accept()
+    proxy.heal()
     store = await opening
     await begin(store)
     await store.close()
@@ -131,5 +130,5 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
 async def test_closing_does_not_wait_for_a_database_that_is_silent(address: str, proxy: TcpProxy) -> None:
     store = await PostgresStore.open(address, name="silent", tuning=IMPATIENT)
     await begin(store)
-    proxy.hold("to_client")
+    proxy.black_hole("to_client")
     await store.close()

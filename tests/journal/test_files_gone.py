@@ -9,12 +9,17 @@ from pathlib import Path
 
 import apsw
 import pytest
+from typing_extensions import override
 
 from holdfast.events import MessageAccepted
 from holdfast.interfaces.journal import JournalError, SessionQuery, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.commit_mark import CommitMark, number_in
+from holdfast.journal.sqlite.commits import Commits
+from holdfast.journal.sqlite.connection import connect_for_writing
+from holdfast.journal.sqlite.jobs import TransactionJob
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.journal.sqlite.store_files import FileFault, StoreFiles
 from holdfast.journal.sqlite.transaction import Transaction
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.file_faults import FAULTS, JUNK, copy_of
@@ -33,6 +38,7 @@ class Desk:
         self.folder = folder / "data"
         self.older = folder / "older"
         self.path = self.folder / "journal.db"
+        self.log = self.folder / "journal.db-wal"
         self.accepted: list[str] = []
         self.said = ""
 
@@ -259,6 +265,14 @@ connection.execute("VACUUM")
 connection.close()
 """
 
+MOVE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+((busy, pages, moved),) = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+assert not busy and pages == moved > 0
+connection.close()
+"""
+
 
 async def test_other_programs_that_use_sqlite_properly_are_no_fault(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
@@ -270,6 +284,109 @@ async def test_other_programs_that_use_sqlite_properly_are_no_fault(tmp_path: Pa
         assert not desk.said
     await store.close()
     assert await desk.texts() == desk.accepted
+
+
+class CommitsWithCompany(Commits):
+    """Another program uses the store between the look at the files and the commit."""
+
+    company: Sequence[Sequence[str]] = ()
+
+    @override
+    def look(self) -> bool:
+        is_fine = super().look()
+        for command in self.company:
+            subprocess.run(command, check=True, capture_output=True)
+        self.company = ()
+        return is_fine
+
+
+async def test_another_program_that_restarts_the_log_just_before_a_commit_is_no_fault(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    await (await desk.begin()).close()
+    loop = asyncio.get_running_loop()
+    jobs = [TransactionJob(future=loop.create_future(), task=put_a_note) for _ in range(3)]
+
+    def write() -> None:
+        blobs = FileBlobs(desk.folder / "blobs")
+        commits = CommitsWithCompany(desk.path, blobs=blobs, durability="power", vfs=None)
+        commits.company = 2 * [[sys.executable, "-c", CHECKPOINT, str(desk.path)]]
+        for job in jobs:
+            commits.write([job])
+        commits.close()
+
+    await asyncio.to_thread(write)
+    assert [job.error for job in jobs] == [None, None, None]
+
+
+def put_a_note(transaction: Transaction) -> None:
+    transaction.execute("put_note", {"key": "k", "value": b"v"})
+
+
+def salts(log: Path) -> bytes:
+    return log.read_bytes()[16:24]
+
+
+async def send_large(store: SqliteStore, count: int) -> None:
+    """Messages in one commit."""
+    await store.append("s1", [message(f"word{n} " * 300, message_id=f"large{n}") for n in range(count)])
+
+
+async def test_a_log_that_sqlite_restarts_with_a_commit_longer_than_all_of_it_is_no_fault(
+    tmp_path: Path,
+) -> None:
+    """P1: another process checkpointed a short log, so the next commit begins it again and outgrows it."""
+    desk = Desk(tmp_path)
+    store = await desk.begin()
+    before, length = salts(desk.log), desk.log.stat().st_size
+    command = [sys.executable, "-c", MOVE, str(desk.path)]
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    await send_large(store, 300)
+    assert salts(desk.log) != before
+    assert desk.log.stat().st_size > length
+    await desk.send(store, 3)
+    assert not desk.said
+    await store.close()
+    assert [text for text in await desk.texts() if text.startswith("m")] == desk.accepted
+
+
+async def test_a_wiping_pass_that_checkpoints_a_short_log_is_no_fault(tmp_path: Path) -> None:
+    """P1: a process killed during the pass leaves it to the next, whose log is short and soon long."""
+    desk = Desk(tmp_path)
+    await (await desk.begin()).close()
+    unfinished = apsw.Connection(str(desk.path))
+    unfinished.execute("INSERT INTO notes (key, value) VALUES ('journal/wiping', x'')")
+    unfinished.close()
+    store = await desk.open()
+    before = salts(desk.log)
+    for count in (1, 10, 60, 300):  # each is longer than the log before it
+        await send_large(store, count)
+    assert salts(desk.log) != before
+    await desk.send(store, 3)
+    assert not desk.said
+    await store.close()
+
+
+def test_an_older_log_written_back_is_not_taken_for_one_that_sqlite_restarted(tmp_path: Path) -> None:
+    """P1, P2: it is a whole log of the same store, and longer than the present one."""
+    path, log = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+    connection = connect_for_writing(path, durability="power", vfs=None)
+    connection.wal_autocheckpoint(0)
+    connection.execute("CREATE TABLE t (x)")
+    connection.execute("INSERT INTO t VALUES (zeroblob(90000))")
+    pages, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    older = log.read_bytes()
+    connection.execute("INSERT INTO t VALUES (1)")
+    now, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    assert 0 < now < pages
+    page_bytes = int(connection.pragma("page_size"))
+    files = StoreFiles(connection, path, page_bytes=page_bytes, saw_foreign_write=lambda: False)
+    files.committed(now)
+    assert files.fault() is None
+    log.write_bytes(older)
+    files.committed(pages)
+    assert files.fault() == FileFault("overwritten", log)
+    files.close()
+    connection.close()
 
 
 async def test_an_older_database_written_into_the_file_is_noticed(tmp_path: Path) -> None:

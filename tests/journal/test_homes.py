@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.interfaces.journal import HomedElsewhere
 from holdfast.interfaces.nodes import SessionPlace
+from holdfast.journal.postgres.node import NodeEntry
 from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
 from journal.sample import AT_MS, begin, started
@@ -17,8 +18,12 @@ TOOL = e.ToolStarted(at_ms=AT_MS, run_id="r1", tool_call_id="t1", effect_key="k"
 
 @pytest.fixture
 async def nodes(postgres_dsn: str) -> AsyncIterator[tuple[PostgresStore, PostgresStore]]:
-    one = await PostgresStore.open(postgres_dsn, name="a", url="http://a", homes=("node:a", "volume:v"))
-    other = await PostgresStore.open(postgres_dsn, name="b", url="http://b", homes=("node:b", "volume:v"))
+    one = await PostgresStore.open(
+        postgres_dsn, name="a", entry=NodeEntry(url="http://a", homes=("node:a", "volume:v"))
+    )
+    other = await PostgresStore.open(
+        postgres_dsn, name="b", entry=NodeEntry(url="http://b", homes=("node:b", "volume:v"))
+    )
     yield one, other
     await one.close()
     await other.close()

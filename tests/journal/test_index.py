@@ -266,3 +266,17 @@ async def test_many_logs_are_read_in_one_go_as_each_would_be_read_alone(store: S
         assert not isinstance(found, StoreDamaged)
         alone = await store.read(session_id, after=after, limit=2)
         assert [(one.seq, one.body) for one in found] == [(one.seq, one.body) for one in alone]
+
+
+async def test_logs_of_a_source_are_listed_oldest_first_without_deleted_ones(store: Store) -> None:
+    for session_id, source, at_ms in (
+        ("b", "trigger", 1),
+        ("a", "trigger", 2),
+        ("c", "api", 1),
+        ("d", "trigger", 3),
+    ):
+        await store.append(session_id, [created(source=source, at_ms=at_ms)])
+    await store.append("d", [e.SessionDeleted(at_ms=9, purge_at_ms=99)])
+    assert [row.session_id for row in await store.logs("trigger")] == ["b", "a"]
+    assert list(await store.logs("nothing")) == []
+    assert await listed(store) == ["c"], "they aren't conversations"

@@ -10,10 +10,12 @@ from holdfast.interfaces.journal import (
     Declined,
     FenceLost,
     IfRunOpen,
+    NodeNameTaken,
     OwnedElsewhere,
     Store,
     UnknownSession,
 )
+from holdfast.journal.postgres.node import NodeEntry
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
@@ -159,16 +161,48 @@ async def test_a_node_that_was_taken_over_from_cannot_write_for_its_runs_but_tak
 
 
 async def test_a_process_that_starts_again_replaces_its_predecessor(postgres_dsn: str) -> None:
-    first = await PostgresStore.open(postgres_dsn, name="web")
+    """P6: at once, because it has the lock of the same data directory."""
+    entry = NodeEntry(identity="this machine, this directory")
+    first = await PostgresStore.open(postgres_dsn, name="web", entry=entry)
     lost = await begin(first, run_id="r1")
-    second = await PostgresStore.open(postgres_dsn, name="web")
+    second = await PostgresStore.open(postgres_dsn, name="web", entry=entry)
     assert list(await second.claimable()) == ["s1"]
     await second.append("s1", [queued("r2")])
     with pytest.raises(FenceLost):
         await first.append_run("s1", [delta("stale")], fence=lost)
-    with pytest.raises(FenceLost, match="node name 'web'"):
+    with pytest.raises(NodeNameTaken, match="the name 'web' is running"):
         await first.append("s1", [message("x")])
     await first.close()
+    await second.close()
+
+
+async def test_a_second_server_with_the_name_of_a_living_one_is_refused(postgres_dsn: str) -> None:
+    """P1, P6: its files may be others, so it must not continue the sessions of the first."""
+    here, there = (NodeEntry(url=f"http://{one}", identity=one) for one in ("here", "there"))
+    first = await PostgresStore.open(postgres_dsn, name="web", entry=here, tuning=QUICK)
+    fence = await begin(first, run_id="r1")
+    with pytest.raises(NodeNameTaken, match=r"is running at http://here and .* its own server.node_name"):
+        await PostgresStore.open_readable(postgres_dsn, name="web", entry=there, tuning=QUICK)
+    with pytest.raises(NodeNameTaken):  # one without an identity is no restart either
+        await PostgresStore.open(postgres_dsn, name="web", tuning=QUICK)
+    await first.append_run("s1", [delta("still mine")], fence=fence)
+    await first.close()
+
+
+async def test_a_server_gets_the_name_of_a_dead_one_on_another_machine_within_a_lease(
+    postgres_dsn: str,
+) -> None:
+    """P6: the dead one, if it only slept, can neither write nor get its name back."""
+    asleep = PostgresTuning(lease_s=0.5, beat_s=60)
+    dead = await PostgresStore.open(postgres_dsn, name="web", entry=NodeEntry(identity="a"), tuning=asleep)
+    lost = await begin(dead, run_id="r1")
+    second = await PostgresStore.open(postgres_dsn, name="web", entry=NodeEntry(identity="b"), tuning=QUICK)
+    assert (await second.claim("s1")).crashed
+    with pytest.raises(FenceLost):
+        await dead.append_run("s1", [delta("stale")], fence=lost)
+    with pytest.raises(NodeNameTaken):
+        await dead.claim("s1")
+    await dead.close()
     await second.close()
 
 

@@ -15,7 +15,7 @@ from holdfast.server.page import BUILT
 ROOT = Path(__file__).parents[2]
 ZIPPED_BYTES_MAX = 80_000
 # Each built style sheet, and the source that it begins with.
-SHEETS = {"main": "page", "panels": "panels", "maths": "maths"}
+SHEETS = {"main": "page", "panels": "panels", "parts": "parts", "maths": "maths"}
 
 
 async def build(folder: Path) -> tuple[int, str]:

@@ -71,7 +71,7 @@ async def _node(*command: str | Path) -> tuple[int, str]:
 async def test_the_page_goes_on_from_any_window_of_the_server(tmp_path: Path) -> None:
     """P7."""
     given = tmp_path / "windows.json"
-    given.write_text(json.dumps(list(_windows())))
+    given.write_bytes(msgspec.json.encode(list(_windows())))
     code, said = await _node("tests/windows.ts", given)
     assert code == 0, said
     assert int(said) > 500

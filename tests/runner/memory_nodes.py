@@ -1,12 +1,14 @@
 """Several nodes on one disk in memory, which can die and freeze, for tests of what acts on logs."""
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from typing_extensions import override
 
 from holdfast import events as e
+from holdfast.agent.calls import LEASE_S_MIN
 from holdfast.folds.rows import home_after
 from holdfast.interfaces.journal import Fence, FenceLost, HomedElsewhere, OwnedElsewhere, Record
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
@@ -45,6 +47,10 @@ class NodeStore(MemoryStore):
         self._name = name
         self._homes = homes
         self.lease_left_s = math.inf
+        self.looks = asyncio.Semaphore(0)  # counts the looks at this node while its lease is short
+        self.url = ""
+        self.offers: tuple[str, ...] = ()
+        self.claimed: list[str] = []
         self._incarnation = cluster.disk.fence
 
     def say(self, change: OwnershipChange) -> None:
@@ -53,16 +59,29 @@ class NodeStore(MemoryStore):
     @property
     @override
     def node(self) -> Node:
+        if self.lease_left_s < LEASE_S_MIN:
+            self.looks.release()
         return Node(
             name=self._name,
+            url=self.url,
             incarnation=self._incarnation,
             lease_left_s=self.lease_left_s,
             homes=self._homes,
+            offers=self.offers,
         )
 
     @override
     async def nodes(self) -> Sequence[Node]:
         return [node.node for node in self._cluster.alive]
+
+    @override
+    async def place(self, session_id: str) -> SessionPlace:
+        home = self.home(session_id)
+        owner = self._cluster.owners[session_id][0] if self._is_owned(session_id) else None
+        is_away = bool(home) and not any(home in one.node.homes for one in self._cluster.alive)
+        if owner is None:
+            return SessionPlace(home=home, is_away=is_away)
+        return SessionPlace(owner=owner.node.name, url=owner.node.url, home=home, is_away=is_away)
 
     @override
     async def claim(self, session_id: str, *, to_settle: bool = False) -> Fence:
@@ -77,8 +96,19 @@ class NodeStore(MemoryStore):
         if owner is self and number:
             return Fence(number)
         cluster.disk.fence += 1
+        self.claimed.append(session_id)
         cluster.owners[session_id] = (self, cluster.disk.fence)
         return Fence(cluster.disk.fence, crashed=owner is not self)
+
+    @override
+    async def purge(
+        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        is_gone = await super().purge(session_id, last_seq=last_seq, then=then)
+        for other in self._cluster.alive if is_gone else ():
+            if other is not self:
+                other._tails.end(session_id)  # noqa: SLF001  # of the same class
+        return is_gone
 
     @override
     async def release(self, session_id: str, fence: Fence) -> None:
@@ -134,7 +164,7 @@ class AwayStore(NodeStore):
         return SessionPlace(home=home, is_away=bool(home), away_since_ms=1_700_000_000_000)
 
 
-async def homed_elsewhere(session_id: str) -> AwayStore:
+async def homed_elsewhere(session_id: str, *, tool: str = "shell", home: str = "node:a") -> AwayStore:
     """A node that holds a session whose run r1 was in the middle of a tool call on another one."""
     store = AwayStore(cluster := Cluster(), "b", ("node:b",))
     cluster.alive.append(store)
@@ -150,9 +180,9 @@ async def homed_elsewhere(session_id: str) -> AwayStore:
         e.RunStarted(at_ms=1, run_id="r1"),
         e.CallStarted(at_ms=1, run_id="r1", call_id="c1", turn=1),
         e.AttemptStarted(at_ms=1, run_id="r1", call_id="c1", attempt_id="a1", target="main"),
-        e.ToolAsked(at_ms=1, run_id="r1", tool_call_id="t1", name="shell", args={}),
+        e.ToolAsked(at_ms=1, run_id="r1", tool_call_id="t1", name=tool, args={}),
         e.CallEnded(at_ms=1, run_id="r1", call_id="c1", finish="tools"),
-        e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k", home="node:a"),
+        e.ToolStarted(at_ms=1, run_id="r1", tool_call_id="t1", effect_key="k", home=home),
     ]
     await store.append_run(session_id, worked, fence=fence)
     await store.release(session_id, fence)

@@ -12,6 +12,9 @@ from holdfast.agent.instructions import MOVED
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.interfaces.tool import Tool, ToolPlace, ToolTraits
 from holdfast.runner.inbox import IncomingMessage
+from holdfast.runner.suspects import SuspectTurns
+from holdfast.values import RunSettings
+from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
 from serving import PATIENT
 from tools.calls import until
@@ -214,8 +217,68 @@ async def test_no_effect_begins_while_the_lease_of_its_node_is_about_to_end() ->
         store.lease_left_s = 0.5
         await send(a)
         await a.until("s", e.ToolStarted)
-        await asyncio.sleep(0.3)  # it looks several times meanwhile
+        for _ in range(6):  # more than any other part looks once
+            await store.looks.acquire()
         assert not receiver
         store.lease_left_s = 4.0
         await a.until("s", e.RunEnded)
         assert len(receiver) == 1
+
+
+async def test_suspects_of_a_crash_loop_take_turns_on_all_nodes_together() -> None:
+    """P10: a run that crashes its server must not take two of them down at once."""
+    cluster, clock = Cluster(), TestClock()
+    stores = [cluster.join(name) for name in "abc"]
+    a, b, c = (SuspectTurns(store, clock, alone_s=60) for store in stores)
+    await a.acquire("r1")
+    clock.held = gate = Gate()
+    second = asyncio.create_task(b.acquire("r2"))
+    await gate.reached()
+    assert (b.position("r2"), second.done()) == (1, False)
+    await a.release()
+    clock.held = None
+    gate.open()
+    await second
+    clock.held = gate = Gate()
+    third = asyncio.create_task(c.acquire("r3"))
+    await gate.reached()
+    cluster.bury(stores[1])  # the suspect has crashed it
+    clock.held = None
+    gate.open()
+    await third
+    assert c.position("r3") == 0
+
+
+async def test_a_session_that_another_node_purged_and_someone_created_again_is_read_anew() -> None:
+    """P2: a message to the new session is answered, and nothing of the old one is shown."""
+    cluster = Cluster()
+    async with (
+        ChaosServer([Say("old")], [Say("new")]) as chaos,
+        node(chaos, cluster.join("a")) as a,
+        node(chaos, cluster.join("b")) as b,
+    ):
+        await send(b)
+        await b.until("s", e.RunEnded)
+        await until(lambda: not b.supervisor.active)
+        assert await a.store.purge("s")
+        await send(b)
+        await b.until("s", e.RunEnded)
+        view = await b.supervisor.view("s")
+        assert [run.phase.value for run in view.session.runs.values()] == ["ended"]
+        assert chaos.seen.requests_seen == 2
+
+
+async def test_a_run_goes_on_at_a_node_that_has_the_target_it_names() -> None:
+    """The node that took the message leaves it to one that can do as it was told."""
+    cluster = Cluster()
+    able, other = cluster.join("able"), cluster.join("other")
+    able.offers, other.offers = ("target:main=1", "target:fast=2", "model:m"), ("target:main=1", "model:m")
+    async with (
+        ChaosServer([Say("done")]) as chaos,
+        node(chaos, able) as a,
+        node(chaos, other) as b,
+    ):
+        await b.inbox.send("s", IncomingMessage(text="hi", settings=RunSettings(model="fast")))
+        await b.until("s", e.RunEnded)
+        assert (able.claimed, other.claimed) == (["s"], [])
+        assert ending(await a.log("s")).outcome == "completed"

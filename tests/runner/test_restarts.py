@@ -36,7 +36,7 @@ async def crashing(
 ) -> AsyncGenerator[World]:
     """A process that dies at the end: what it does from then on reaches no disk."""
     store = MemoryStore(disk)
-    async with process(chaos, *tools, store=store, patience=PATIENT, judge=judge) as world:
+    async with process(chaos, *tools, store=store, patience=PATIENT, judge=judge or AsksAbout()) as world:
         yield world
         await store.close()
 

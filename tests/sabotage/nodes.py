@@ -1,19 +1,24 @@
 """Small wrong parts of servers that share a store, with the check that must notice each."""
 
 import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from holdfast.interfaces.journal import JournalError, OutcomeUnknown, StoreUnreachable
+from holdfast.events import RunResumed
+from holdfast.interfaces.journal import JournalError, OutcomeUnknown, Record, StoreUnreachable
 from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.shared_notes import SharedNotes
+from holdfast.journal.spool import Spool
 from holdfast.models.target_states import TargetStates
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
 from holdfast.values import Failure
-from journal.sample import begin, delta
+from journal.sample import AT_MS, begin, delta
 from journal.test_unknown_outcome import CutStore, texts
 from sabotage import Sabotage
 
@@ -68,7 +73,7 @@ async def check_a_key_revoked_at_one_node_is_revoked_at_the_other(kind: type[Sha
     await looks.acquire()
     assert other.list()
     await one.revoke("laptop")
-    for _ in range(20):  # fewer than the looks after which everything is read again anyway
+    for _ in range(10):  # fewer than the looks after which everything is read again anyway
         await asyncio.sleep(0)
     watching.cancel()
     await asyncio.wait([watching])
@@ -93,7 +98,28 @@ async def check_two_nodes_count_failures_together(kind: type[MemoryStore]) -> No
     assert one.breaker_wait_ms(target) > 0
 
 
+class AbsorbsRegardless(MemoryStore):
+    """Doesn't let the spool see that a run was resumed."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        records = await super().read(session_id, after=after, limit=limit)
+        return [one for one in records if not isinstance(one.event, RunResumed)]
+
+
+async def check_a_spool_adds_nothing_behind_a_resumption(kind: type[MemoryStore]) -> None:
+    disk = MemoryDisk()
+    store = kind(disk)
+    fence = await begin(store, run_id="r1")
+    with TemporaryDirectory() as folder:
+        await Spool(Path(folder)).put("s1", "r1", [delta("of the dead node")], after=2)
+        resumed = RunResumed(at_ms=AT_MS, run_id="r1", after="crash")
+        await store.append_run("s1", [resumed], fence=fence)
+        await absorb(store, Path(folder), now_ms=AT_MS)
+    assert disk.logs["s1"][-1].event == resumed
+
+
 SABOTAGES = (
+    Sabotage("P4", check_a_spool_adds_nothing_behind_a_resumption, MemoryStore, AbsorbsRegardless),
     Sabotage("P1", check_a_write_that_was_cut_off_lands_once, OutcomeUnknown, StoreUnreachable),
     Sabotage("P11", check_a_key_revoked_at_one_node_is_revoked_at_the_other, SharedNotes, TellsNobody),
     Sabotage("P10", check_two_nodes_count_failures_together, MemoryStore, LastWins),

@@ -53,9 +53,10 @@ from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.mcp.open_call import OpenCall
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.forced_exit import force_exit
+from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground, marked
 from holdfast.tools.shell.process_table import look
-from holdfast.tools.shell.scope import find_marked, kill_leftovers
+from holdfast.tools.shell.scope import find_marked
 from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure, GrantRule
 from models.calls.calling import TestClock, line_of

@@ -45,3 +45,29 @@ async def test_a_session_whose_server_is_gone_says_so_and_goes_on_once_it_is_mov
                 break
         status, refused = await server.post("/api/sessions/s/move")
         assert (status, refused["error"]["code"]) == (409, "session_not_away")
+
+
+async def test_a_run_that_no_server_can_continue_says_what_is_missing_and_can_be_stopped() -> None:
+    """P3, P5: nobody has to guess why nothing happens."""
+    store = await homed_elsewhere("s", tool="mcp__jira__search", home="")
+    store.is_away, store.offers = False, ("target:main=1", "tool:shell", "mcp:wiki=2")
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(store=store)) as server:
+        said = "Waiting for a server that has the MCP server jira: no running server does"
+        _, shown = await server.get("/v1/runs/r1")
+        assert shown["mark"].startswith(said)
+        _, page = await server.get("/api/sessions/s/messages")
+        assert page["marks"]["r1"].startswith(said)
+        await server.post("/v1/runs/r1/stop")
+        assert (await server.ended("r1"))["status"] == "cancelled"
+
+
+async def test_what_servers_have_set_up_differently_is_listed() -> None:
+    cluster = Cluster()
+    store, other = cluster.join("a"), cluster.join("b")
+    store.offers, other.offers = (
+        ("target:main=1", "tool:shell"),
+        ("target:main=2", "tool:shell", "mcp:wiki=3"),
+    )
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(store=store)) as server:
+        _, listed = await server.get("/api/nodes")
+    assert [one.get("lacks", []) for one in listed["data"]] == [["mcp:wiki", "target:main"], ["target:main"]]

@@ -18,12 +18,15 @@ from holdfast.codec import encode
 from holdfast.values import (
     Action,
     ClientToolResult,
+    EveryTimes,
     Failure,
     GrantRule,
     HistoryMessage,
     OutcomeKind,
+    PlanStep,
     SavedFile,
     TextPart,
+    TriggerSettings,
     Undo,
 )
 
@@ -50,6 +53,7 @@ class _Run:
     approvals: list[str] = field(default_factory=list[str])
     questions: list[str] = field(default_factory=list[str])
     client_tools: list[str] = field(default_factory=list[str])
+    children: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ class Writer:
         self.seq += self.draw(st.integers(1, 5))
 
     def session(self) -> None:
-        kind, fields = self.draw(st.sampled_from(_PLAIN_SESSION_EVENTS))
+        kind, fields = self.draw(st.sampled_from(_PLAIN_SESSION_EVENTS) | st.sampled_from(_TRIGGER_EVENTS))
         self.put(kind, **fields)
 
     def rename(self) -> None:
@@ -260,6 +264,20 @@ class Writer:
             file = SavedFile(blob="b", name="a.zip", media_type="application/zip", bytes=3, path=path)
             self.put(e.AttachmentsSaved, run_id=run.run_id, files=(file,))
 
+    def plan(self) -> None:
+        if (run := self.running()) is not None:
+            steps = tuple(PlanStep(text=self.words()) for _ in range(self.draw(st.integers(1, 3))))
+            accepted = self.draw(st.booleans())
+            self.put(e.PlanUpdated, run_id=run.run_id, tool_call_id="t", steps=steps, accepted=accepted)
+
+    def go_on(self) -> None:
+        if (run := self.running()) is not None:
+            self.put(e.GoalContinued, run_id=run.run_id, round=2, told="go on")
+
+    def read_context(self) -> None:
+        if (run := self.running()) is not None:
+            self.put(e.ContextRead, run_id=run.run_id, sources=("the file AGENTS.md",))
+
     def resume(self) -> None:
         for run in self.runs.values():
             if run.phase != "ended":
@@ -384,6 +402,28 @@ class Writer:
                 result="r",
             )
 
+    def start_child(self) -> None:
+        if (run := self.running()) is not None:
+            child_id = self.fresh("child")
+            run.children.append(child_id)
+            self.put(
+                e.ChildStarted,
+                run_id=run.run_id,
+                child_id=child_id,
+                child_run_id=f"r{child_id}",
+                message_id=f"m{child_id}",
+                tool_call_id=next(iter(run.tools), ""),
+                name="agent-1",
+            )
+
+    def end_child(self) -> None:
+        """A sub-agent may end after its parent's run."""
+        for run in self.runs.values():
+            if child_id := self.pick(run.children):
+                run.children.remove(child_id)
+                outcome = self.draw(_OUTCOMES)
+                self.put(e.ChildEnded, run_id=run.run_id, child_id=child_id, outcome=outcome)
+
     def ask(self) -> None:
         if (run := self.running()) is not None:
             ask_id = self.fresh("ask")
@@ -447,9 +487,33 @@ _PLAIN_SESSION_EVENTS: tuple[_Made, ...] = (
     (e.SessionUnarchived, {}),
     (e.SessionRestored, {}),
     (e.SessionMoved, {"home": "node:b", "by": "key"}),
+    (e.SessionModeSet, {"mode": "allow-workspace", "by": "key"}),
     (e.QueuePaused, {}),
     (e.QueueResumed, {}),
     (e.RelayCalled, {"call_id": "c", "key": "me", "wire": "chat"}),
+    (e.ParentTold, {}),
+    (e.MemoryProposed, {"change_id": "c", "document": "d", "before": "", "after": "x"}),
+    (e.MemoryWritten, {"change_id": "c", "document": "d", "before": "", "after": "x", "how": "edited"}),
+    (e.MemoryRejected, {"change_id": "c"}),
+)
+_TRIGGER_SETTINGS = TriggerSettings(name="t", when=EveryTimes(seconds=60), prompt="p")
+_TRIGGER_EVENTS: tuple[_Made, ...] = (
+    (e.TriggerCreated, {"settings": _TRIGGER_SETTINGS}),
+    (e.TriggerEdited, {"settings": _TRIGGER_SETTINGS}),
+    (e.TriggerPaused, {}),
+    (e.TriggerResumed, {}),
+    (e.TriggerRunAsked, {"request_id": "q"}),
+    (e.TriggerMissedAnswered, {"run": True}),
+    (e.HookDelivered, {"delivery_id": "d", "blob": "b", "bytes": 1}),
+    (
+        e.TriggerDue,
+        {"key": "at/1", "due_at_ms": 1, "session_id": "o", "message_id": "o", "run_id": "of another session"},
+    ),
+    (e.TriggerFired, {"key": "at/1"}),
+    (e.TriggerSkipped, {"key": "at/1", "due_at_ms": 1, "why": "overlap"}),
+    (e.TriggerMissed, {"first_ms": 1, "last_ms": 2, "count": 2, "then": "skip"}),
+    (e.TriggerRunEnded, {"key": "at/1", "outcome": "completed"}),
+    (e.TriggerGaveUp, {"failures": 5}),
 )
 _NOTES: tuple[_Made, ...] = (
     (e.CallGated, {"call_id": "c", "until_ms": 9, "target": "t1"}),
@@ -496,6 +560,11 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
         Writer.retry,
         Writer.undo,
         Writer.snapshot,
+        Writer.plan,
+        Writer.go_on,
+        Writer.start_child,
+        Writer.end_child,
+        Writer.read_context,
     ),
 )
 

@@ -191,7 +191,9 @@ def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> Non
     box = built_in_tools(child_environment({}), background=Background(tmp_path, now_ms=lambda: 0))
     registry.put("box", box)
     names = "shell shell_jobs shell_kill read_file write_file edit_file list_files search_files fetch_url"
-    assert [spec.name for spec in registry.specs()] == [*names.split(), "ask_user"]
+    children = "delegate child_status child_wait child_tail child_steer child_stop"
+    rest = f"ask_user update_plan finish_goal {children}"
+    assert [spec.name for spec in registry.specs()] == [*names.split(), *rest.split()]
     registry.put("server", [Foreign()])
     with pytest.raises(NameTaken):
         registry.put("other server", [Foreign()])

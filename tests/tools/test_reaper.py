@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import (
     VARIABLE,
     Marker,
@@ -21,13 +22,7 @@ from holdfast.tools.shell.output import Capture
 from holdfast.tools.shell.process import Command, run_command
 from holdfast.tools.shell.process_table import look, tag_in_limits
 from holdfast.tools.shell.reaper import OrphanReaper, reap
-from holdfast.tools.shell.scope import (
-    KillPatience,
-    Scope,
-    find_marked,
-    kill_leftovers,
-    kill_scope,
-)
+from holdfast.tools.shell.scope import KillPatience, Scope, find_marked, kill_scope
 from holdfast.tools.shell.tags import put_tag, tagged, why_daemons_hide
 from tools.calls import ENVIRONMENT, QUICK, until
 

@@ -1,7 +1,7 @@
 /** The workspace beside the chat: its files, one of them opened, and what runs changed in it. */
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 // With all that the panels need, this needs the same parts of the page: those stay one chunk, which compresses better.
 import "../frame/panels.tsx";
 import { changesOf, closeFiles, FILES_SWITCH, filesOpen } from "../frame/ui.ts";
@@ -39,7 +39,7 @@ function show(tab: TabName): void {
 export function FilesPanel(): JSX.Element | null {
   const here = session.value;
   const away = useRef<HTMLButtonElement>(null);
-  useEffect(() => away.current?.focus(), []);
+  useLayoutEffect(() => away.current?.focus(), []);
   if (here === null) return null;
   // a run of another chat is none of this one's
   const runId = here.runs.value.has(changesOf.value) ? changesOf.value : "";

@@ -1,6 +1,6 @@
 /** One file: text with colours, markdown, a table, a picture or a PDF; of a long one, the beginning. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Result } from "../api.ts";
 import { bytes, plural } from "../format.ts";
 import { focusComposer } from "../frame/ui.ts";
@@ -26,7 +26,7 @@ export function Preview({ sessionId, path, onBack }: PreviewProps): JSX.Element 
   const [found, setFound] = useState<Result<Beginning> | null>(null);
   const [asSource, setAsSource] = useState(false);
   const back = useRef<HTMLButtonElement>(null);
-  useEffect(() => back.current?.focus(), []);
+  useLayoutEffect(() => back.current?.focus(), []);
   useEffect(() => {
     const left = new AbortController();
     readBeginning(sessionId, path, left.signal).then((result) => {

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { Icon, type IconName } from "../icons.tsx";
 import { hint } from "../keys.ts";
 import { needsYouElsewhere, session } from "../state.ts";
+import { ParentPlace } from "../talk/agent_places.tsx";
 import { begin, listShown, showList } from "./commands.ts";
 import { ConnectionState } from "./connection_state.tsx";
 import { Menu, useMenu } from "./menu.tsx";
@@ -24,6 +25,7 @@ export function Header(): JSX.Element {
   return (
     <header class="header">
       {listShown() ? null : <ListButton />}
+      <ParentPlace />
       <Title />
       <span class="spread" />
       <ConnectionState />

@@ -2,12 +2,13 @@
  * then the exact action comes from the log of its chat.
  */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Result } from "../api.ts";
 import type { OpenApproval } from "../bodies.ts";
 import { ago, countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { exact } from "../markdown/safe.ts";
+import { Proposals } from "../powers/proposals.tsx";
 import {
   answerAsk,
   askIdOf,
@@ -15,8 +16,11 @@ import {
   exactAsk,
   inbox,
   loadInbox,
+  loadMemories,
   nowMs,
   type OpenAsk,
+  proposals,
+  questionCard,
   sessions,
 } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
@@ -27,7 +31,6 @@ import { useFocusBack } from "../talk/focus.ts";
 import { Problem } from "../talk/problem.tsx";
 import { QuestionCard } from "../talk/question_card.tsx";
 import { oneLine } from "../talk/tool_words.ts";
-import { newAsk } from "../view/asks.ts";
 import { showAsk } from "./commands.ts";
 import { Dialog } from "./dialog.tsx";
 import { titleOf } from "./session_row.tsx";
@@ -36,22 +39,27 @@ import { closeDialog } from "./ui.ts";
 const close = (): void => closeDialog("inbox");
 
 export function Inbox(): JSX.Element {
-  useEffect(() => void loadInbox(), []);
+  useEffect(() => {
+    void loadInbox();
+    void loadMemories();
+  }, []);
   const asks = inbox.value;
   return (
     <Dialog title="Inbox" onClose={close}>
-      {asks.length === 0 ? <p class="muted">Nothing is waiting for you.</p> : null}
+      {asks.length + proposals.value.length === 0 ? <p class="muted">Nothing is waiting for you.</p> : null}
       <ul class="inbox" aria-label="Waiting for you">
         {asks.map((ask) => (
           <InboxItem key={askIdOf(ask)} ask={ask} />
         ))}
       </ul>
+      <Proposals />
     </Dialog>
   );
 }
 
 function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
-  const row = sessions.value.find(({ id }) => id === ask.session_id);
+  const shownId = ask.root_session_id || ask.session_id;
+  const row = sessions.value.find(({ id }) => id === shownId);
   const { icon, title } = ASKS[ask.kind];
   const asked = ago(ask.asked_at * 1000, nowMs.value);
   const item = useRef<HTMLLIElement>(null);
@@ -73,7 +81,7 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
         class="button small"
         onClick={() => {
           close();
-          showAsk(ask.session_id, askIdOf(ask));
+          showAsk(shownId, askIdOf(ask));
         }}
       >
         Open chat
@@ -84,17 +92,7 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
 
 function Question({ ask }: { readonly ask: Extract<OpenAsk, { kind: "question" }> }): JSX.Element {
   const acting = useActing();
-  const { asked_at, expires_at, question: text, question_id, run_id, tool_call_id, choices } = ask;
-  const entry = newAsk(
-    {
-      type: "question.asked",
-      at_ms: asked_at * 1000,
-      expires_at_ms: (expires_at ?? 0) * 1000,
-
-      ...{ run_id, tool_call_id, question_id, text, choices },
-    },
-    0,
-  );
+  const entry = questionCard(ask);
   return (
     <>
       <QuestionCard
@@ -141,7 +139,7 @@ function OpenedApproval({ exactly: { card, args } }: { readonly exactly: ExactAs
   const [step, setStep] = useState<Step>("choose");
   const body = useRef<HTMLDivElement>(null);
   // the button that opened it is gone
-  useEffect(() => body.current?.focus(), []);
+  useLayoutEffect(() => body.current?.focus(), []);
   return (
     <div ref={body} class="inbox-approval" role="group" aria-label="Approval needed" tabIndex={-1}>
       <p class="card-keys for-keyboards">{approvalKeys(card, step)}</p>
@@ -149,7 +147,9 @@ function OpenedApproval({ exactly: { card, args } }: { readonly exactly: ExactAs
         ask={card}
         args={args}
         disabled={!armed || acting.busy}
-        onAnswer={(answer, reason, width) => void acting.act(() => answerAsk(card, answer, reason, width))}
+        onAnswer={(answer, reason, width, steps) =>
+          void acting.act(() => answerAsk(card, answer, reason, width, steps))
+        }
         step={step}
         onStep={setStep}
       />

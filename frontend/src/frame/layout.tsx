@@ -27,6 +27,9 @@ const DIALOGS = {
   targets: "TargetsDialog",
   usage: "UsageDialog",
   nodes: "NodesDialog",
+  memory: "MemoryDialog",
+  skills: "SkillsDialog",
+  automations: "AutomationsDialog",
 } as const;
 
 export function Layout(): JSX.Element {

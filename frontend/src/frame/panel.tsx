@@ -17,7 +17,7 @@ export function Panel({ name, onClose }: PanelProps): JSX.Element | null {
   const [failed, setFailed] = useState(false);
   useEffect(() => {
     if (panels.value !== null) return;
-    Promise.all([import("./panels.tsx"), addStyles(STYLES.panels)]).then(
+    Promise.all([import("./panels.tsx"), addStyles(STYLES.panels), addStyles(STYLES.parts)]).then(
       ([found]) => {
         panels.value = found;
       },

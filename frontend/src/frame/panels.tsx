@@ -7,9 +7,21 @@ export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";
 export { TimelinePanel } from "./timeline_panel.tsx";
 
+export const MemoryDialog = later(
+  "memory",
+  async () => (await import("../powers/memory_dialog.tsx")).MemoryDialog,
+);
+export const AutomationsDialog = later(
+  "automations",
+  async () => (await import("../automations/automations_dialog.tsx")).AutomationsDialog,
+);
 export const NodesDialog = later(
   "nodes",
   async () => (await import("../server_panels/nodes_dialog.tsx")).NodesDialog,
+);
+export const SkillsDialog = later(
+  "skills",
+  async () => (await import("../powers/skills_dialog.tsx")).SkillsDialog,
 );
 export const TargetsDialog = later(
   "targets",

@@ -165,6 +165,17 @@ function Models(): JSX.Element {
         <Way to="usage" icon="timeline">
           Usage
         </Way>
+        <Way to="memory" icon="pin">
+          Memory
+        </Way>
+        <Way to="skills" icon="file">
+          Skills
+        </Way>
+        {may("admin") ? (
+          <Way to="automations" icon="clock">
+            Automations
+          </Way>
+        ) : null}
         {several ? (
           <Way to="nodes" icon="swap">
             Servers

@@ -9,6 +9,7 @@ import {
   connection,
   inbox,
   loadMoreSessions,
+  proposals,
   type SessionShown,
   search,
   session,
@@ -63,7 +64,7 @@ export function Sidebar(): JSX.Element {
 
 /** What waits for a person in any chat; it is there only when something does. */
 function InboxButton(): JSX.Element | null {
-  const count = inbox.value.length;
+  const count = inbox.value.length + proposals.value.length;
   if (count === 0) return null;
   return (
     <button

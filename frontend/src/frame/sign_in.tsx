@@ -1,6 +1,6 @@
 /** The way in: by a link of `holdfast sign-in`, or by a key. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { pageSecret } from "../api.ts";
 import { Mark } from "../icons.tsx";
 import { linkTrouble, signIn } from "../state.ts";
@@ -13,7 +13,7 @@ export function SignIn(): JSX.Element {
   const [trouble, setTrouble] = useState(linkTrouble.value || (pageSecret() ? SIGNED_OUT : ""));
   const [busy, setBusy] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault();
     const key = new FormData(event.currentTarget as HTMLFormElement).get("key");

@@ -2,7 +2,16 @@
 import { computed, effect, signal } from "@preact/signals";
 import { nowMs, type Result } from "../state.ts";
 
-export type DialogName = "settings" | "help" | "inbox" | "targets" | "usage" | "nodes";
+export type DialogName =
+  | "settings"
+  | "help"
+  | "inbox"
+  | "targets"
+  | "usage"
+  | "nodes"
+  | "automations"
+  | "memory"
+  | "skills";
 
 /** The drawer of the chat list on narrow screens; on wide ones the list's place is a setting. */
 export const drawerOpen = signal(false);

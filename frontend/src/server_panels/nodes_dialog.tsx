@@ -3,40 +3,31 @@
 import "../frame/panels.tsx";
 import type { JSX } from "preact";
 import type { NodeShown } from "../bodies.ts";
-import { grouped, moment } from "../format.ts";
-import { Dialog } from "../frame/dialog.tsx";
+import { grouped } from "../format.ts";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
-import { Problem } from "../talk/problem.tsx";
 import { leaseOf, sharedWith } from "./node_words.ts";
 import { useRefreshed } from "./refreshed.ts";
+import { RefreshedDialog } from "./refreshed_dialog.tsx";
 import { readNodes } from "./requests.ts";
 
 const EVERY_MS = 2000;
 
 export function NodesDialog(): JSX.Element {
-  const { value, atMs, trouble } = useRefreshed("nodes", readNodes, EVERY_MS);
+  const nodes = useRefreshed("nodes", readNodes, EVERY_MS);
   return (
-    <Dialog title="Servers" onClose={() => closeDialog("nodes")}>
-      <div class="wide-panel">
-        <p class="fine muted">
-          The servers that share this database. If one stops, the others continue its runs.
-        </p>
-        <Problem
-          words={trouble && (value === null ? trouble : `${trouble} This is how it was at ${moment(atMs)}.`)}
-        />
-        {value === null && !trouble ? (
-          <p class="muted">
-            <span class="spinner" /> Loading
-          </p>
-        ) : null}
-        <ul class="targets" aria-label="Servers">
-          {(value ?? []).map((node) => (
-            <Node key={node.name} node={node} />
-          ))}
-        </ul>
-      </div>
-    </Dialog>
+    <RefreshedDialog
+      title="Servers"
+      about="The servers that share this database. If one stops, the others continue its runs."
+      refreshed={nodes}
+      onClose={() => closeDialog("nodes")}
+    >
+      <ul class="targets" aria-label="Servers">
+        {(nodes.value ?? []).map((node) => (
+          <Node key={node.name} node={node} />
+        ))}
+      </ul>
+    </RefreshedDialog>
   );
 }
 

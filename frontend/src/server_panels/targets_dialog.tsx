@@ -1,46 +1,39 @@
 /** The model targets of the server: how each is, what was learned about it, and a call to see whether it works. */
 // Needs what those panels need: otherwise the build cuts the first load into more pieces, which compress worse.
 import "../frame/panels.tsx";
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { TargetFailed, TargetState, TargetTried } from "../bodies.ts";
 import { duration, grouped, moment } from "../format.ts";
-import { Dialog } from "../frame/dialog.tsx";
 import { closeDialog } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
 import { may, nowMs, type Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
+import { Fact } from "./fact.tsx";
 import { useRefreshed } from "./refreshed.ts";
+import { RefreshedDialog } from "./refreshed_dialog.tsx";
 import { readTargets, tryTarget } from "./requests.ts";
 import { callsOf, healthOf, kindWords, learnedOf, patienceOf, since, stopped } from "./target_words.ts";
 
 const EVERY_MS = 3000;
 
 export function TargetsDialog(): JSX.Element {
-  const { value, atMs, trouble, reload } = useRefreshed("targets", readTargets, EVERY_MS);
+  const targets = useRefreshed("targets", readTargets, EVERY_MS);
   return (
-    <Dialog title="Targets" onClose={() => closeDialog("targets")}>
-      <div class="wide-panel">
-        <p class="fine muted">
-          Where this server gets its answers. Runs use the first target and fall back to the next.
-        </p>
-        <Problem
-          words={trouble && (value === null ? trouble : `${trouble} This is how it was at ${moment(atMs)}.`)}
-        />
-        {value === null && !trouble ? (
-          <p class="muted">
-            <span class="spinner" /> Loading
-          </p>
-        ) : null}
-        <ul class="targets" aria-label="Targets">
-          {(value ?? []).map((target) => (
-            <Target key={target.name} target={target} atMs={atMs} onTried={reload} />
-          ))}
-        </ul>
-      </div>
-    </Dialog>
+    <RefreshedDialog
+      title="Targets"
+      about="Where this server gets its answers. Runs use the first target and fall back to the next."
+      refreshed={targets}
+      onClose={() => closeDialog("targets")}
+    >
+      <ul class="targets" aria-label="Targets">
+        {(targets.value ?? []).map((target) => (
+          <Target key={target.name} target={target} atMs={targets.atMs} onTried={targets.reload} />
+        ))}
+      </ul>
+    </RefreshedDialog>
   );
 }
 
@@ -95,21 +88,6 @@ function Target({ target, atMs, onTried }: TargetProps): JSX.Element {
       </dl>
       {may("admin") ? <TryNow name={target.name} onTried={onTried} /> : null}
     </li>
-  );
-}
-
-function Fact({
-  name,
-  children,
-}: {
-  readonly name: string;
-  readonly children: ComponentChildren;
-}): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   );
 }
 

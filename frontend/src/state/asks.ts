@@ -2,7 +2,8 @@
 
 import { type Result, runPath, sessionPath, type Trouble } from "../api.ts";
 import type { GrantShown, OpenApproval, OpenAsk } from "../bodies.ts";
-import type { Width } from "../events.ts";
+import type { PlanStep, Width } from "../events.ts";
+import { newAsk } from "../view/asks.ts";
 import { type AskEntry, entryOf, type ShownEntry, type ToolEntry } from "../view/entries.ts";
 import { ask } from "./asking.ts";
 
@@ -12,10 +13,12 @@ export function answerAsk(
   answer: string,
   reason = "",
   width?: Width,
+  steps?: readonly PlanStep[],
 ): Promise<Result<unknown>> {
+  const more = { ...(reason ? { reason } : {}), ...(steps ? { steps } : {}) };
   const [path, body] =
     card.ask === "approval"
-      ? ["/approval", { approval_id: card.ask_id, choice: answer, width, ...(reason ? { reason } : {}) }]
+      ? ["/approval", { approval_id: card.ask_id, choice: answer, width, ...more }]
       : [`/question/${encodeURIComponent(card.ask_id)}`, { answer }];
   return ask("POST", runPath(card.run_id, path), { body });
 }
@@ -54,6 +57,13 @@ export async function exactAsk({ session_id, approval_id }: OpenApproval): Promi
   );
   if (tool?.kind !== "tool") return { ok: false, trouble: NOT_FOUND };
   return { ok: true, value: { card: entryOf(card), args: tool.args } };
+}
+
+/** The card of a question that another session asks. */
+export function questionCard(asked: Extract<OpenAsk, { kind: "question" }>): AskEntry {
+  const { asked_at, expires_at, question: text, question_id, run_id, tool_call_id, choices } = asked;
+  const times = { at_ms: asked_at * 1000, expires_at_ms: (expires_at ?? 0) * 1000 };
+  return newAsk({ type: "question.asked", ...times, run_id, tool_call_id, question_id, text, choices }, 0);
 }
 
 /** What was allowed always, or in any session. */

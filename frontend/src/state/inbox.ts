@@ -3,6 +3,7 @@
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { OpenAsk } from "../bodies.ts";
 import { waitingAsks } from "./asks.ts";
+import { loadMemories } from "./memory.ts";
 import { connection, session, sessions } from "./signals.ts";
 
 /** The oldest first. */
@@ -31,12 +32,18 @@ export function followInbox(): void {
   const known = computed(() => {
     if (connection.value !== "live") return null;
     const rows = sessions.value.map((row) => (row.open_asks > 0 ? `${row.id} ${row.open_asks}` : ""));
-    return [...rows, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]
+    // a run that ends may have proposed something; a short one may never be seen at work
+    const run = `${session.value?.runs.value.size ?? 0} ${session.value?.currentRun.value?.run_id ?? ""}`;
+    return [...rows, run, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]
       .sort()
       .join(" ")
       .trim();
   });
   effect(() => {
-    if (known.value !== null) untracked(() => void loadInbox());
+    if (known.value !== null)
+      untracked(() => {
+        void loadInbox();
+        void loadMemories();
+      });
   });
 }

@@ -24,7 +24,7 @@ interface ListPage<Row> {
 }
 
 // Sessions of plain OpenAI clients are not listed, so their changes are no news either.
-const HIDDEN_SOURCE = "openai";
+const HIDDEN_SOURCES: ReadonlySet<string> = new Set(["openai", "child"]);
 
 const STALE: Trouble = { message: "The list has changed.", code: "stale", status: 0, param: null };
 
@@ -125,7 +125,7 @@ export function ordered(rows: readonly SessionShown[]): SessionShown[] {
 export function putRow(row: SessionShown): void {
   const others = sessions.value.filter((other) => other.id !== row.id);
   const isListed =
-    row.archived === archivedShown.value && row.source !== HIDDEN_SOURCE && row.purge_at === undefined;
+    row.archived === archivedShown.value && !HIDDEN_SOURCES.has(row.source) && row.purge_at === undefined;
   sessions.value = isListed ? ordered([...others, row]) : others;
   if (row.id === session.value?.id) {
     openRow.value = row;

@@ -16,7 +16,7 @@ import {
   trim,
   viewOf,
 } from "../view/window.ts";
-import { apply, emptyView, type View } from "../view.ts";
+import { apply, emptyView, type SeenPlan, type View } from "../view.ts";
 import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
 import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
@@ -44,6 +44,9 @@ export class Opened implements OpenSession {
   readonly draft = signal("");
   readonly marks = signal<Readonly<Record<string, string>>>({});
   readonly isAway = signal(false);
+  readonly plan = signal<SeenPlan | null>(null);
+  readonly isPlanning = signal(false);
+  readonly childrenSeq = signal(0);
   readonly target = signal<Hit | null>(null);
   readonly missed = signal("");
   readonly row: ReadonlySignal<SessionShown | null>;
@@ -133,6 +136,7 @@ export class Opened implements OpenSession {
     const { view } = this;
     const { changes } = view;
     batch(() => {
+      this.childrenSeq.value = view.childrenSeq;
       for (const entry of changes.entries) {
         entry.version.value += 1;
       }
@@ -164,6 +168,8 @@ export class Opened implements OpenSession {
     this.currentRun.value = current === undefined ? null : { ...current };
     this.openAsks.value = runs.flatMap((run) => (run.phase === "ended" ? [] : openAsks(run)));
     this.usage.value = { ...this.view.usage };
+    this.plan.value = this.view.plans.at(-1) ?? null;
+    this.isPlanning.value = runs.at(-1)?.is_planning ?? false;
   }
 
   #changedAll(): void {

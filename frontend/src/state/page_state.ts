@@ -6,6 +6,7 @@ import type { HitShown, SessionShown } from "../bodies.ts";
 import type { Part } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import type { RunView, Tally } from "../view/runs.ts";
+import type { SeenPlan } from "../view.ts";
 
 /** A session that was found by its text. */
 export type FoundSession = SessionShown & { readonly hit: HitShown };
@@ -47,6 +48,9 @@ export interface Settings {
 /** How a message is meant while a run is under way: wait, be heard at once, or take the run's place. */
 export type SendMode = "queue" | "steer" | "redirect";
 
+/** How the run works: as usual, with a plan that a person accepts first, or by itself towards a goal. */
+export type SendWay = "" | "plan" | "goal";
+
 /** A message on its way to the server; it stays here, and in the browser, until the server has it. */
 export interface Pending {
   readonly client_id: string;
@@ -56,6 +60,8 @@ export interface Pending {
   readonly mode: SendMode;
   readonly model: string;
   readonly effort: string;
+  /** Plan it first, or work on it until it is reached; a message of an earlier page has no such word. */
+  readonly way?: SendWay;
   readonly made_ms: number;
   /** "sent" is on the server's disk, and its event is on the way here. */
   readonly state: "sending" | "sent" | "failed";
@@ -101,6 +107,12 @@ export interface OpenSession {
   readonly marks: ReadonlySignal<Readonly<Record<string, string>>>;
   /** Whether no server has the session's files, so that its runs wait. */
   readonly isAway: ReadonlySignal<boolean>;
+  /** The newest plan. */
+  readonly plan: ReadonlySignal<SeenPlan | null>;
+  /** Whether the next message stays in plan mode, as the newest run was. */
+  readonly isPlanning: ReadonlySignal<boolean>;
+  /** The newest event about a sub-agent that came since the page was loaded. */
+  readonly childrenSeq: ReadonlySignal<number>;
   /** What a search found here and the reader is to see; null without one. */
   readonly target: ReadonlySignal<Hit | null>;
   /** Why what a search found could not be shown; empty if it could. */

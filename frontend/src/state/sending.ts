@@ -8,7 +8,7 @@ import { ask } from "./asking.ts";
 import { homeDraft, writeHomeDraft } from "./drafts.ts";
 import { open } from "./opening.ts";
 import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
-import type { OpenSession, Pending, SendMode } from "./page_state.ts";
+import type { OpenSession, Pending, SendMode, SendWay } from "./page_state.ts";
 import { settings } from "./settings.ts";
 import { session, sessions } from "./signals.ts";
 
@@ -18,6 +18,7 @@ export async function send(
   parts: readonly Part[] = [],
   mode: SendMode = "queue",
   here: Pick<OpenSession, "id"> | null = session.value,
+  way: SendWay = "",
 ): Promise<Result<Started>> {
   const one: Pending = {
     client_id: newId("cli_"),
@@ -27,6 +28,7 @@ export async function send(
     mode,
     model: settings.value.model,
     effort: settings.value.effort,
+    way,
     made_ms: Date.now(),
     state: "sending",
     trouble: null,
@@ -102,6 +104,8 @@ async function deliver(one: Pending): Promise<Result<Started>> {
     when_busy: one.mode,
     ...(one.model ? { model: one.model } : {}),
     ...(one.effort ? { reasoning_effort: one.effort } : {}),
+    ...(one.way === "plan" ? { plan_first: true } : {}),
+    ...(one.way === "goal" ? { goal: true } : {}),
   };
   const headers = { "Idempotency-Key": one.client_id };
   const result = await ask<Started>("POST", "/v1/runs", { body, headers });
@@ -145,9 +149,9 @@ export function retry(runId: string): Promise<Result<unknown>> {
 }
 
 /** Has the model summarize the conversation, which takes the place of it in later calls. */
-export function compact(sessionId: string): Promise<Result<unknown>> {
+export function compact(sessionId: string, focus = ""): Promise<Result<unknown>> {
   const headers = { "Idempotency-Key": newId("cmp_") };
-  return ask("POST", sessionPath(sessionId, "/compact"), { body: {}, headers });
+  return ask("POST", sessionPath(sessionId, "/compact"), { body: { focus }, headers });
 }
 
 /** Ends a gate's wait. */

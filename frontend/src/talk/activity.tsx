@@ -12,6 +12,7 @@ import {
   type ThinkingEntry,
   type ToolEntry,
 } from "../state.ts";
+import { AgentsPlace } from "./agent_places.tsx";
 import { AskRow } from "./ask_row.tsx";
 import { isBusy, spentMs, type Work } from "./rows.ts";
 import { ToolRow } from "./tool_row.tsx";
@@ -50,6 +51,9 @@ export function Activity({ work }: { readonly work: readonly Work[] }): JSX.Elem
         {failed > 0 ? <span class="tone-warn">{failed} not completed</span> : null}
         <Icon name="chevron" />
       </button>
+      <AgentsPlace
+        calls={tools.filter((tool) => tool.name === "delegate").map((tool) => tool.tool_call_id)}
+      />
       <div id={id} class="activity-body" hidden={!open}>
         {open ? work.map((one) => <WorkRow key={one.key} one={one} tools={tools} asks={asks} />) : null}
       </div>

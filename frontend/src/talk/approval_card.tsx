@@ -1,6 +1,6 @@
 /** An approval: the one exact action, everything that was found about it, and four ways to decide. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice, GrantOffer, Width } from "../events.ts";
 import { Icon } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
@@ -8,6 +8,7 @@ import { exact } from "../markdown/safe.ts";
 import { type AskEntry, may } from "../state.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
+import { PlanEditor } from "./plan.tsx";
 import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";
 
@@ -22,6 +23,7 @@ interface ApprovalProps extends AskBodyProps {
 /** The keys that work at this step, in words. */
 export function approvalKeys(ask: AskEntry, step: Step): string {
   if (step === "deny") return "Enter deny · Esc back";
+  if (ask.action?.tool === "update_plan") return "Y accept · N reject";
   if (step !== "choose") return `${upTo(ask.offers.length)} choose · Esc back`;
   return `Y allow once · N deny · ${upTo(waysToAllow(ask).length + 1)} choose`;
 }
@@ -42,6 +44,7 @@ export function ApprovalCard({ ask, args, disabled, onAnswer, step, onStep }: Ap
       event.currentTarget.closest<HTMLElement>('[tabindex="-1"]')?.focus();
     onStep(next);
   };
+  const isPlan = ask.action?.tool === "update_plan";
   const findings = (
     <ul class="findings" aria-label="Findings">
       {ask.findings.map((finding) => (
@@ -55,7 +58,7 @@ export function ApprovalCard({ ask, args, disabled, onAnswer, step, onStep }: Ap
   return (
     <>
       {ask.headline ? <p class="headline">{exact(ask.headline)}</p> : null}
-      <Exactly ask={ask} args={args} />
+      {isPlan ? null : <Exactly ask={ask} args={args} />}
       {ask.findings.length === 0 ? null : ask.headline ? (
         <details class="small-words">
           <summary>Details</summary>
@@ -68,7 +71,15 @@ export function ApprovalCard({ ask, args, disabled, onAnswer, step, onStep }: Ap
       {may("approve") ? null : (
         <p>Your key can't approve actions. Ask someone whose key has the “approve” scope.</p>
       )}
-      {step === "choose" && may("approve") ? (
+      {isPlan && step === "choose" && may("approve") ? (
+        <PlanEditor
+          args={args}
+          disabled={disabled}
+          onAccept={(steps) => onAnswer("once", "", undefined, steps)}
+          onReject={go("deny")}
+        />
+      ) : null}
+      {!isPlan && step === "choose" && may("approve") ? (
         <Choices ask={ask} disabled={disabled} onDecide={onAnswer} go={go} />
       ) : null}
       {step === "deny" ? (
@@ -187,7 +198,7 @@ function Deny({ disabled, onDeny, onBack }: DenyProps): JSX.Element {
   const [reason, setReason] = useState("");
   const field = useRef<HTMLInputElement>(null);
   // the step was asked for by a key or a click on this very card
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   return (
     <form
       class="step"

@@ -1,11 +1,22 @@
 /** What waits for a person: one card at a time, above the composer. */
+// Needs what the queue needs: otherwise the build cuts the first load into more pieces, which compress worse.
+import "./send_key.ts";
 import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Width } from "../events.ts";
+import type { PlanStep, Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint, isComposing, isMac } from "../keys.ts";
-import { type AskEntry, answerAsk, nowMs, type OpenSession, type ToolEntry, wantedAsk } from "../state.ts";
+import {
+  type AskEntry,
+  answerAsk,
+  childAsks,
+  loadFamily,
+  nowMs,
+  type OpenSession,
+  type ToolEntry,
+  wantedAsk,
+} from "../state.ts";
 import { useActing } from "./acting.ts";
 import { ApprovalCard, approvalKeys, type Step, upTo } from "./approval_card.tsx";
 import { ASKS } from "./ask_words.ts";
@@ -17,7 +28,7 @@ import { QuestionCard } from "./question_card.tsx";
 const ARMED_AFTER_MS = 400;
 
 export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | null {
-  const asks = here.openAsks.value;
+  const asks = [...here.openAsks.value, ...childAsks.value.map(({ card }) => card)];
   const [chosen, setChosen] = useState("");
   const wanted = asks.find((ask) => ask.ask_id === wantedAsk.value)?.ask_id;
   useEffect(() => {
@@ -52,7 +63,7 @@ export interface AskBodyProps {
   /** What the tool that asks is given. */
   readonly args: ToolEntry["args"] | undefined;
   readonly disabled: boolean;
-  readonly onAnswer: (answer: string, reason?: string, width?: Width) => void;
+  readonly onAnswer: (answer: string, reason?: string, width?: Width, steps?: readonly PlanStep[]) => void;
 }
 
 interface AskCardProps {
@@ -75,12 +86,15 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
   const armed = useArmed();
   const acting = useActing();
   const { title, icon } = ASKS[ask.ask];
+  // what a sub-agent asks is answered here by the same id
+  const child = childAsks.value.find(({ card }) => card.ask_id === ask.ask_id);
   const [step, setStep] = useState<Step>("choose");
   const body: AskBodyProps = {
     ask,
-    args: here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id)?.args,
+    args: child?.args ?? here.runs.value.get(ask.run_id)?.tools.get(ask.tool_call_id)?.args,
     disabled: !armed || acting.busy,
-    onAnswer: (answer, reason, width) => void acting.act(() => answerAsk(ask, answer, reason, width)),
+    onAnswer: (answer, reason, width, steps) =>
+      void acting.act(() => answerAsk(ask, answer, reason, width, steps)).then(loadFamily),
   };
   const card = useRef<HTMLElement>(null);
   useFocusBack(card);
@@ -96,7 +110,7 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
     >
       <header class="ask-head">
         <Icon name={icon} />
-        <h2>{title}</h2>
+        <h2>{child === undefined ? title : `${child.name}: ${title}`}</h2>
         <span class="ask-keys for-keyboards">
           <kbd>{hint("answer", isMac)}</kbd>
           <span>{ask.ask === "approval" ? approvalKeys(ask, step) : questionKeys(ask)}</span>

@@ -3,6 +3,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { TextEntry } from "../state.ts";
 import { Activity } from "./activity.tsx";
+import { AgentSaidPlace } from "./agent_places.tsx";
 import { AskRow } from "./ask_row.tsx";
 import type { Chapter } from "./chapters.ts";
 import { Ending } from "./ending.tsx";
@@ -105,7 +106,8 @@ function contentOf(row: AnyRow, last: boolean): JSX.Element | null {
       return <Person said={row.said} last={false} />;
     case "person": {
       const { entry } = row;
-      const { text, parts } = entry.message;
+      const { text, parts, child } = entry.message;
+      if (child !== "") return <AgentSaidPlace session={child} text={text} />;
       return <Person said={{ text, parts, atMs: entry.at_ms, entry, pending: null }} last={last} />;
     }
     case "text":

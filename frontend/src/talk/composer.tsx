@@ -38,6 +38,9 @@ export function Composer(): JSX.Element {
   const run = here?.currentRun.value ?? null;
   const [mode, setMode] = useState<SendMode>("steer");
   const [pasted, setPasted] = useState("");
+  // what the person chose for the next message; else it goes on as the newest run was
+  const [chosen, setPlanning] = useState<boolean | null>(null);
+  const isPlanning = chosen ?? here?.isPlanning.value ?? false;
   const acting = useActing();
   const field = useRef<HTMLTextAreaElement>(null);
   const files = attached();
@@ -63,15 +66,25 @@ export function Composer(): JSX.Element {
     }
     leftOut.value = "";
     acting.forget();
-    if (here !== null && run === null && words.trim() === "/compact") {
+    const [command, rest] = commandIn(words);
+    if (here !== null && run === null && command === "/compact") {
       saveDraft("");
-      void acting.act(() => compact(here.id));
+      void acting.act(() => compact(here.id, rest));
       return;
     }
+    if (command === "/plan" && rest === "") {
+      saveDraft("");
+      setPlanning(!isPlanning);
+      return;
+    }
+    const isSaidIn = command === "/plan" || command === "/goal";
+    if (isSaidIn && rest === "") return;
+    const way = command === "/goal" ? "goal" : command === "/plan" || isPlanning ? "plan" : "";
     const parts = takeParts();
     saveDraft("");
+    setPlanning(null);
     // a message that fails stays in the transcript with its text, so there is nothing to say here
-    void send(words, parts, run === null ? "queue" : mode);
+    void send(isSaidIn ? rest : words, parts, run === null ? "queue" : mode, here, way);
   };
   return (
     <form
@@ -114,6 +127,7 @@ export function Composer(): JSX.Element {
       <div class="composer-foot">
         <PickFiles label="Attach files" purpose="Files to attach" icon="attach" onPick={attach} />
         <Chips />
+        {isPlanning ? <PlanMode onEnd={() => setPlanning(false)} /> : null}
         <span class="spread" />
         {run !== null && !isEmpty ? <Modes mode={mode} onMode={setMode} /> : null}
         {run === null ? null : <StopButton run={run} acting={acting} />}
@@ -124,6 +138,26 @@ export function Composer(): JSX.Element {
       </p>
       <Problem words={(wasTried && notReady) || leftOut.value || acting.trouble} />
     </form>
+  );
+}
+
+const COMMAND = /^\s*(\/compact|\/plan|\/goal)(?:\s+([\s\S]*))?$/;
+
+/** The command that the text begins with, and what follows it. */
+function commandIn(words: string): readonly [command: string, rest: string] {
+  const found = COMMAND.exec(words);
+  return [found?.[1] ?? "", found?.[2]?.trim() ?? ""];
+}
+
+/** Says that the agent only reads until a person accepts its plan, and ends that. */
+function PlanMode({ onEnd }: { readonly onEnd: () => void }): JSX.Element {
+  const title = "The agent only reads until you accept its plan. Click to end plan mode.";
+  return (
+    <button type="button" class="chip pick plan-mode" title={title} onClick={onEnd}>
+      <Icon name="check" />
+      <span>Plan first</span>
+      <Icon name="close" />
+    </button>
   );
 }
 

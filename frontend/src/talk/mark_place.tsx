@@ -1,30 +1,18 @@
-/** The place of remarks on runs that nobody carries on: it fetches them when one is needed, or may be. */
-import { signal } from "@preact/signals";
+/** The place of remarks on runs that nobody carries on. */
 import type { JSX } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { connection, heard, live, type OpenSession, runNowMs } from "../state.ts";
 import { CERTAIN, stateOf } from "../view/activity.ts";
+import { useParts } from "./fetched.ts";
 import { shownRun } from "./live_line.tsx";
-import type * as Marks from "./marks.tsx";
 
 /** A server that works on a run says something sooner than this. */
 const QUIET_MS = 8000;
-const marks = signal<typeof Marks | null>(null);
 
 export function MarkPlace({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const isQuiet = useQuiet(here);
-  const isNeeded = isQuiet || Object.keys(here.marks.value).length > 0;
-  useEffect(() => {
-    // one that could not be fetched is asked for again
-    if (isNeeded && marks.value === null)
-      import("./marks.tsx").then(
-        (found) => {
-          marks.value = found;
-        },
-        () => {},
-      );
-  }, [isNeeded, connection.value]);
-  return isNeeded && marks.value !== null ? <marks.value.Marks here={here} /> : null;
+  const parts = useParts(isQuiet || Object.keys(here.marks.value).length > 0);
+  return parts && <parts.Marks here={here} />;
 }
 
 /** Whether a run is under way, but nothing is heard of it. */

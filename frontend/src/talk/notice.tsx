@@ -16,6 +16,7 @@ const ICONS: Readonly<Record<NoticeKind, IconName>> = {
   compacted: "archive",
   steered: "send",
   saved: "folder",
+  goal: "swap",
 };
 
 export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element {
@@ -28,7 +29,7 @@ export function Notice({ entry }: { readonly entry: NoticeEntry }): JSX.Element 
         {entry.notice === "gated" ? <Gate entry={entry} /> : null}
         {entry.summary === "" ? null : (
           <button type="button" class="more" aria-expanded={open} onClick={() => setOpen(!open)}>
-            {open ? "Hide summary" : "Show summary"}
+            {entry.notice === "goal" ? "What the model was told" : open ? "Hide summary" : "Show summary"}
           </button>
         )}
       </p>

@@ -1,6 +1,6 @@
 /** Messages queued behind the current run: edit them, remove them, or send them sooner. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { harmless } from "../markdown/safe.ts";
@@ -11,19 +11,14 @@ import { useFocusBack } from "./focus.ts";
 import { Problem } from "./problem.tsx";
 import { onEditingKey } from "./send_key.ts";
 
-/** The message that starts next: nothing is ahead of it, so it isn't shown as waiting. */
-export function startingOf(here: OpenSession): Message | null {
-  const first = here.waiting.value[0];
-  const isFree = here.currentRun.value === null && !here.queuePaused.value;
-  return first !== undefined && first.state === "queued" && isFree ? first : null;
+interface QueueCardsProps {
+  readonly here: OpenSession;
+  readonly cards: readonly Message[];
 }
 
-export function QueueCards({ here }: { readonly here: OpenSession }): JSX.Element | null {
+export function QueueCards({ here, cards }: QueueCardsProps): JSX.Element {
   const acting = useActing();
-  const starting = startingOf(here);
-  const cards = here.waiting.value.filter((message) => message !== starting);
-  const paused = here.queuePaused.value && cards.length > 0;
-  if (cards.length === 0) return null;
+  const paused = here.queuePaused.value;
   return (
     <section class="queue" aria-label="Queued messages">
       {paused ? (
@@ -163,7 +158,7 @@ function Editing({
   const whole = useRef<HTMLDivElement>(null);
   const acting = useActing();
   useFocusBack(whole);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const save = async (): Promise<void> => {
     if (text.trim() === "") return;
     if (text === message.text || (await acting.act(() => queue.edit(message, text)))) onClose();

@@ -7,7 +7,8 @@ import { create, type OpenSession, open, session } from "../state.ts";
 import { AskPlace } from "./ask_place.tsx";
 import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
-import { QueueCards } from "./queue_cards.tsx";
+import { PlanPlace } from "./plan_place.tsx";
+import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
 
 export function Talk(): JSX.Element {
@@ -17,8 +18,9 @@ export function Talk(): JSX.Element {
     <div class="talk" {...drop}>
       {here === null ? <Start /> : <Middle here={here} />}
       <div class="dock">
+        {here === null ? null : <PlanPlace here={here} />}
         {here === null ? null : <AskPlace here={here} />}
-        {here === null ? null : <QueueCards here={here} />}
+        {here === null ? null : <QueuePlace here={here} />}
         {here?.stage.value === "gone" ? null : <Composer />}
       </div>
       {dragging ? (

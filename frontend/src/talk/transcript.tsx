@@ -19,7 +19,7 @@ import { useFollowing } from "./following.ts";
 import { Live } from "./live_line.tsx";
 import { MarkPlace } from "./mark_place.tsx";
 import { Problem } from "./problem.tsx";
-import { startingOf } from "./queue_cards.tsx";
+import { startingOf } from "./queue_place.tsx";
 import { rowAt, rowsOf, type TalkRow } from "./rows.ts";
 
 export function Transcript({ here }: { readonly here: OpenSession }): JSX.Element {

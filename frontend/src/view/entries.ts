@@ -17,7 +17,7 @@ import type {
 export const TOOL_OUTPUT_CHARS_MAX = 64 * 1024;
 
 export type MessageState = "queued" | "steering" | "dispatched" | "removed";
-export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered" | "saved";
+export type NoticeKind = "switched" | "gated" | "resumed" | "compacted" | "steered" | "saved" | "goal";
 
 /** A person's message in its current state; `run_id` is the run that it waits for or that has it. */
 export interface Message {
@@ -30,6 +30,8 @@ export interface Message {
   readonly client_id: string;
   state: MessageState;
   run_id: string;
+  /** The session of the sub-agent whose ending it brings; empty if a person sent it. */
+  readonly child: string;
 }
 
 /** What all entries have: `key` names it for lists, `version` grows whenever it changes. */
@@ -217,6 +219,11 @@ const CAUSES: Readonly<Record<string, string>> = {
   removed: "its message was removed",
   forked: "the rest is in the session this one was forked from",
   deleted: "the session was deleted",
+  goal_blocked: "the goal can't be reached",
+  rounds: "the goal wasn't reached in time",
+  parent_stopped: "the agent that started it was stopped, or stopped it",
+  parent_gone: "the session of the agent that started it was deleted",
+  not_created: "it never began",
 };
 
 /** How a run ended, as one line for people; a cause without its own text is shown unchanged. */

@@ -36,6 +36,7 @@ export function accept(inbox: Inbox, seq: number, event: MessageAccepted, runIsO
     client_id: event.client_id ?? "",
     state: steers ? "steering" : "queued",
     run_id: steers ? (event.run_id ?? "") : "",
+    child: event.child ?? "",
   });
   (steers ? inbox.steering : inbox.queue).push(event.message_id);
 }

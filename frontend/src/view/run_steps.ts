@@ -23,6 +23,7 @@ export type RunStep =
   | e.CallGated
   | e.ContextCompacted
   | e.AttachmentsSaved
+  | e.GoalContinued
   | e.RunEnded;
 
 const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
@@ -43,6 +44,7 @@ const RUN_STEPS: Readonly<Record<Exclude<RunStep, AskEvent>["type"], true>> = {
   "call.gated": true,
   "context.compacted": true,
   "attachments.saved": true,
+  "goal.continued": true,
   "run.ended": true,
 };
 

@@ -38,6 +38,8 @@ export interface RunView {
   context_tokens: number;
   /** How many files the run has changed so far. */
   files_changed: number;
+  /** Whether it may only read, because nobody has accepted its plan yet. */
+  is_planning: boolean;
   usage: Tally;
   activity: Activity;
   texts: Map<number, TextEntry>;
@@ -89,6 +91,7 @@ export function newRun(event: RunQueued, seq: number): RunView {
     answers: true,
     context_tokens: 0,
     files_changed: 0,
+    is_planning: event.settings?.plan_first ?? false,
     usage: noUsage(),
     activity: newActivity("queued", event.at_ms),
     texts: new Map(),

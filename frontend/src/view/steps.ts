@@ -82,6 +82,7 @@ function step(run: RunView, seq: number, event: RunStep): Seen {
     case "call.gated":
     case "context.compacted":
     case "attachments.saved":
+    case "goal.continued":
       return said(run, seq, event);
     case "run.ended":
       return ended(run, seq, event);
@@ -254,7 +255,13 @@ function grouped(tokens: number): string {
 function said(
   run: RunView,
   seq: number,
-  event: e.RunResumed | e.TargetSwitched | e.CallGated | e.ContextCompacted | e.AttachmentsSaved,
+  event:
+    | e.RunResumed
+    | e.TargetSwitched
+    | e.CallGated
+    | e.ContextCompacted
+    | e.AttachmentsSaved
+    | e.GoalContinued,
 ): Seen {
   switch (event.type) {
     case "run.resumed":
@@ -278,6 +285,10 @@ function said(
     }
     case "attachments.saved":
       return { brought: notice(run, seq, event, "saved", savedWords(event.files)) };
+    case "goal.continued": {
+      const words = `Round ${event.round}: the goal isn't shown to be reached yet, so the agent goes on.`;
+      return { brought: { ...notice(run, seq, event, "goal", words), summary: event.told } };
+    }
     default:
       return event satisfies never;
   }

@@ -1,7 +1,7 @@
 /** A window on a long session: its newest entries and what the fold needs to go on from there. */
 
 import type { LogRecord } from "../events.ts";
-import { emptyView, type View } from "../view.ts";
+import { emptyView, type SeenPlan, type View } from "../view.ts";
 import type { Activity } from "./activity.ts";
 import { type Entry, entryOf, type Message, type ShownEntry } from "./entries.ts";
 import type { Phase, RunView, Tally } from "./runs.ts";
@@ -28,6 +28,7 @@ export interface PageRun {
   readonly texts: readonly number[];
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
+  readonly is_planning?: boolean;
 }
 
 /** A page of entries, oldest first, as of `last_seq` in the log. */
@@ -49,6 +50,7 @@ export interface NewestPage extends Page {
   readonly waiting: readonly Message[];
   readonly usage: Tally;
   readonly live: Readonly<Record<string, string>>;
+  readonly plan?: SeenPlan | null;
 }
 
 /** The view as of the page's `last_seq`, from the page's first entry on. */
@@ -62,6 +64,7 @@ export function viewOf(page: NewestPage): View {
     queuePaused: page.queue_paused,
     olderBefore: page.next_before ?? 0,
     usage: { ...page.usage },
+    plans: page.plan ? [page.plan] : [],
   };
   for (const message of page.waiting) {
     view.inbox.messages.set(message.message_id, { ...message });
@@ -185,6 +188,7 @@ function runOf({ doing, ...run }: PageRun): RunView {
   return {
     ...run,
     files_changed: run.files_changed ?? 0,
+    is_planning: run.is_planning ?? false,
     activity: doing,
     usage: { ...run.usage },
     texts: new Map(),
@@ -239,6 +243,10 @@ export function reachesAbove(view: View, record: LogRecord): boolean {
   // What an undo took away before this window was read is only on the server.
   if (record.type === "session.rewound" && record.undo?.redoes && !record.undo.keeps_log) {
     return view.undone?.undo_id !== record.undo.redoes;
+  }
+  // Which plan counts then, only the server knows.
+  if (record.type === "session.rewound" && (view.plans[0]?.seq ?? 0) > record.to_seq) {
+    return true;
   }
   if (view.olderBefore === 0) {
     return false;

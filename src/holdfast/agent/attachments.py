@@ -49,7 +49,7 @@ class Attachments:
 
     @property
     def _can_read_files(self) -> bool:
-        tools = self._deps.tools_now()
+        tools = self._deps.tools_now(self._view.run(self._log.run_id).settings)
         return tools.get(READ_FILE) is not None or tools.get(SHELL) is not None
 
     def _unknown(self, messages: tuple[Message, ...]) -> list[ImagePart | FilePart]:

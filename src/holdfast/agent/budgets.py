@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.decisions.shared_budgets import Spent, left_of
 from holdfast.folds.run import Run
 from holdfast.interfaces.clock import Clock
 from holdfast.racing import race
@@ -29,26 +30,51 @@ _SETTINGS: dict[BudgetPart, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """The budget of one run: what its caller asked for, within the operator's limits."""
+    """The budget of one run: what its caller asked for, within the operator's limits.
+
+    `shared` is the part that the run shares with its sub-agents. The operator's limit of turns isn't: it
+    guards each run against going round in circles.
+    """
 
     run: Run
     budget: Budget
+    shared: Budget
 
     @classmethod
     def of(cls, run: Run, deps: AgentDeps) -> Self:
         """The limits of this run."""
         budget = (run.settings.budget or Budget()).within(deps.budget)
-        return cls(run, replace(budget, turns=budget.turns or deps.turns_max))
+        asked = run.settings.budget.turns if run.settings.budget is not None else 0
+        shared = replace(budget, turns=asked)
+        return cls(run, replace(budget, turns=budget.turns or deps.turns_max), shared)
+
+    def spent(self, now_ms: int = 0) -> Spent:
+        """What the run and its sub-agents used, and what is reserved for those that work."""
+        run, children = self.run, self.run.used_by_children
+        reserved = [child.started.settings.budget or Budget() for child in run.open_children]
+        return Spent(
+            tokens=run.usage.input_tokens
+            + run.usage.output_tokens
+            + children.input_tokens
+            + children.output_tokens
+            + sum(one.tokens for one in reserved),
+            cost_usd=run.known_cost_usd + children.cost_usd + sum(one.cost_usd for one in reserved),
+            turns=run.turns + children.turns + sum(one.turns for one in reserved),
+            minutes=run.worked_ms(now_ms) / MS_PER_MINUTE if now_ms else 0.0,
+        )
+
+    def left_to_share(self, now_ms: int) -> Budget | None:
+        """What a new sub-agent may get at most; None if nothing is left."""
+        return left_of(self.shared, self.spent(now_ms))
 
     def used_up(self) -> BudgetPart | None:
         """Which part of the budget is used up, if any; `minutes_over` handles the minutes."""
-        run, most = self.run, self.budget
-        tokens = run.usage.input_tokens + run.usage.output_tokens
-        if most.tokens and tokens >= most.tokens:
+        run, most, spent = self.run, self.budget, self.spent()
+        if most.tokens and spent.tokens >= most.tokens:
             return "tokens"
-        if most.cost_usd and run.known_cost_usd >= most.cost_usd:
+        if most.cost_usd and spent.cost_usd >= most.cost_usd:
             return "cost_usd"
-        if most.turns and run.turns >= most.turns:
+        if most.turns and (spent.turns if self.shared.turns else run.turns) >= most.turns:
             return "turns"
         return None
 

@@ -6,29 +6,44 @@ no ending in the log is finished here, so the first time and the time after a cr
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, TypeAlias
-
-import msgspec
+from typing import TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.asks import Asks
+from holdfast.agent.context_files import subfolder_guides
+from holdfast.agent.delegation import Delegation, offered
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.plans import STILL_PLANNING, Plans
+from holdfast.agent.policy import Judge
+from holdfast.agent.remembering import Remembering
 from holdfast.agent.runlog import RunLog
+from holdfast.agent.running_call import NOBODY, RunningCall, answer_to
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.skills import SkillProposals
 from holdfast.agent.turn_snapshots import TurnSnapshots
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
-from holdfast.interfaces.journal import Blobs, JournalError
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import NobodyAnswered, Tool, ToolResult
 from holdfast.journal.redacting import RedactingBlobs
+from holdfast.policy.approvals import deny_unattended
 from holdfast.policy.grants import offer_of
 from holdfast.policy.shell.syntax import syntax_bytes
-from holdfast.policy.tool_names import ASK_USER, tool_kind
+from holdfast.policy.tool_names import (
+    ASK_USER,
+    CHILD_TOOLS,
+    DELEGATE,
+    FINISH_GOAL,
+    PROPOSE_SKILL,
+    REMEMBER,
+    UPDATE_PLAN,
+    tool_kind,
+)
 from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.redaction import StreamFilter
 from holdfast.sandbox.confinement import Confinable, Confinement
@@ -43,7 +58,6 @@ _log = logging.getLogger(__name__)
 
 _NumberedCall: TypeAlias = tuple[CallState, int, Tool | None]  # call, position in the answer, tool
 
-OUTPUT_CHARS_MAX = 256 * 1024
 STOPPED = "Stopped while it ran; whether it took effect is unknown."
 NOT_STARTED = "Not run: the run was stopped first."
 UNKNOWN = (
@@ -61,6 +75,8 @@ TOO_MUCH = (
     f"Not run: the commands in this answer are longer than {JUDGED_BYTES_MAX // 1024} kB in total, "
     "which is too much to judge at once. Send fewer or shorter ones."
 )
+OFFLINE = "Not run: this run must not use the network."
+NO_SANDBOX = "Not run: this run must not use the network, and there is no sandbox that could hold it to that."
 NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
 CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
 
@@ -74,79 +90,6 @@ class Judged:
     choices: tuple[Choice, ...]
 
 
-@dataclass(slots=True)
-class RunningCall:
-    """One tool call as its tool sees it; implements interfaces.tool.ToolCall."""
-
-    session_id: str
-    run_id: str
-    tool_call_id: str
-    effect_key: str
-    workspace: Path
-    blobs: Blobs
-    log: RunLog
-    stream_filter: StreamFilter
-    people: Asks
-    deadline: asyncio.Timeout
-    approved: str = ""
-    judged_paths: tuple[str, ...] = ()
-    confinement: Confinement | None = None
-    shown_chars: int = 0
-    asks_open: int = 0
-    left_s: float = 0.0  # of the tool's patience, while it rests
-    asked_s: float = 0.0  # how long people were asked
-    is_over: bool = False
-
-    async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
-        """Show output while the tool runs; waits while the journal is behind."""
-        self._show(self.stream_filter.feed(text), stream)
-        await self.log.room()
-
-    async def ask(self, text: str, choices: tuple[str, ...]) -> str:
-        """Ask a person and wait for the answer, while the tool's patience rests; raises NobodyAnswered."""
-        asked = msgspec.convert({"text": text, "choices": choices}, AskUserArgs)
-        if self.is_over:
-            raise NobodyAnswered("The tool call is over, so nobody is asked.")
-        with self._resting():
-            return _answer_to(await self.people.question(self.tool_call_id, asked))
-
-    @contextmanager
-    def _resting(self) -> Generator[None]:
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        if not self.asks_open:
-            self.left_s = (self.deadline.when() or began_s) - began_s
-            self.deadline.reschedule(None)
-        self.asks_open += 1
-        try:
-            yield
-        finally:
-            self.asks_open -= 1
-            if not self.asks_open and not self.is_over:
-                self.deadline.reschedule(loop.time() + self.left_s)
-                self.asked_s += loop.time() - began_s
-
-    def end(self) -> None:
-        """Show what the filter held back; a task that the tool left behind can't ask any more."""
-        self.is_over = True
-        self._show(self.stream_filter.flush(), "stdout")
-
-    def _show(self, text: str, stream: Literal["stdout", "stderr", "progress"]) -> None:
-        shown = text[: OUTPUT_CHARS_MAX - self.shown_chars]
-        if not shown:
-            return
-        self.shown_chars += len(shown)
-        self.log.emit(
-            e.ToolOutput(
-                at_ms=self.log.now_ms(),
-                run_id=self.run_id,
-                tool_call_id=self.tool_call_id,
-                text=shown,
-                stream=stream,
-            )
-        )
-
-
 class ToolCalls:
     """Finishes the tool calls of one run."""
 
@@ -156,20 +99,34 @@ class ToolCalls:
         self._deps = deps
         self._people = Asks(view, log, deps)
         self._snapshots = TurnSnapshots(view, log, deps)
-        self.tools = deps.tools_now()  # the tools last offered to the model
+        self._settings = view.run(log.run_id).settings
+        self.delegation = Delegation(view, log, deps)
+        # The tools last offered to the model.
+        tools = deps.tools_now(self._settings, session_id=log.session_id)
+        self.tools = offered(tools, view.session, deps)
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
         # How many bytes of each command the policy reads; None if it doesn't read the command.
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
-        self._workspace = Path(view.run(log.run_id).settings.workspace or deps.workspace)
+        self._workspace = Path(self._settings.workspace or deps.workspace)
+        self._changing = asyncio.Lock()  # calls that run side by side share one snapshot
+        self.plans = Plans(view, log, self._people, judge=self._judge_now)
+        # What these do is in the log and nowhere else.
+        self._in_loop: Mapping[str, Callable[[e.ToolAsked], Awaitable[ToolResult]]] = {
+            ASK_USER: self._question,
+            UPDATE_PLAN: self.plans.update,
+            FINISH_GOAL: self.plans.finish,
+            PROPOSE_SKILL: SkillProposals(view, log, deps, workspace=self._workspace).propose,
+            REMEMBER: Remembering(view, log, deps, workspace=self._workspace).remember,
+        }
 
     async def finish_open_calls(self) -> bool:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        mine = [call for call in run.unfinished_tools if not _is_for_client(run, call)]
+        mine = [call for call in run.unfinished_tools if run.is_planning or not _is_for_client(run, call)]
         numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
@@ -217,7 +174,12 @@ class ToolCalls:
                 self._ended(call, replace(result, text=_with_notes(result.text, stop)))
             raise
         await self._people.withdraw(call.asked.tool_call_id)
-        self._ended(call, result)
+        try:
+            shown = await self._with_guides(call.asked, result)
+        except asyncio.CancelledError:
+            self._ended(call, result)  # what it did is known
+            raise
+        self._ended(call, shown)
         return result.ending != "expired" or self._deps.on_expiry == "continue"
 
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
@@ -226,6 +188,8 @@ class ToolCalls:
         is_known = tool is not None or _is_client_tool(run, asked.name)
         if is_known and asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
+        if is_known and self._is_kept_back(tool):
+            return _not_run(STILL_PLANNING)
         if tool is None:
             return _not_run(self.tools.unknown(asked.name, others=[one.name for one in run.client_tools]))
         if call.started is not None and not (tool.traits.read_only or tool.traits.idempotent):
@@ -234,18 +198,34 @@ class ToolCalls:
             return ToolResult(text, ok=False, ending="unknown")
         try:
             insist_on_arguments(tool, asked.args)
-            if asked.name == ASK_USER:
-                return await self._question(asked)
+            if (in_loop := self._in_loop.get(asked.name)) is not None:
+                return await in_loop(asked)
             if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
                 return refused
             return await self._run(call, tool, ordinal=ordinal)
         except BadArguments as error:
             return _not_run(str(error))
 
+    async def _with_guides(self, asked: e.ToolAsked, result: ToolResult) -> ToolResult:
+        """The result, with what context files say about the folders of the files that were touched."""
+        paths = self._judged_paths.get(asked.tool_call_id, ())
+        if not result.ok or not paths or tool_kind(asked.name) not in {"read", "write"}:
+            return result
+        run = self._view.run(self._log.run_id)
+        guides = await subfolder_guides(self._deps.workspaces, self._workspace, paths, run=run)
+        return replace(result, text=f"{result.text}\n\n{guides}") if guides else result
+
+    def _is_kept_back(self, tool: Tool | None) -> bool:
+        """Whether plan mode keeps the tool from running: it, or the client's own, may change something."""
+        may_change = tool is None or not tool.traits.read_only
+        return may_change and self._view.run(self._log.run_id).is_planning
+
     async def _question(self, asked: e.ToolAsked) -> ToolResult:
+        if self._settings.unattended:
+            return _unanswered(NobodyAnswered(NOBODY))
         ask = await self._people.question(asked.tool_call_id, parsed(AskUserArgs, asked.args))
         try:
-            return ToolResult(_answer_to(ask))
+            return ToolResult(answer_to(ask))
         except NobodyAnswered as error:
             return _unanswered(error)
 
@@ -254,7 +234,9 @@ class ToolCalls:
         changing: set[str] = set()
         for call, tool in calls:
             asked = call.asked
-            if tool is None or asked.name == ASK_USER or asked.bad_args or call.started is not None:
+            if tool is None or asked.name in self._in_loop or asked.bad_args or call.started is not None:
+                continue
+            if self._is_kept_back(tool):
                 continue
             try:
                 insist_on_arguments(tool, asked.args)
@@ -303,23 +285,32 @@ class ToolCalls:
         grants = [grant.rule for grant in self._view.session.grants.values()]
         judged = await asyncio.to_thread(self._judge, asked, tool, grants)
         verdict = judged.verdict
-        if isinstance(verdict, Deny) or tool.traits.read_only or not self._repeats_unknown(asked):
+        # A sub-agent that was stopped has ended, so nothing about it is unknown.
+        is_known = tool.traits.read_only or asked.name in CHILD_TOOLS
+        if isinstance(verdict, Deny) or is_known or not self._repeats_unknown(asked):
             return judged
         findings = verdict.findings if isinstance(verdict, NeedsApproval) else ()
-        verdict = self._deps.judge.for_a_person((REPEATS_UNKNOWN, *findings))
+        verdict = self._as_attended(self._judge_now.for_a_person((REPEATS_UNKNOWN, *findings)))
         if isinstance(verdict, NeedsApproval):
             verdict = replace(verdict, headline=REPEATS, once_because=REPEATS_ONCE)
         return Judged(judged.action, verdict, ("once", "deny"))
 
+    @property
+    def _judge_now(self) -> Judge:
+        """The judge in the mode that the session has now."""
+        return self._deps.judge.in_mode(self._view.session.approval_mode)
+
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
-        judge, place = self._deps.judge, self._workspace
+        judge, place = self._judge_now, self._workspace
         if self._deps.protected is not None:
             self._deps.protected.look(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
-        verdict = judge.verdict(action, grants, workspace=place)
+        if self._settings.offline and self._may_need_network(asked, action):
+            return Judged(action, Deny(OFFLINE), ())
+        verdict = self._as_attended(judge.verdict(action, grants, workspace=place))
         if not isinstance(verdict, NeedsApproval):
             return Judged(action, verdict, ())
         choices = judge.choices(action, grants, workspace=place)
@@ -327,6 +318,19 @@ class ToolCalls:
             rule = judge.rule(action, grants, workspace=place)
             verdict = replace(verdict, offers=() if rule is None else (offer_of(rule),))
         return Judged(action, verdict, choices)
+
+    def _may_need_network(self, asked: e.ToolAsked, action: Action) -> bool:
+        """Whether it may use the network; a tool that Holdfast doesn't know may if the run names it."""
+        lift, kind = action.lift, tool_kind(asked.name)
+        is_lifted = lift.network or lift.everything or bool(lift.hosts)
+        is_unknown = kind is None and asked.name not in self._settings.tools
+        return is_lifted or is_unknown or kind == "fetch"
+
+    def _as_attended(self, verdict: Verdict) -> Verdict:
+        """The verdict, but a run that nobody attends asks for nothing."""
+        if self._settings.unattended and isinstance(verdict, NeedsApproval):
+            return deny_unattended(verdict.findings)
+        return verdict
 
     def _is_too_much(self, asked: e.ToolAsked, action: Action) -> bool:
         """Whether this command exceeds what may still be judged of this answer."""
@@ -353,8 +357,11 @@ class ToolCalls:
             key = call.started.effect_key
         await self._deps.drain.checkpoint(run.run_id)
         if not tool.traits.read_only:
-            await self._snapshots.before_change()
+            async with self._changing:
+                await self._snapshots.before_change()
         confinement = await self._confinement(asked, tool)
+        if self._settings.offline and isinstance(tool, Confinable) and confinement is None:
+            return _not_run(NO_SANDBOX)
         self._log.emit(
             e.ToolStarted(
                 at_ms=self._log.now_ms(),
@@ -384,14 +391,17 @@ class ToolCalls:
             self._approved.get(asked.tool_call_id, ""),
             self._judged_paths.get(asked.tool_call_id, ()),
             confinement,
+            unattended=self._settings.unattended,
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
             async with self._approving(asked):
-                return await _run_guarded(tool, asked.args, one)
+                work = tool.run(asked.args, one) if asked.name not in CHILD_TOOLS else None
+                return await _run_guarded(tool, work or self.delegation.run(asked, one, self.tools), one)
         finally:
             one.end()
-            self._begun[asked.tool_call_id] += one.asked_s
+            if asked.name not in CHILD_TOOLS:  # what sub-agents need is the call's own time
+                self._begun[asked.tool_call_id] += one.asked_s
 
     async def _until_leased(self) -> None:
         """Wait while another node may take this one for dead: it would do the same once more."""
@@ -417,7 +427,10 @@ class ToolCalls:
         if not isinstance(tool, Confinable):
             return None
         lift = self._lifts.get(asked.tool_call_id, Lift())
-        return await asyncio.to_thread(tool.confinement, asked.args, workspace=self._workspace, lift=lift)
+        found = await asyncio.to_thread(tool.confinement, asked.args, workspace=self._workspace, lift=lift)
+        if found is None or not self._settings.offline:
+            return found
+        return replace(found, profile=replace(found.profile, network="off", hosts=()))
 
     def _ended(self, call: CallState, result: ToolResult) -> None:
         now_s = self._deps.clock.monotonic_s()
@@ -455,11 +468,11 @@ def _action(tool: Tool, asked: e.ToolAsked, workspace: Path) -> Action:
         raise BadArguments(f"The tool can't say what this would do: {error!r}") from error
 
 
-async def _run_guarded(tool: Tool, args: Mapping[str, object], one: RunningCall) -> ToolResult:
+async def _run_guarded(tool: Tool, work: Awaitable[ToolResult], one: RunningCall) -> ToolResult:
     """Run the tool within its patience; whatever it raises becomes its result and doesn't end the run."""
     try:
         async with one.deadline:
-            return await tool.run(args, one)
+            return await work
     except NobodyAnswered as error:
         return _unanswered(error)
     except TimeoutError as late:
@@ -496,20 +509,13 @@ def _is_client_tool(run: Run, name: str) -> bool:
 
 
 def _may_run_in_parallel(tool: Tool | None) -> bool:
-    return tool is not None and tool.traits.read_only and tool.traits.parallel_safe
+    if tool is None or not tool.traits.parallel_safe:
+        return False
+    return tool.traits.read_only or tool.spec.name == DELEGATE
 
 
 def _not_run(text: str) -> ToolResult:
     return ToolResult(text, ok=False, ending="not_started")
-
-
-def _answer_to(ask: AskStatus) -> str:
-    """What the person answered; raises NobodyAnswered."""
-    if ask.state != "answered":
-        raise NobodyAnswered("Nobody answered in time.")
-    if ask.reason:
-        raise NobodyAnswered(f"This wasn't answered: {ask.reason}", ending="denied")
-    return ask.answer
 
 
 def _unanswered(error: NobodyAnswered) -> ToolResult:

@@ -67,7 +67,7 @@ async def _summarize(
     room_chars = int(NEAR * deps.context_window * CHARS_PER_TOKEN) - len(ask)
     earlier = _earlier(view, log.run_id, room_chars=room_chars // 2)
     text = earlier + _as_text(entries, room_chars - len(earlier))
-    request = ModelRequest(messages=(UserMessage(ask + text),))
+    request = ModelRequest(messages=(UserMessage(ask + text),), model=deps.summary_model)
     answer = await deps.model.answer(request, log, turn=view.run(log.run_id).turns, purpose="compaction")
     if not isinstance(answer, Answer):
         return answer

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from holdfast.agent.drain_gate import DrainGate
 from holdfast.agent.homes import Homes
 from holdfast.agent.policy import Judge
+from holdfast.agent.wakes import OwnerWakes
 from holdfast.events import PersonAsked
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -18,10 +19,13 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.files.workspace import Workspace, Workspaces
+from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
+from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
-from holdfast.values import Budget, OnExpiry
+from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
 
+ANY_TOOL = RunSettings()
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
 
@@ -39,6 +43,7 @@ class AgentDeps:
     judge: Judge
     tools: Registry = field(default_factory=Registry)
     tools_that_change: Callable[[], Sequence[Tool]] = tuple  # tools of MCP servers, at the time of the call
+    brought: BroughtServers | None = None  # MCP servers that clients bring for a session; None: they can't
     workspace: Path
     workspaces: Workspaces = Workspace  # opens workspaces to read files that nobody asked for
     protected: ProtectedPaths | None = None  # what sandboxed commands must not change
@@ -54,11 +59,20 @@ class AgentDeps:
     ask_poll_s: float = 30.0
     on_expiry: OnExpiry = "continue"
     on_ask: OnAsk = _leave_open  # called when a run begins to wait for a person, also after a restart
+    memory: MemoryMode = "off"  # whether runs remember, and whether people are asked about it
+    skills: SkillLibrary | None = None  # None: runs have no skills
+    summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
     snapshots: Snapshots | None = None  # None: what runs change can't be undone
+    children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
+    children_depth_max: int = 3  # how many levels of sub-agents there are
+    wakes: OwnerWakes = field(default_factory=OwnerWakes)
 
-    def tools_now(self) -> Registry:
-        """All tools that a run can use now."""
-        return self.tools.with_group("mcp", self.tools_that_change())
+    def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
+        """All tools that a run of the session can use now; what a client brings never replaces one."""
+        tools = self.tools.with_group("mcp", self.tools_that_change())
+        brought = self.brought.tools(session_id) if self.brought else []
+        tools = tools.with_group("brought", [one for one in brought if tools.get(one.spec.name) is None])
+        return tools.only(settings.tools) if settings and settings.tools else tools

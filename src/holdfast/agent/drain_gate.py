@@ -28,4 +28,4 @@ class DrainGate:
 
 def in_flight(run: Run) -> bool:
     """Whether the run has begun something that has no ending in the log yet."""
-    return run.attempt_is_open or any(tool.started is not None for tool in run.unfinished_tools)
+    return run.attempt_is_open or bool(run.busy_tools)

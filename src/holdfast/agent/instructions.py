@@ -2,42 +2,88 @@
 
 import asyncio
 import os
+import re
+from dataclasses import dataclass
 
 from holdfast.policy.secret_names import is_secret
 from holdfast.tools.files.workspace import PathRefused, Workspace
 
 GUIDE = "AGENTS.md"
+GUIDES = (GUIDE, "CLAUDE.md")
 GUIDE_CHARS_MAX = 64 * 1024
 MOVED = (
     "This conversation was moved to another machine. The files there may differ from what was said or seen "
     "before, and processes that were started before are gone. Look again before you rely on any of them."
 )
 _GUIDE_BYTES_MAX = 4 * GUIDE_CHARS_MAX
-_NOT_SHOWN = f"({GUIDE} in the workspace is not shown: {{}})"
+_NOT_SHOWN = "({} in the workspace is not shown: {})"
 
 
-async def instructions_for(workspace: Workspace, *said: str) -> str:
-    """All instructions in order; the workspace's AGENTS.md comes after the operator's."""
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """What the model is told, and which of it comes from files."""
+
+    text: str
+    sources: tuple[str, ...] = ()
+
+
+async def instructions_for(workspace: Workspace, *said: str) -> Instructions:
+    """All instructions in order; those of the workspace's context files come after the operator's."""
     operator, *rest = said
-    guide = await asyncio.to_thread(_guide, workspace)
-    return "\n\n".join(text for text in (operator, guide, *rest) if text.strip())
+    guides = await asyncio.to_thread(_guides, workspace)
+    text = "\n\n".join(text for text in (operator, *guides.values(), *rest) if text.strip())
+    return Instructions(text, tuple(f"the file {name}" for name in guides))
 
 
-def _guide(workspace: Workspace) -> str:
+def _guides(workspace: Workspace) -> dict[str, str]:
+    """What the context files say, by name; people often keep the same text under both names."""
+    found: dict[str, str] = {}
+    for name in GUIDES:
+        text = _guide(workspace, name)
+        if text and text.replace(name, GUIDE) not in found.values():
+            found[name] = text
+    return found
+
+
+def _guide(workspace: Workspace, name: str) -> str:
     """The guide, with the same checks as any workspace file, because nobody asked for it."""
     try:
-        with workspace.spot(GUIDE) as spot:
+        with workspace.spot(name) as spot:
             if spot.look() is None:
                 return ""
             if is_secret(f"/{spot.inside}"):
-                return _NOT_SHOWN.format("it leads to a file that holds secrets.")
+                return _NOT_SHOWN.format(name, "it leads to a file that holds secrets.")
             with os.fdopen(spot.open_file(), "rb") as file:
                 data = file.read(_GUIDE_BYTES_MAX)
     except PathRefused:
-        if not os.path.lexists(workspace.root / GUIDE):
+        if not os.path.lexists(workspace.root / name):
             return ""  # the workspace itself is gone
-        return _NOT_SHOWN.format("it isn't a readable file in the workspace.")
+        return _NOT_SHOWN.format(name, "it isn't a readable file in the workspace.")
     text = data.decode("utf-8", "replace")
     if len(text) > GUIDE_CHARS_MAX or len(data) == _GUIDE_BYTES_MAX:
         text = text[:GUIDE_CHARS_MAX] + "\n(the rest of this file is not shown)"
-    return f"From {GUIDE} in the workspace:\n\n{text}" if text.strip() else ""
+    return f"From {name} in the workspace:\n\n{text}" if text.strip() else ""
+
+
+_NAMED = re.compile(r"(?:^|(?<=\s))@([\w./-]{1,300})")
+NAMED_MAX = 20
+
+
+def files_named(workspace: Workspace, message: str) -> tuple[str, ...]:
+    """The files of the workspace that a message names as @path. Blocks."""
+    found: dict[str, None] = {}
+    for name in dict.fromkeys(_NAMED.findall(message)):
+        try:
+            with workspace.spot(name.rstrip(".")) as spot:
+                if spot.look() is not None and not is_secret(f"/{spot.inside}"):
+                    found[name.rstrip(".")] = None
+        except PathRefused:
+            continue
+    return tuple(found)[:NAMED_MAX]
+
+
+def named_text(names: tuple[str, ...]) -> str:
+    """What the model is told about files that the message names."""
+    if not names:
+        return ""
+    return f"The user's message names these files of the workspace with an @: {', '.join(names)}. Read them."

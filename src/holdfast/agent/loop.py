@@ -14,11 +14,16 @@ from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
+from holdfast.agent.delegation import SUB_AGENT, offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.instructions import MOVED, instructions_for
+from holdfast.agent.instructions import MOVED, Instructions, files_named, instructions_for, named_text
 from holdfast.agent.output import OutputCheck
+from holdfast.agent.plans import Plans, mode_instructions
+from holdfast.agent.remembering import memory_text
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.skills import skills_now, skills_text
+from holdfast.decisions.goals import ROUNDS_OVER, after_answer
 from holdfast.folds.context import context_for, history_instructions
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
@@ -30,12 +35,15 @@ from holdfast.messages import (
     UserMessage,
     estimated_tokens,
 )
-from holdfast.policy.tool_names import ASK_USER
+from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
 from holdfast.racing import race
+from holdfast.tools.memory.memories import Memories
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
 
 CONTINUATIONS_MAX = 3
+MCP = "mcp__"  # how the names of tools of MCP servers begin
+MCP_TOOLS = "descriptions of the tools of MCP servers"
 CONTINUE = "(Your answer was cut off. Continue exactly where it stopped.)"
 SHORTER = (
     "(The length limit was reached before anything of your answer could be used. Think less, "
@@ -68,7 +76,8 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     if run.settings.purpose == "compaction":
         turns = _compaction(view, log, deps)
     else:
-        turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions)
+        _note_sources(view, log, instructions.sources)
+        turns = _turns(view, log, deps=deps, limits=limits, instructions=instructions.text)
     if not limits.budget.minutes:
         return await turns
     return await run_until(turns, limits.minutes_over(view, deps.clock)) or _spent(limits, "minutes")
@@ -85,10 +94,11 @@ async def _turns(
     while True:
         if run.unfinished_tools and not await calls.finish_open_calls():
             return Outcome("cancelled", cause="approval_expired")
+        await calls.delegation.wait_at_the_end()
         steered = await _take_steers(view, log)
         messages = await attachments.context()
         if (outcome := _finished(run, messages, steered=steered, deps=deps)) is not None:
-            if (checked := await _checked(outcome, check)) is not None:
+            if (checked := await _checked(outcome, check, calls.plans)) is not None:
                 return checked
             messages = context_for(view.transcript, log.run_id)
         added = check.correction()
@@ -102,7 +112,10 @@ async def _turns(
         if (used_up := limits.used_up()) is not None:
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
-        calls.tools = deps.tools_now()
+        tools = deps.tools_now(run.settings, session_id=log.session_id)
+        calls.tools = offered(tools, view.session, deps)
+        has_mcp = any(spec.name.startswith(MCP) for spec in calls.tools.specs())
+        _note_sources(view, log, (MCP_TOOLS,) if has_mcp else ())
         request = _request(
             view,
             run,
@@ -117,6 +130,13 @@ async def _turns(
         await view.settled(log)
         if isinstance(answer, NoAnswer):
             return _without_answer(answer)
+
+
+def _note_sources(view: SharedFold, log: RunLog, sources: tuple[str, ...]) -> None:
+    """Write down what the model is shown besides the conversation, before it is shown."""
+    known = view.transcript.runs[log.run_id].sources
+    if new := tuple(one for one in sources if one not in known):
+        log.emit(e.ContextRead(at_ms=log.now_ms(), run_id=log.run_id, sources=new))
 
 
 async def _compaction(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
@@ -135,11 +155,21 @@ def _finished(run: Run, messages: tuple[Message, ...], *, steered: bool, deps: A
     return Outcome("refused" if run.finish == "refused" else "completed")
 
 
-async def _checked(outcome: Outcome, check: OutputCheck) -> Outcome | None:
-    """The outcome; None if the model is to correct an answer that doesn't fit the wanted output."""
-    failure = await check.failure() if outcome.kind == "completed" else None
-    if failure is not None:
-        return Outcome("failed", cause=OUTPUT_INVALID, failure=failure)
+async def _checked(outcome: Outcome, check: OutputCheck, plans: Plans) -> Outcome | None:
+    """The outcome; None if the model is to correct its answer, or to go on working on its goal."""
+    if outcome.kind == "completed":
+        match after_answer(check.view.run(check.log.run_id)):
+            case "go_on":
+                await plans.go_on()
+                return None
+            case "rounds_over":
+                return Outcome("budget", cause="rounds", trace=(ROUNDS_OVER,))
+            case "blocked":
+                return Outcome("completed", cause="goal_blocked")
+            case "finished":
+                pass
+        if (failure := await check.failure()) is not None:
+            return Outcome("failed", cause=OUTPUT_INVALID, failure=failure)
     return None if check.correction() else outcome
 
 
@@ -174,7 +204,7 @@ def _redirects(view: SharedFold, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
+async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> Instructions:
     settings = view.run(run_id).settings
     place = Path(settings.workspace or deps.workspace)
     workspace = deps.workspaces(place)
@@ -183,7 +213,26 @@ async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> str:
         await asyncio.to_thread(deps.protected.look, place)
     history = history_instructions(view.transcript, run_id)
     moved = MOVED if view.session.has_moved else ""
-    return await instructions_for(workspace, deps.instructions, settings.instructions, history, moved)
+    modes = mode_instructions(settings)
+    own = SUB_AGENT if view.session.parent is not None else ""
+    learned = await _learned(view, run_id, deps, place)
+    said = (deps.instructions, settings.instructions, own, history, modes, learned.text, moved)
+    told = await instructions_for(workspace, *said)
+    return Instructions(told.text, (*told.sources, *learned.sources))
+
+
+async def _learned(view: SharedFold, run_id: str, deps: AgentDeps, workspace: Path) -> Instructions:
+    """What the model is told of its skills and memories."""
+    run = view.transcript.runs[run_id]
+    if run.purpose != "answer":
+        return Instructions("")
+    message = view.session.inbox.messages[run.message_id].text
+    skills, sources = skills_text(await skills_now(deps, run.key, workspace), message)
+    remembered = ""
+    if deps.memory != "off":
+        remembered = await memory_text(Memories(deps.store, deps.clock), run.key, workspace)
+    named = named_text(await asyncio.to_thread(files_named, deps.workspaces(workspace), message))
+    return Instructions("\n\n".join(text for text in (skills, remembered, named) if text), sources)
 
 
 def _request(
@@ -214,12 +263,18 @@ def _request(
 
 
 def _own_specs(run: Run, tools: Registry) -> list[ToolSpec]:
-    return [spec for spec in tools.specs() if not (run.settings.no_questions and spec.name == ASK_USER)]
+    """The tools that the run may use now: in plan mode, only those that read."""
+    asks_nobody = run.settings.no_questions or run.settings.unattended
+    left_out = {ASK_USER} if asks_nobody else set[str]()
+    if not run.settings.goal or run.is_planning:
+        left_out.add(FINISH_GOAL)
+    offered = [tool for tool in tools.all() if tool.traits.read_only or not run.is_planning]
+    return [tool.spec for tool in offered if tool.spec.name not in left_out]
 
 
 def _client_specs(run: Run) -> list[ToolSpec]:
     """The tools that the client brought, unless it wants none of them called now."""
-    if run.tool_choice == "none":
+    if run.tool_choice == "none" or run.is_planning:
         return []
     return [ToolSpec(tool.name, tool.description, tool.schema) for tool in run.client_tools]
 

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from typing_extensions import override
@@ -27,6 +27,10 @@ NOTE = "grant:"
 
 class Judge(Protocol):
     """Decides on one exact action; `verdict`, `choices` and `rule` read files, so they block."""
+
+    def in_mode(self, mode: Literal["", ApprovalMode]) -> "Judge":
+        """The judge of a session whose mode a person chose; an empty mode is the configured one."""
+        ...
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Whether the action runs, needs approval, or is refused."""
@@ -109,6 +113,10 @@ class ConfiguredJudge(Judge):
     read: ReadSteps = steps_of  # reads commands; a program with an event loop uses a CommandReader
     secret_finder: SecretFinder = field(default_factory=SecretFiles)
     containment: Callable[[Path], Containment | None] = _no_sandbox  # of commands in a workspace; may block
+
+    @override
+    def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
+        return replace(self, mode=mode) if mode else self
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:

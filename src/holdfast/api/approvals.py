@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
-from holdfast.values import Action, Choice, GrantOffer, GrantRule, Width
+from holdfast.values import Action, Choice, GrantOffer, GrantRule, PlanStep, Width
 
 
 class ApprovalRequest(msgspec.Struct):
@@ -18,6 +18,10 @@ class ApprovalRequest(msgspec.Struct):
     resolve_all: Any = None
     reason: str | None = None
     width: Width = "exact"
+    steps: Annotated[
+        list[PlanStep] | None,
+        msgspec.Meta(description="The plan as you want it, if you accept it with changes; 1 to 50 steps."),
+    ] = None
 
 
 class AnswerRequest(msgspec.Struct):
@@ -57,10 +61,13 @@ class RulePreview(ResponseBody, frozen=True):
     width: Width = "exact"
 
 
-class _OpenAsk(ResponseBody, frozen=True):
+class _OpenAsk(ResponseBody, frozen=True, kw_only=True):
     run_id: str
     session_id: str
     asked_at: float
+    root_session_id: Annotated[
+        str, msgspec.Meta(description="If a sub-agent asks: the session at the top of its tree.")
+    ] = ""
 
 
 class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):

@@ -11,7 +11,9 @@ EVENTS = "text/event-stream"
 _CONVERTER = re.compile(r":\w+}")
 
 Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
-Tag: TypeAlias = Literal["Runs", "Sessions", "OpenAI-compatible", "AG-UI", "MCP", "Relay", "Server"]
+Tag: TypeAlias = Literal[
+    "Runs", "Sessions", "OpenAI-compatible", "AG-UI", "MCP", "Relay", "Memory", "Server", "Triggers"
+]
 
 
 @dataclass(frozen=True, slots=True)

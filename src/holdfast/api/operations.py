@@ -3,18 +3,24 @@
 import re
 from collections.abc import Callable
 
+from holdfast.api.channel_operations import CHANNEL_OPERATIONS
 from holdfast.api.face_operations import FACE_OPERATIONS
 from holdfast.api.operation import Operation
+from holdfast.api.powers.operations import MEMORY_OPERATIONS
 from holdfast.api.run_operations import RUN_OPERATIONS
 from holdfast.api.server_operations import SERVER_OPERATIONS
 from holdfast.api.session_operations import SESSION_OPERATIONS
+from holdfast.api.trigger_operations import TRIGGER_OPERATIONS
 
 # Runs are used most, so their routes are tried first.
 OPERATIONS: tuple[Operation, ...] = (
     *RUN_OPERATIONS,
     *SESSION_OPERATIONS,
     *FACE_OPERATIONS,
+    *MEMORY_OPERATIONS,
+    *CHANNEL_OPERATIONS,
     *SERVER_OPERATIONS,
+    *TRIGGER_OPERATIONS,
 )
 
 

@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.errors import ErrorDetail
+from holdfast.api.live import BackgroundJobShown
 from holdfast.values import Action, GrantOffer, Mode, OnRestart, OutcomeKind, Part, WhenBusy
 
 NAME_CHARS_MAX = 256  # lists of runs and messages repeat them
@@ -177,6 +178,16 @@ class RunRequest(ModelOptions, kw_only=True):
     client_id: Annotated[ShortText | None, _says("The client's own id of the message, returned with it.")] = (
         None
     )
+    plan_first: Annotated[
+        bool, _says("Plan mode: the run may only read until a person accepts its plan, perhaps changed.")
+    ] = False
+    goal: Annotated[
+        bool,
+        _says(
+            "The input is a goal: the run goes on by itself until the model shows with evidence that it is "
+            "reached, or its budget is used up."
+        ),
+    ] = False
 
 
 class SessionChatRequest(RunRequest, kw_only=True):
@@ -330,6 +341,17 @@ class RunListed(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
 
 
+class RunChild(ResponseBody, frozen=True):
+    """A sub-agent of the run; without an outcome, it works."""
+
+    session_id: str
+    run_id: str
+    tool_call_id: str
+    name: str
+    background: bool = False
+    outcome: OutcomeKind | None = None
+
+
 class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     """A run as its log shows it; `waiting_for` says what a run with `waiting_for_approval` waits for."""
 
@@ -352,15 +374,24 @@ class RunState(_RunHead, frozen=True, tag_field="object", tag="hermes.run"):
     pending_approval_id: str = ""
     pending_clarify_id: str = ""
     refused_actions: Annotated[int, _says(REFUSED_ACTIONS)] = 0
+    children: Annotated[tuple[RunChild, ...], _says("Its sub-agents, oldest first.")] = ()
+    children_usage: Annotated[
+        UsageShown | None, _says("What those that ended used, in addition to the run itself.")
+    ] = None
 
 
 class RunShown(RunState, frozen=True, kw_only=True, tag_field="object", tag="hermes.run"):
-    """A run as its log shows it, and what only the server knows: its place in the queue."""
+    """A run as its log shows it, and what only the server that works on it knows.
+
+    That is its place in the queue, its live line, and the processes that it left running in the background.
+    """
 
     preview: str
     queue_position: int = 0
     queue_reason: str = ""
     mark: str = ""
+    live: str = ""
+    background: tuple[BackgroundJobShown, ...] = ()
 
 
 class RunPage(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -138,6 +138,7 @@ class StoreHealth(ResponseBody, frozen=True):
     late: bool
     error: str | UnsetType = UNSET
     write_ms: float | UnsetType = UNSET
+    lost: str | UnsetType = UNSET  # what a database lost within the last day that it had confirmed
 
 
 class OpenFilesShown(ResponseBody, frozen=True):
@@ -153,6 +154,16 @@ class DiskShown(ResponseBody, frozen=True):
 
     free_bytes: int
     total_bytes: int
+
+
+class ChannelHealth(ResponseBody, frozen=True):
+    """Whether a chat platform works."""
+
+    name: str
+    state: Annotated[str, one_of("connected", "failed", "starting", "not_configured")]
+    problem: str = ""
+    hint: str = ""
+    undelivered: int = 0
 
 
 class DetailedHealth(ResponseBody, frozen=True):
@@ -172,3 +183,4 @@ class DetailedHealth(ResponseBody, frozen=True):
     warning: str = ""
     disk: DiskShown | None = None
     sandbox: SandboxShown | None = None
+    channels: tuple[ChannelHealth, ...] = ()

@@ -1,6 +1,6 @@
 """The operations on sessions."""
 
-from holdfast.api import files, sessions
+from holdfast.api import children, files, live, sessions
 from holdfast.api.operation import (
     EVENTS,
     ONCE,
@@ -41,6 +41,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             "session_id": "With q: every match in this session only, the newest first.",
             "archived": "true lists archived sessions instead; without it, a search covers both.",
             "one_shots": "true also lists sessions of `holdfast run`.",
+            "children": "true also lists sessions of sub-agents.",
             "all": "true also lists those, and sessions of plain OpenAI clients.",
         },
     ),
@@ -68,6 +69,18 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         errors=SESSION_ERRORS,
     ),
     Operation(
+        "GET",
+        _ONE + "/live",
+        "sessions.live",
+        tag="Sessions",
+        summary=(
+            "What only the server that works on the session knows: live lines, places in the queue, and "
+            "processes in the background. Any server asks the right one."
+        ),
+        responses={200: live.SessionLive},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
         "PATCH",
         _ONE,
         "sessions.change",
@@ -91,6 +104,36 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         errors={**SESSION_ERRORS, 409: "session_not_away"},
     ),
     Operation(
+        "PUT",
+        _ONE + "/approval-mode",
+        "sessions.put_mode",
+        tag="Sessions",
+        summary=(
+            "Choose how actions of the session are approved, from its next action on: ask, allow-workspace, "
+            "unattended, or an empty mode for the configured one. Rules still hold."
+        ),
+        scopes=("approve",),
+        request=sessions.ApprovalModeRequest,
+        responses={200: sessions.ApprovalModeShown},
+        errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
+        needs_request=True,
+    ),
+    Operation(
+        "PUT",
+        _ONE + "/mcp-servers/{client_id}",
+        "sessions.put_servers",
+        tag="Sessions",
+        summary=(
+            "Connect MCP servers for this session alone, as long as the client repeats the request. "
+            "`client_id` is any text that the client chooses for itself. Nothing of them is stored."
+        ),
+        scopes=("admin",),
+        request=sessions.BringServersRequest,
+        responses={200: sessions.BroughtServersShown},
+        errors={400: "invalid_request, invalid_json", 409: "not_available"},
+        needs_request=True,
+    ),
+    Operation(
         "DELETE",
         _ONE,
         "sessions.delete",
@@ -112,6 +155,15 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Undo a deletion before it is final.",
         responses={200: sessions.SessionShown},
+        errors=SESSION_ERRORS,
+    ),
+    Operation(
+        "GET",
+        _ONE + "/children",
+        "sessions.children",
+        tag="Sessions",
+        summary="The sub-agents of a session and theirs: what each does, has used, and asks.",
+        responses={200: children.ChildList},
         errors=SESSION_ERRORS,
     ),
     Operation(

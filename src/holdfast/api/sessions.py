@@ -1,12 +1,12 @@
 """The bodies of requests and responses about sessions."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ALWAYS_TRUE, ResponseBody
-from holdfast.values import Part
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.values import ApprovalMode, Part, PlanStep
 
 OFFSET_MAX = 10_000  # how far a client without a cursor can page
 
@@ -18,6 +18,7 @@ class CreateSessionRequest(msgspec.Struct):
     session_id: str | None = None
     title: str | None = None
     workspace: str | None = None
+    origin: str | None = None  # as in POST /v1/runs
 
 
 class ChangeSessionRequest(msgspec.Struct):
@@ -42,6 +43,30 @@ class ForkRequest(msgspec.Struct):
     id: str | None = None
     session_id: str | None = None
     title: str | None = None
+
+
+class ApprovalModeRequest(msgspec.Struct):
+    """The body of PUT /api/sessions/{session_id}/approval-mode; an empty mode is the configured one."""
+
+    mode: Literal["", ApprovalMode]
+
+
+class BroughtServer(msgspec.Struct, kw_only=True):
+    """An MCP server that a client brings: a program to start, or one at a URL."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    command: Annotated[list[str], msgspec.Meta(max_length=256)] = msgspec.field(default_factory=list[str])
+    env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    url: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    transport: Literal["auto", "http", "sse"] = "auto"
+
+
+class BringServersRequest(msgspec.Struct):
+    """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}; no servers ends them."""
+
+    servers: Annotated[list[BroughtServer], msgspec.Meta(max_length=32)]
+    cwd: str = ""  # where programs are started, as an absolute path
 
 
 class RewindRequest(msgspec.Struct):
@@ -98,7 +123,30 @@ class SessionShown(ResponseBody, frozen=True, tag_field="object", tag="hermes.se
     purge_at: float | None = None
     last_seq: int = 0
     hit: HitShown | None = None
+    parent_session_id: str = ""  # of a sub-agent's session
     session: "SessionShown | None" = None
+
+
+class ApprovalModeShown(ResponseBody, frozen=True):
+    """How actions of a session are approved; an empty mode is the configured one."""
+
+    mode: Annotated[str, one_of("", "ask", "allow-workspace", "unattended")]
+
+
+class BroughtShown(ResponseBody, frozen=True):
+    """An MCP server that a client brought: connecting, connected or down, and why."""
+
+    name: str
+    state: str
+    tools: int = 0
+    why: str = ""
+
+
+class BroughtServersShown(ResponseBody, frozen=True):
+    """The servers that a client brought. They end `renew_s` seconds after the last such request."""
+
+    servers: tuple[BroughtShown, ...]
+    renew_s: float
 
 
 class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
@@ -171,6 +219,16 @@ class TranscriptRun(ResponseBody, frozen=True):
     texts: tuple[int, ...]
     thoughts: tuple[int, ...]
     files_changed: int = 0
+    is_planning: bool = False  # it may only read until a person accepts its plan
+
+
+class PlanShown(ResponseBody, frozen=True):
+    """The newest plan of a session; the event with this seq has it."""
+
+    seq: int
+    run_id: str
+    steps: tuple[PlanStep, ...]
+    accepted: bool = False
 
 
 class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object", tag="list"):
@@ -196,6 +254,7 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     live: dict[str, str] | UnsetType = UNSET
     marks: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     is_away: bool = False
+    plan: PlanShown | None = None
 
 
 class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -29,13 +29,18 @@ class AnswerPart:
     """One item of an answer; its text (or its JSON arguments) grows by deltas until it is closed."""
 
     kind: PartKind
-    text: str = ""
     name: str = ""
     call_id: str = ""
     signature: str = ""
     encrypted: str = ""
     phase: str = ""
     is_closed: bool = False
+    pieces: list[str] = field(default_factory=list[str])  # joined once: an answer may have a million deltas
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        return "".join(self.pieces)
 
 
 @dataclass(frozen=True, slots=True)

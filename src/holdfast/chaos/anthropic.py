@@ -84,7 +84,7 @@ class AnthropicWire:
         """A content_block_delta event."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
-        part.text += text
+        part.pieces.append(text)
         delta: JsonObject
         match part.kind:
             case "text" | "refusal":

@@ -98,7 +98,7 @@ class ChatCompletionsWire:
         """A chunk for the open part."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
-        part.text += text
+        part.pieces.append(text)
         match part.kind:
             case "text":
                 return [self._delta({"content": text})]

@@ -62,8 +62,8 @@ class ResponsesWire:
         """A delta of the open item."""
         part = self.answer.open_part
         assert part is not None, "a delta needs an open part"
-        is_first = not part.text
-        part.text += text
+        is_first = not part.pieces
+        part.pieces.append(text)
         match part.kind:
             case "text":
                 return [self._on_content("response.output_text.delta", delta=text, logprobs=[])]

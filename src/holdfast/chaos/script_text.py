@@ -9,13 +9,14 @@ import difflib
 import inspect
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast, get_origin
+from typing import TypeVar, cast, get_origin
 
 import msgspec
 
 from holdfast.chaos import faults, statuses, steps
 from holdfast.chaos.stage import Script, Step
 
+_Step = TypeVar("_Step")
 ATTEMPTS_MAX = 1_000
 STEPS_MAX = 1_000
 
@@ -79,13 +80,18 @@ WORDS: Mapping[str, Callable[..., Step]] = {_kebab(step.__name__): step for step
 
 def parse_attempts(text: str) -> list[Script]:
     """The attempts of a script text; raises BadScript, which names the bad step and the nearest right one."""
+    return [*parse_steps(text, WORDS)]
+
+
+def parse_steps(text: str, known: Mapping[str, Callable[..., _Step]]) -> list[list[_Step]]:
+    """The same for a vocabulary of your own."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     parts = [part for line in lines for part in _split(_words(line), "|")]
     if not parts:
         raise BadScript("the script has no step; try: say hello")
     if len(parts) > ATTEMPTS_MAX:
         raise BadScript(f"the script has {len(parts)} attempts; at most {ATTEMPTS_MAX} are taken")
-    return [_parse_attempt(part, number) for number, part in enumerate(parts, 1)]
+    return [_parse_attempt(part, known, number) for number, part in enumerate(parts, 1)]
 
 
 def _words(line: str) -> list[str]:
@@ -108,20 +114,22 @@ def _split(words: list[str], separator: str) -> list[list[str]]:
     return parts
 
 
-def _parse_attempt(words: list[str], number: int) -> Script:
+def _parse_attempt(words: list[str], known: Mapping[str, Callable[..., _Step]], number: int) -> list[_Step]:
     parts = [part for part in _split(words, ";") if part]
     if not parts:
         raise BadScript(f"attempt {number} has no step; an answer without content is: finish")
     if len(parts) > STEPS_MAX:
         raise BadScript(f"attempt {number} has {len(parts)} steps; at most {STEPS_MAX} are taken")
-    return [_parse_step(part, f"attempt {number}, step {index}") for index, part in enumerate(parts, 1)]
+    return [
+        _parse_step(part, known, f"attempt {number}, step {index}") for index, part in enumerate(parts, 1)
+    ]
 
 
-def _parse_step(words: list[str], where: str) -> Step:
+def _parse_step(words: list[str], known: Mapping[str, Callable[..., _Step]], where: str) -> _Step:
     name, *rest = words
-    build = WORDS.get(name)
+    build = known.get(name)
     if build is None:
-        raise BadScript(f"{where}: {name!r} is not a step{nearest(name, WORDS)}")
+        raise BadScript(f"{where}: {name!r} is not a step{nearest(name, known)}")
     parameters = inspect.signature(build).parameters
     given = _assign(rest, list(parameters), f"{where}: {name!r}")
     missing = [key for key, one in parameters.items() if one.default is one.empty and key not in given]

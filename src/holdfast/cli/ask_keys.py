@@ -8,7 +8,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from holdfast.cli.ask_menu import DIGITS, GUARD_S, WITH_REASON, AskMenu
+from holdfast.cli.ask_menu import DIGITS, GUARD_S, WITH_CHANGES, WITH_REASON, AskMenu
 
 
 class MenuKeys:
@@ -73,7 +73,7 @@ class MenuKeys:
             self._take(event, menu.line_chosen() or "")
 
     def _take(self, event: KeyPressEvent, line: str) -> None:
-        if line == WITH_REASON:
+        if line.startswith((WITH_REASON, WITH_CHANGES)):
             event.current_buffer.insert_text(line)
         else:
             self._answer(line)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast import events as e
 from holdfast.cli.terminal.phrases import answer_words
 from holdfast.cli.terminal.renderer import AskEvent
+from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.safe_text import safe_line
 
 GUARD_S = 0.3
@@ -24,7 +25,10 @@ _LABELS: Mapping[str, str] = {
     "deny": "Deny",
 }
 _LETTERS: Mapping[str, str] = {"once": "y", "deny": "n"}
-WITH_REASON = "deny "  # the beginning of a line that the person completes
+# The beginnings of lines that the person completes.
+WITH_REASON = "deny "
+WITH_CHANGES = "change "
+STEP_MARK = " | "  # between the steps of a changed plan
 
 
 class TypeAheadGuard:
@@ -145,8 +149,20 @@ def _entries(asked: AskEvent) -> tuple[MenuEntry, ...]:
     if isinstance(asked, e.QuestionAsked):
         labels = [safe_line(choice, CHOICE_CHARS_MAX) for choice in asked.choices]
         return tuple(MenuEntry(label, str(number)) for number, label in enumerate(labels, 1))
+    if asked.action.tool == UPDATE_PLAN:
+        return _plan_entries(asked)
     words = answer_words(asked.choices, asked.offers)
     entries = [MenuEntry(_LABELS[one], one, _LETTERS.get(one, "")) for one in words]
     if "deny" in asked.choices:
         entries.append(MenuEntry("Deny and say why", WITH_REASON))
     return tuple(entries)
+
+
+def _plan_entries(asked: e.ApprovalAsked) -> tuple[MenuEntry, ...]:
+    steps = [safe_line(line.partition("] ")[2]) for line in asked.action.summary.splitlines()]
+    return (
+        MenuEntry("Accept the plan", "once", "y"),
+        MenuEntry("Change it and accept", WITH_CHANGES + STEP_MARK.join(steps)),
+        MenuEntry("Reject it", "deny", "n"),
+        MenuEntry("Reject it and say why", WITH_REASON),
+    )

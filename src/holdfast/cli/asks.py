@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast import events as e
+from holdfast.cli.ask_menu import STEP_MARK, WITH_CHANGES
 from holdfast.cli.terminal.phrases import answer_words, ask_text
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.cli.terminal.style import Style
 from holdfast.client.errors import BadAnswer, Refused
+from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Choice, Width
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ class ApprovalReply:
     choice: Choice
     reason: str = ""
     width: Width = "exact"
+    steps: tuple[str, ...] = ()  # of a plan that the person changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,9 @@ def read_answer(asked: AskEvent, typed: str) -> Answer | Unclear:
     word = word.lower().rstrip(":,.")
     if word in _NO and "deny" in asked.choices:
         return ApprovalReply("deny", rest.strip()[:REASON_CHARS_MAX])
+    if f"{word} " == WITH_CHANGES and asked.action.tool == UPDATE_PLAN:
+        steps = tuple(step.strip() for step in rest.split(STEP_MARK.strip()) if step.strip())
+        return ApprovalReply("once", steps=steps) if steps else Unclear("Add at least one step.")
     words = answer_words(asked.choices, asked.offers)
     said = " ".join(filter(None, (word, rest.strip().lower())))
     found = words.get("once" if said in _YES else said)
@@ -72,6 +78,9 @@ def _read_question(asked: e.QuestionAsked, typed: str) -> QuestionReply | Unclea
 async def send_answer(client: "Client", asked: AskEvent, answer: Answer) -> None:
     """Give the server a person's answer; raises Refused if the ask is no longer open."""
     if isinstance(answer, ApprovalReply):
+        if answer.steps:
+            await client.accept_plan(asked.run_id, ask_id(asked), answer.steps)
+            return
         await client.approve(
             asked.run_id, ask_id(asked), choice=answer.choice, reason=answer.reason, width=answer.width
         )

@@ -7,6 +7,8 @@ import typer
 from holdfast import __version__
 from holdfast.cli import launch as starting
 from holdfast.cli import undo_commands
+from holdfast.cli.channels import commands as channel_commands
+from holdfast.cli.chaos import commands as chaos_commands
 from holdfast.cli.mcp import commands as mcp_commands
 from holdfast.cli.options import (
     AsJson,
@@ -26,8 +28,10 @@ from holdfast.cli.options import (
     WholeSession,
     Workspace,
 )
+from holdfast.cli.powers import memory_commands, skill_commands
 from holdfast.cli.protocols import commands as protocol_commands
 from holdfast.cli.stores import commands as store_commands
+from holdfast.cli.triggers import commands as trigger_commands
 
 STATUSES = (
     *("queued", "running", "paused", "waiting_for_approval", "waiting_for_client", "stopping"),
@@ -51,11 +55,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help reads the same in a terminal, a pipe and an old log
 )
-chaos_app = typer.Typer(
-    help="A model server that misbehaves on purpose, for your tests.",
-    short_help="A model server that misbehaves, for tests.",
-    no_args_is_help=True,
-)
 config_app = typer.Typer(
     help="Show the settings in effect, and trust configuration files.",
     short_help="Show the settings, and trust configuration files.",
@@ -67,13 +66,17 @@ sessions_app = _group("List, search, read, export and delete sessions.")
 approvals_app = _group("List and answer approvals and questions.")
 keys_app = _group("List, add and revoke API keys.")
 
-app.add_typer(chaos_app, name="chaos")
+app.add_typer(channel_commands.channels_app, name="channels")
+app.add_typer(chaos_commands.chaos_app, name="chaos")
 app.add_typer(config_app, name="config")
 app.add_typer(import_app, name="import")
 app.add_typer(runs_app, name="runs")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(approvals_app, name="approvals")
 app.add_typer(keys_app, name="keys")
+app.add_typer(memory_commands.memory_app, name="memory")
+app.add_typer(skill_commands.skills_app, name="skills")
+app.add_typer(trigger_commands.triggers_app, name="triggers")
 app.add_typer(store_commands.store_app, name="store")
 app.add_typer(undo_commands.quarantine_app, name="quarantine")
 
@@ -259,9 +262,9 @@ def doctor(
     from holdfast.cli.doctor import command
 
     report = command.JsonReport() if as_json else None
-    ask, ask_mcp = command.NOBODY if offline else command.EVERYBODY
+    ask, ask_others = command.NOBODY if offline else command.EVERYBODY
     flags = {"config": config, "data_dir": data_dir}
-    raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_mcp=ask_mcp))
+    raise typer.Exit(command.doctor(flags, report=report, ask=ask, ask_others=ask_others))
 
 
 @app.command(short_help="Watch Holdfast handle failures.")
@@ -312,24 +315,6 @@ def config_trust(
     from holdfast.cli.config_trust import distrust, trust
 
     raise typer.Exit(distrust(file) if forget else trust(file))
-
-
-@chaos_app.command("serve", short_help="Serve a model that misbehaves.")
-def chaos_serve(
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="The port to listen on; 0 picks a free one.")] = 8199,
-    script: Annotated[
-        str | None, typer.Option(metavar="STEPS", help="What to do with each request; see above.")
-    ] = None,
-) -> None:
-    """Serve a model that misbehaves: use a scenario as the model name (chaos/stall), or give a script.
-
-    Separate the steps of a script with `;` and attempts with `|`, for example:
-    say The answer is; hang | say The answer is 42.
-    """
-    from holdfast.cli.chaos import serve_until_stopped
-
-    raise typer.Exit(serve_until_stopped(host, port, script=script))
 
 
 def _flags(data_dir: str | None, config: str | None) -> dict[str, object]:

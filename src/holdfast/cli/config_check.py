@@ -112,7 +112,7 @@ def _shown(value: object, path: KeyPath, *, loaded: Loaded) -> str:
         case Secret() | None if path[-1] == "proxy":
             return _text(shown_proxy(value or ""))
         case Secret():
-            hidden = _text(shown_database(value)) if path[-1] == "store" else "(hidden)"
+            hidden = _text(shown_database(value)) if path[-1] in {"store", "store_direct"} else "(hidden)"
             return hidden if value else '""'
         case str():
             return _text(value)

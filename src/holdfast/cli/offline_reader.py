@@ -36,12 +36,13 @@ from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.problems import Problem
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
-from holdfast.server.runs.run_state import open_ask, run_shown, run_state
+from holdfast.server.runs.run_state import open_ask_of, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
+from holdfast.server.sessions.roots import with_family
 from holdfast.server.usage_summary import days_of, grouping, usage_summary
-from holdfast.values import OPENAI, RELAY
+from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY
 
 AT_ONCE = 1000
 PAUSED = "paused"  # a run that no process carries out; there is no such status where a server is
@@ -113,14 +114,15 @@ class OfflineReader:
             at = records[-1].seq
 
     async def sessions(
-        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
+        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = "", children: str = ""
     ) -> SessionPage:
         """See Reads; the first page is all that there is."""
         del cursor
         if not words:
-            wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=(OPENAI, RELAY))
+            hidden = (OPENAI, RELAY, *AUTOMATION_SOURCES, *(() if children == "true" else (CHILD,)))
+            wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=hidden)
             found = await self._reader.sessions(wanted)
-            page = _one_page([self._session(one) for one in found])
+            page = _one_page(await with_family(self._reader, [self._session(one) for one in found]))
             return msgspec.structs.replace(page, limit=limit, offset=0)
         data: list[SessionShown] = []
         for one in await self._reader.search(words, limit=limit):
@@ -165,7 +167,7 @@ class OfflineReader:
         data: list[OpenAsk] = []
         for ask in await self._reader.open_asks():
             found = await self._reader.read(ask.session_id, after=ask.seq - 1, limit=1)
-            shown = open_ask(ask, found[0].event) if found else None
+            shown = open_ask_of(ask.session_id, found[0].event) if found else None
             data += [shown] if shown is not None else []
         return tuple(data)
 

@@ -35,7 +35,7 @@ class Reader(Protocol):
         ...
 
     async def sessions(
-        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
+        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = "", children: str = ""
     ) -> SessionPage:
         """Sessions, newest first, or those in which the words are found."""
         ...

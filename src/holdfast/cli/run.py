@@ -14,6 +14,7 @@ from holdfast.cli.ids import resolve_session
 from holdfast.cli.program_name import program
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
+from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
 from holdfast.values import ONE_SHOT
@@ -97,6 +98,13 @@ async def follow_run(client: "Client", run_id: str, *, output: Output) -> int:
 
 async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
     asks = RunAsks(client, output)
+
+    async def hear_child(name: str, event: e.Event) -> None:
+        if isinstance(event, e.ApprovalAsked | e.QuestionAsked):
+            await output.say(f"{name} asks:\n")
+        await asks.hear(event)
+
+    children = ChildAsks(client, hear_child)
     ticking = asyncio.create_task(output.tick())
     try:
         async with aclosing(client.watch(run_id)) as heard:
@@ -104,12 +112,14 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
                 await output.hear(one)
                 if isinstance(one, Seen):
                     await asks.hear(one.event)
+                    children.take(one.event)
                     if isinstance(one.event, e.RunEnded):
                         await output.end(one.event)
                         code = EXIT_CODES.get(one.event.outcome, FAILED)
                         return UNAPPROVED if code == OK and asks.refused else code
     finally:
         ticking.cancel()
+        await children.close()
         await asks.close()
         await asyncio.wait({ticking})
     return FAILED

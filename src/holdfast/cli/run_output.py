@@ -119,7 +119,11 @@ class TerminalOutput:
                 return
             now_ms = time.time_ns() // 1_000_000
             status = self._renderer.status(now_ms)
-            live = self._renderer.live() + (self.style.dim(f"⋯ {status}") if status else "")
+            live = (
+                self._renderer.live()
+                + self._renderer.plan_lines()
+                + (self.style.dim(f"⋯ {status}") if status else "")
+            )
             await asyncio.to_thread(self._region.show, settled, live)
 
 

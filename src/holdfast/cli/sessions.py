@@ -1,7 +1,7 @@
 """`holdfast sessions`: list, find, read, export and delete conversations."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +19,16 @@ def list_sessions(flags: Mapping[str, object], *, words: str, archived: str, lim
     """Print sessions, newest first, or those in which the words are found."""
 
     async def work(reader: Reader) -> int:
-        page = await reader.sessions(words=words, limit=limit, archived=archived)
+        children = "" if words else "true"
+        page = await reader.sessions(words=words, limit=limit, archived=archived, children=children)
         if form == "json":
             print_json(page.data)
         elif words:
             print_columns(("SESSION", "UPDATED", "FOUND"), [_hit(one) for one in page.data])
         else:
             print_columns(
-                ("SESSION", "UPDATED", "MESSAGES", "STATE", "TITLE"), [_row(one) for one in page.data]
+                ("SESSION", "UPDATED", "MESSAGES", "STATE", "TITLE"),
+                [_row(one, depth) for one, depth in nested(page.data)],
             )
         return OK
 
@@ -106,8 +108,26 @@ def move_session(flags: Mapping[str, object], session_id: str) -> int:
     return with_server(flags, work, works="nothing")
 
 
-def _row(one: SessionShown) -> tuple[str, ...]:
-    about = one.title or one.preview
+def nested(rows: Sequence[SessionShown]) -> list[tuple[SessionShown, int]]:
+    """The sessions with their depth, each sub-agent under its parent, or last if that isn't listed."""
+    below: dict[str, list[SessionShown]] = {}
+    for row in rows:
+        below.setdefault(row.parent_session_id, []).append(row)
+
+    def with_own(row: SessionShown, depth: int) -> list[tuple[SessionShown, int]]:
+        own = [found for child in below.pop(row.id, []) for found in with_own(child, depth + 1)]
+        return [(row, depth), *own]
+
+    found = [one for row in below.pop("", []) for one in with_own(row, 0)]
+    while below:
+        known = {row.id for rows in below.values() for row in rows}
+        parent_id = next((id_ for id_ in below if id_ not in known), next(iter(below)))
+        found += [one for row in below.pop(parent_id) for one in with_own(row, 1)]
+    return found
+
+
+def _row(one: SessionShown, depth: int) -> tuple[str, ...]:
+    about = (f"└{'─' * (depth - 1)} " if depth else "") + (one.title or one.preview)
     return (one.session_id, when(one.updated_at), str(one.message_count), _state(one), about)
 
 

@@ -13,10 +13,47 @@ from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
 from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
+from holdfast.api.channels import (
+    ChannelHistory,
+    ChannelList,
+    ChannelLogEntry,
+    ChannelShown,
+    ChannelTestIntended,
+    ChannelUserChanged,
+    PairingCode,
+)
+from holdfast.api.children import ChildList
+from holdfast.api.live import SessionLive
 from holdfast.api.nodes import NodeList, NodeShown
+from holdfast.api.powers.memory import (
+    MemoryChangeShown,
+    MemoryForgotten,
+    MemoryHistory,
+    MemoryList,
+    MemoryShown,
+)
+from holdfast.api.powers.skills import SkillList, SkillShown
 from holdfast.api.runs import Accepted, RunPage, RunShown, Started
 from holdfast.api.server import BlobStored, Capabilities, HealthShown, TargetList, TargetState, TargetTried
-from holdfast.api.sessions import Forked, QueueShown, SessionPage, SessionShown, TranscriptPage
+from holdfast.api.sessions import (
+    ApprovalModeShown,
+    BringServersRequest,
+    BroughtServersShown,
+    Forked,
+    QueueShown,
+    SessionMade,
+    SessionPage,
+    SessionShown,
+    TranscriptPage,
+)
+from holdfast.api.triggers import (
+    HookSecret,
+    NextInstants,
+    TriggerHistory,
+    TriggerList,
+    TriggerMade,
+    TriggerShown,
+)
 from holdfast.api.usage import UsageSummary
 from holdfast.client.address import Address, ClientPatience, Where, at
 from holdfast.client.decoding import decoded
@@ -179,6 +216,42 @@ class Client:
         body |= {"width": width} if width != "exact" else {}
         await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
 
+    async def accept_plan(self, run_id: str, approval_id: str, steps: Sequence[str]) -> None:
+        """Accept a plan with these steps in place of the proposed ones; raises Refused as `approve` does."""
+        body = {
+            "choice": "once",
+            "approval_id": approval_id,
+            "steps": [{"text": step} for step in steps],
+        }
+        await self._post(f"/v1/runs/{_in_path(run_id)}/approval", body, _Json, once=_once())
+
+    async def skills(self, workspace: str = "") -> SkillList:
+        """The skills, with those of a workspace."""
+        return await self._get("/v1/skills", SkillList, query={"workspace": workspace})
+
+    async def skill(self, name: str, workspace: str = "") -> SkillShown:
+        """One skill; raises Refused (404) if there's none."""
+        return await self._get(f"/v1/skills/{_in_path(name)}", SkillShown, query={"workspace": workspace})
+
+    async def memories(self) -> MemoryList:
+        """What agents remember for this key."""
+        return await self._get("/v1/memory", MemoryList)
+
+    async def memory_history(self, place: Mapping[str, str]) -> Sequence[MemoryChangeShown]:
+        """The changes of a memory, newest first; `place` has its scope, and its workspace."""
+        return (await self._get("/v1/memory/history", MemoryHistory, query=dict(place))).data
+
+    async def change_memory(
+        self, what: Literal["decide", "rollback", "forget"], body: Mapping[str, Any]
+    ) -> MemoryShown | MemoryForgotten:
+        """Decide about proposals, roll a memory back, or forget; the body names its scope and workspace."""
+        kind = MemoryForgotten if what == "forget" else MemoryShown
+        return await self._post(f"/v1/memory/{what}", dict(body), kind, once=_once())
+
+    async def edit_memory(self, body: Mapping[str, Any]) -> MemoryShown:
+        """Give a document or a note of a memory another text."""
+        return await self._answer(ClientRequest("PUT", "/v1/memory", dict(body), _once()), MemoryShown)
+
     async def grants(self, *, session_id: str = "") -> Sequence[GrantShown]:
         """What is always allowed, and what is allowed in the session if one is named."""
         return (await self._get("/api/approvals/rules", GrantList, query={"session_id": session_id})).data
@@ -208,15 +281,27 @@ class Client:
         await self._post(path, {"answer": answer}, _Json, once=_once())
 
     async def sessions(
-        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = ""
+        self, *, words: str = "", limit: int = 50, cursor: str = "", archived: str = "", children: str = ""
     ) -> SessionPage:
-        """Sessions, newest first, or those that contain the words; archived is "true" or empty."""
-        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived, "one_shots": "true"}
+        """Sessions, newest first, or those that contain the words.
+
+        With archived "true", archived ones; with children "true", those of sub-agents as well.
+        """
+        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived}
+        query |= {"one_shots": "true", "children": children}
         return await self._get("/api/sessions", SessionPage, query=query)
 
     async def session(self, session_id: str) -> SessionShown:
         """A session as the list shows it."""
         return await self._get(_session(session_id), SessionShown)
+
+    async def live(self, session_id: str) -> SessionLive:
+        """What only the server that works on the session knows; any server asks it."""
+        return await self._get(_session(session_id) + "/live", SessionLive)
+
+    async def children(self, session_id: str) -> ChildList:
+        """The sub-agents of a session, and theirs."""
+        return await self._get(_session(session_id) + "/children", ChildList)
 
     async def messages(self, session_id: str, *, before: int = 0, limit: int = 100) -> TranscriptPage:
         """The newest entries of the transcript below a seq."""
@@ -259,6 +344,11 @@ class Client:
         body = {"focus": focus, "client_id": client_id}
         return await self._post(_session(session_id) + "/compact", body, Started, once=_once())
 
+    async def create_session(self, session_id: str, *, workspace: str = "", origin: str = "") -> SessionMade:
+        """Make a session that no run has begun yet; raises Refused (409) if there is one."""
+        body = {"id": session_id, "workspace": workspace, "origin": origin}
+        return await self._post("/api/sessions", body, SessionMade, once=_once())
+
     async def rename(self, session_id: str, title: str) -> SessionShown:
         """Change the session's title."""
         asked = ClientRequest("PATCH", _session(session_id), {"title": title}, _once())
@@ -298,6 +388,19 @@ class Client:
     async def move(self, session_id: str) -> SessionShown:
         """Let any server continue the session, though its files are on one that is gone."""
         return await self._post(_session(session_id) + "/move", {}, SessionShown, once=_once())
+
+    async def set_approval_mode(self, session_id: str, mode: str) -> ApprovalModeShown:
+        """Choose how actions of the session are approved; an empty mode is the configured one."""
+        asked = ClientRequest("PUT", _session(session_id) + "/approval-mode", {"mode": mode}, _once())
+        return await self._answer(asked, ApprovalModeShown)
+
+    async def bring_servers(
+        self, session_id: str, client_id: str, wanted: BringServersRequest
+    ) -> BroughtServersShown:
+        """Connect MCP servers for the session, or renew them; an empty list ends them."""
+        path = f"{_session(session_id)}/mcp-servers/{_in_path(client_id)}"
+        asked = ClientRequest("PUT", path, msgspec.to_builtins(wanted), _once())
+        return await self._answer(asked, BroughtServersShown)
 
     async def nodes(self) -> Sequence[NodeShown]:
         """The servers that share the store."""
@@ -340,6 +443,71 @@ class Client:
         """Revoke the key."""
         await self._exchange.call(ClientRequest("DELETE", f"/api/keys/{_in_path(name)}"))
 
+    async def channels(self) -> Sequence[ChannelShown]:
+        """The chat platforms, and whether each works."""
+        return (await self._get("/api/channels", ChannelList)).data
+
+    async def pair_channel(self, name: str) -> PairingCode:
+        """A code; whoever sends it to the bot may talk to the agent."""
+        return await self._post(f"{_channel(name)}/pair", None, PairingCode)
+
+    async def allow_in_channel(self, name: str, user: str, *, role: str = "user") -> None:
+        """Let a person talk to the agent, by the platform's id."""
+        await self._post(f"{_channel(name)}/users", {"user": user, "role": role}, ChannelUserChanged)
+
+    async def revoke_in_channel(self, name: str, user: str) -> None:
+        """Let a person no longer talk to the agent."""
+        await self._exchange.call(ClientRequest("DELETE", f"{_channel(name)}/users/{_in_path(user)}"))
+
+    async def test_channel(self, name: str, chat: str) -> ChannelTestIntended:
+        """Send a test message to a chat."""
+        return await self._post(f"{_channel(name)}/test", {"chat": chat}, ChannelTestIntended)
+
+    async def channel_log(self, name: str) -> Sequence[ChannelLogEntry]:
+        """The newest events of a channel."""
+        return (await self._get(f"{_channel(name)}/log", ChannelHistory)).data
+
+    async def triggers(self) -> Sequence[TriggerShown]:
+        """All triggers, oldest first."""
+        return (await self._get("/api/triggers", TriggerList)).data
+
+    async def add_trigger(self, fields: Mapping[str, Any]) -> TriggerMade:
+        """Make a trigger; the secret of a hook is shown only once."""
+        return await self._post("/api/triggers", dict(fields), TriggerMade)
+
+    async def next_instants(self, fields: Mapping[str, Any]) -> NextInstants:
+        """The next five instants of a trigger that isn't saved."""
+        return await self._post("/api/triggers/preview", dict(fields), NextInstants)
+
+    async def edit_trigger(self, trigger_id: str, fields: Mapping[str, Any]) -> TriggerShown:
+        """Change a trigger, from its next instant on."""
+        path = f"/api/triggers/{_in_path(trigger_id)}"
+        return await self._answer(ClientRequest("PATCH", path, dict(fields)), TriggerShown)
+
+    async def change_trigger(
+        self, trigger_id: str, change: Literal["pause", "resume", "run"], *, once: str = ""
+    ) -> TriggerShown:
+        """Pause, resume or run a trigger."""
+        return await self._post(
+            f"/api/triggers/{_in_path(trigger_id)}/{change}", None, TriggerShown, once=once
+        )
+
+    async def answer_missed(self, trigger_id: str, *, run: bool) -> TriggerShown:
+        """Say whether to make up for missed instants."""
+        return await self._post(f"/api/triggers/{_in_path(trigger_id)}/missed", {"run": run}, TriggerShown)
+
+    async def new_hook_secret(self, trigger_id: str) -> HookSecret:
+        """Replace the secret of a webhook."""
+        return await self._post(f"/api/triggers/{_in_path(trigger_id)}/secret", {}, HookSecret)
+
+    async def trigger_history(self, trigger_id: str) -> TriggerHistory:
+        """What a trigger did, newest first."""
+        return await self._get(f"/api/triggers/{_in_path(trigger_id)}/history", TriggerHistory)
+
+    async def remove_trigger(self, trigger_id: str) -> None:
+        """Delete a trigger."""
+        await self._exchange.call(ClientRequest("DELETE", f"/api/triggers/{_in_path(trigger_id)}"))
+
     async def _get(self, path: str, kind: type[_Body], *, query: Mapping[str, str] | None = None) -> _Body:
         given = {name: value for name, value in (query or {}).items() if value}
         return await self._answer(ClientRequest("GET", path, query=given), kind)
@@ -363,6 +531,10 @@ def _once() -> str:
 
 def _in_path(name: str) -> str:
     return quote(name, safe="", errors="surrogatepass")
+
+
+def _channel(name: str) -> str:
+    return f"/api/channels/{_in_path(name)}"
 
 
 def _session(session_id: str) -> str:

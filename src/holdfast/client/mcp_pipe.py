@@ -61,7 +61,7 @@ class McpPipe:
         """Take a line of the client; its answer is written when it comes."""
         try:
             message = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             await self._say(_error(None, PARSE_ERROR, f"Invalid JSON: {error}"))
             return
         if not isinstance(message, dict):

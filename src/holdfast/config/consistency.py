@@ -1,6 +1,7 @@
 """Checks settings that are each valid but don't work together."""
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from posixpath import normpath
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import (
     ApprovalSettings,
     McpOAuthSettings,
@@ -40,6 +42,7 @@ CALL_PATHS: Mapping[Wire, str] = {
     "anthropic": "/messages",
 }
 MCP_TOOL = "mcp__"
+_CHANNEL_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
 def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator[ConfigIssue]:
@@ -55,6 +58,8 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
             yield from _rule(table)
         case McpServerSettings():
             yield from _mcp_server(settings)
+        case ChannelSettings():
+            yield from _channel(settings)
         case SandboxSettings() | McpSandboxSettings():
             yield from _sandbox(settings)
         case Settings():
@@ -75,6 +80,19 @@ def _sandbox(sandbox: SandboxSettings | McpSandboxSettings) -> Iterator[ConfigIs
                 yield ConfigIssue((name,), f"{path!r} must be an absolute path")
             elif why := why_not_given(normpath(path)):
                 yield ConfigIssue((name,), why)
+
+
+def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
+    if not _CHANNEL_NAME.fullmatch(channel.name):
+        yield ConfigIssue(("name",), "must be 1 to 32 letters, digits, - or _")
+    if channel.name == "webhooks":
+        yield ConfigIssue(("name",), "must not be webhooks, which is what results are posted through")
+    if not channel.token:
+        yield ConfigIssue(("token",), "must not be empty")
+    for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
+        for index, one in enumerate(ids):
+            if not one.isdigit():
+                yield ConfigIssue((key, index), "must be a numeric id, as `holdfast channels log` shows it")
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
@@ -266,3 +284,15 @@ def _together(settings: Settings) -> Iterator[ConfigIssue]:
     if title not in {"", "off", *known}:
         names = ", ".join(target.name for target in settings.targets) or "none"
         yield ConfigIssue(("agent", "title_target"), f'names no target; use "off" or one of these: {names}')
+    if settings.agent.summary_target not in {"", *known}:
+        names = ", ".join(target.name for target in settings.targets) or "none"
+        yield ConfigIssue(("agent", "summary_target"), f"names no target; use one of these: {names}")
+    yield from _web_search(settings)
+
+
+def _web_search(settings: Settings) -> Iterator[ConfigIssue]:
+    search = settings.web_search
+    if search.service == "searxng" and not search.url:
+        yield ConfigIssue(("web_search", "url"), "is missing: a SearXNG server has no other address")
+    if search.service in {"brave", "tavily", "exa"} and not search.api_key:
+        yield ConfigIssue(("web_search", "api_key"), f"is missing: {search.service} needs one")

@@ -7,52 +7,15 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.config.channels import ChannelSettings
+from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
 from holdfast.sandbox.sandbox import SandboxMode
 from holdfast.targets import Patience, RetryLimits, Target, Wire
-from holdfast.values import ApprovalMode, Budget, Durability, OnExpiry, OnRestart, RelayKeep
+from holdfast.values import ApprovalMode, Budget, Durability, MemoryMode, OnExpiry, OnRestart, RelayKeep
 
-# The format of a text, where the type alone doesn't say it.
-TextFormat: TypeAlias = Literal[
-    "",
-    "database",
-    "host",
-    "host name",
-    "name",
-    "origin",
-    "path",
-    "proxy",
-    "url",
-    "url with query",
-    "url or empty",
-    "text or file",
-    "key",
-    "header",
-    "variable",
-]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-
-AtLeast0: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-AtLeast1: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
-Port: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
-
-
-class Secret(str):
-    """A text that no repr, log line or traceback shows; `str(secret)` is the text."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        """Hide the text."""
-        return "Secret('…')" if self else "Secret('')"
-
-
-def doc(sentence: str, meaning: TextFormat = "") -> msgspec.Meta:
-    """The sentence about a key for the reference, and the format of its text."""
-    return msgspec.Meta(description=sentence, extra={"meaning": meaning})
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -96,6 +59,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         doc(
             "A Postgres database that several servers share, as `postgresql://user:password@host/name`; if "
             "empty, an SQLite file in data_dir. Needs the extra `holdfast[postgres]`.",
+            "database",
+        ),
+    ] = Secret()
+    store_direct: Annotated[
+        Secret,
+        doc(
+            "The address of the database itself, if `store` leads through a pooler such as PgBouncer in "
+            "transaction mode. Leases, notifications and migrations use it.",
             "database",
         ),
     ] = Secret()
@@ -264,6 +235,12 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = ""
     workspace: Annotated[str, doc("The directory in which agents work.", "path")] = "."
     turns_max: Annotated[AtLeast0, doc("The most model answers in one run; 0 means no limit.")] = 100
+    children_max: Annotated[
+        AtLeast0, doc("The most sub-agents of one session that work at once; 0 means that there are none.")
+    ] = 8
+    children_depth_max: Annotated[
+        AtLeast1, doc("The most levels of sub-agents: 1 means that they have none of their own.")
+    ] = 3
     answer_bytes_max: Annotated[
         AtLeast1,
         doc(
@@ -277,6 +254,20 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "name",
         ),
     ] = ""
+    summary_target: Annotated[
+        str, doc("The target that summarizes long conversations; empty means the run's own.", "name")
+    ] = ""
+    skills: Annotated[
+        tuple[str, ...],
+        doc("Further folders with skills, beside `skills` in your configuration directory.", "path"),
+    ] = ()
+    memory: Annotated[
+        MemoryMode,
+        doc(
+            "Whether the agent remembers things between conversations: ask means that you accept each; auto "
+            "that what you typed yourself is remembered at once, and anything else is asked; off means never."
+        ),
+    ] = "ask"
     budget: BudgetSettings = BudgetSettings()
 
     def run_budget(self) -> Budget:
@@ -285,6 +276,19 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return Budget(
             tokens=budget.tokens, cost_usd=budget.cost_usd, turns=self.turns_max, minutes=budget.minutes
         )
+
+
+class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[web_search]: the service that the tool web_search asks; without one there is no such tool."""
+
+    service: Annotated[
+        Literal["", "searxng", "brave", "tavily", "exa", "duckduckgo"],
+        doc("The service; if empty, agents can't search the web."),
+    ] = ""
+    url: Annotated[
+        str, doc("The address of a SearXNG server, or another one of the service.", "url or empty")
+    ] = ""
+    api_key: Annotated[Secret, doc("The key, for Brave, Tavily and Exa.", "key")] = Secret()
 
 
 class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -497,12 +501,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     log: LogSettings = LogSettings()
     targets: tuple[TargetSettings, ...] = ()
     agent: AgentSettings = AgentSettings()
+    web_search: WebSearchSettings = WebSearchSettings()
     relay: RelaySettings = RelaySettings()
     keys: tuple[KeySettings, ...] = ()
     approvals: ApprovalSettings = ApprovalSettings()
     sandbox: SandboxSettings = SandboxSettings()
     undo: UndoSettings = UndoSettings()
     mcp_servers: tuple[McpServerSettings, ...] = ()
+    channels: tuple[ChannelSettings, ...] = ()
 
     @property
     def data_dir(self) -> Path:

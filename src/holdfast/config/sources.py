@@ -9,7 +9,7 @@ SourceKind: TypeAlias = Literal[
     "flag", "environment", "file", "hermes", "known key", "local server", "default"
 ]
 
-LISTED = {"targets": "target", "mcp_servers": "MCP server"}
+LISTED = {"targets": "target", "mcp_servers": "MCP server", "channels": "channel"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,19 @@
 """The configuration files of working directories that the user trusts."""
 
 import hashlib
+import logging
 import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from typing_extensions import override
+
+_log = logging.getLogger(__name__)
 
 FILE_NAME = "trusted.json"
+SKILLS_NAME = "trusted-skills.json"
 BYTES_MAX = 1_048_576
 
 
@@ -23,8 +28,8 @@ class TrustedFiles:
     agent may write.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE_NAME
+    def __init__(self, folder: Path, name: str = FILE_NAME) -> None:
+        self._path = folder / name
 
     def trusts(self, file: Path, text: str) -> bool:
         """Whether this text at this path is trusted. Raises TrustUnreadable."""
@@ -59,13 +64,38 @@ class TrustedFiles:
 
     def _write(self, entries: Mapping[str, str]) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = self._path.with_name(f"{FILE_NAME}.{secrets.token_hex(4)}")
+        beside = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         beside.touch(mode=0o600, exist_ok=False)
         try:
             beside.write_bytes(msgspec.json.format(msgspec.json.encode(entries, order="sorted")))
             beside.replace(self._path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+class TrustedSkills(TrustedFiles):
+    """The folders of skills in workspaces that the user trusts, each by the digest of everything in it.
+
+    If the list can't be read, nothing is trusted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, SKILLS_NAME)
+
+    @override
+    def trusts(self, file: Path, text: str) -> bool:
+        try:
+            return super().trusts(file, text)
+        except TrustUnreadable as error:
+            _log.warning("no skill of a workspace is trusted: %s", error)
+            return False
+
+    @override
+    def knows(self, file: Path) -> bool:
+        try:
+            return super().knows(file)
+        except TrustUnreadable:
+            return False
 
 
 def _place(file: Path) -> str:

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import inspect
 
 from holdfast.config.consistency import issues_in
+from holdfast.config.fields import TextFormat
 from holdfast.config.secret_values import References, Unresolved
-from holdfast.config.settings import Secret, Settings, TextFormat
+from holdfast.config.settings import Secret, Settings
 from holdfast.config.sources import ConfigIssue, KeyPath, dotted
 from holdfast.config.value_formats import format_error, name_error
 

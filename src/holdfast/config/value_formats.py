@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from holdfast.config.settings import TextFormat
+from holdfast.config.fields import TextFormat
 
 PORT_MAX = 65_535
 NAME_CHARS_MAX = 256

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from typing_extensions import override
 
@@ -26,7 +26,7 @@ from holdfast.policy.verdicts import Deny, NeedsApproval, Verdict
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.offload import offload
 from holdfast.tools.registry import NameTaken, Registry
-from holdfast.values import Action, Choice, GrantRule, Width
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
 
 Opened: TypeAlias = AbstractAsyncContextManager[Runner]
 
@@ -41,6 +41,10 @@ class OwnToolsJudge(Judge):
 
     def _of(self, action: Action) -> Judge:
         return self.configured if self.own.get(action.tool) is None else self.trusted
+
+    @override
+    def in_mode(self, mode: Literal["", ApprovalMode]) -> Judge:
+        return replace(self, configured=self.configured.in_mode(mode))
 
     @override
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:

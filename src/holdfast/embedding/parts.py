@@ -6,7 +6,7 @@ Nothing here loads the runtime, so that `from holdfast import Agent` costs littl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.embedding.errors import ConfigurationError
 from holdfast.embedding.model_names import ModelServer
@@ -18,7 +18,7 @@ from holdfast.models.prices import Prices
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.targets import Target
 from holdfast.tools.registry import NameTaken, Registry
-from holdfast.values import Action, Budget, Choice, GrantRule, Width
+from holdfast.values import Action, ApprovalMode, Budget, Choice, GrantRule, Width
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -85,6 +85,11 @@ class TrustedTools:
     """Allows every tool but those that need an approval: the program that uses the agent chose them."""
 
     asked_about: frozenset[str] = frozenset()
+
+    def in_mode(self, mode: Literal["", ApprovalMode]) -> "TrustedTools":
+        """The same: the program decides, and nobody else."""
+        del mode
+        return self
 
     def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
         """Ask about the tools that were marked; allow the others."""

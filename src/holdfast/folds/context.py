@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.folds.entries import Entry, Notice, Person, Text, Thinking, ToolCard
+from holdfast.folds.plans import plan_text
 from holdfast.folds.run_view import RunView
 from holdfast.folds.transcript import Transcript
 from holdfast.messages import (
@@ -24,6 +25,7 @@ from holdfast.messages import (
 from holdfast.values import HistoryMessage, HistoryToolCall, OutcomeKind, Part, SavedFile, TextPart
 
 SUMMARY_MARK = "[Summary of the conversation up to here; the messages themselves are no longer shown.]\n\n"
+PLAN_MARK = "[Your plan at that point:]"
 NO_RESULT = "(no result: the run ended before this tool finished; whether it took effect is unknown)"
 NO_RESULT_YET = "(no result yet: the tool is still running)"
 NOT_RUN = "(not run)"
@@ -63,7 +65,8 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
     """
     summary, entries = since_summary(transcript, run_id)
     if summary is not None:
-        return _summarized(transcript, run_id, summary.summary, entries)
+        told = _with_plan(transcript, summary.summary, summary.upto_seq)
+        return _summarized(transcript, run_id, told, entries)
     history = _from_history(transcript.runs[run_id].history or ())
     return _with_saved_files(transcript, run_id, (*history, *_messages(transcript, entries)))
 
@@ -71,7 +74,14 @@ def context_for(transcript: Transcript, run_id: str) -> tuple[Message, ...]:
 def context_with(transcript: Transcript, run_id: str, *, summary: str, upto_seq: int) -> tuple[Message, ...]:
     """What `context_for` would be if this summary took the place of everything up to `upto_seq`."""
     _, entries = since_summary(transcript, run_id)
-    return _summarized(transcript, run_id, summary, [entry for entry in entries if entry.seq > upto_seq])
+    told = _with_plan(transcript, summary, upto_seq)
+    return _summarized(transcript, run_id, told, [entry for entry in entries if entry.seq > upto_seq])
+
+
+def _with_plan(transcript: Transcript, summary: str, upto_seq: int) -> str:
+    """The summary, and the plan as it was then: later updates are among the messages that follow."""
+    plans = [plan for seq, plan in transcript.plans if seq <= upto_seq]
+    return f"{summary}\n\n{PLAN_MARK}\n{plan_text(plans[-1].steps)}" if plans else summary
 
 
 def _summarized(
@@ -178,10 +188,10 @@ def _asked_before(call: HistoryToolCall) -> AskedTool:
 
 def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]:
     """User messages where they were taken up; each complete answer, directly followed by its tool results."""
-    order: list[Person | _Answer] = []
+    order: list[Person | Notice | _Answer] = []
     answers: dict[tuple[str, str], _Answer] = {}
     for entry in entries:
-        if isinstance(entry, Person):
+        if isinstance(entry, Person) or (isinstance(entry, Notice) and entry.notice == "goal"):
             order.append(entry)
         elif isinstance(entry, Text | Thinking | ToolCard):
             call = (entry.run_id, entry.call_id)
@@ -195,6 +205,8 @@ def _messages(transcript: Transcript, entries: Iterable[Entry]) -> list[Message]
         if isinstance(item, Person):
             run = transcript.runs[item.run_id]
             stretches.append([_said_by(item, run if item.run_id not in answered else None)])
+        elif isinstance(item, Notice):
+            stretches.append([UserMessage(item.summary)])
         elif stretch := _answer_messages(transcript, item):
             stretches.append(stretch)
             answered.add(item.run_id)

@@ -23,7 +23,7 @@ from holdfast.values import (
 
 TOOL_OUTPUT_CHARS_MAX = 64 * 1024
 
-NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered", "saved"]
+NoticeKind: TypeAlias = Literal["switched", "gated", "resumed", "compacted", "steered", "saved", "goal"]
 
 
 def _tail() -> Gathered:
@@ -200,6 +200,11 @@ _CAUSES = {
     "removed": "its message was removed",
     "forked": "the rest is in the session this one was forked from",
     "deleted": "the session was deleted",
+    "goal_blocked": "the goal can't be reached",
+    "rounds": "the goal wasn't reached in time",
+    "parent_stopped": "the agent that started it was stopped, or stopped it",
+    "parent_gone": "the session of the agent that started it was deleted",
+    "not_created": "it never began",
 }
 
 

@@ -29,6 +29,7 @@ class SessionMessage:
     client_id: str
     state: MessageState = MessageState.QUEUED
     run_id: str = ""
+    child: str = ""  # the session of the sub-agent whose ending it brings
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class InputState:
     messages: dict[str, SessionMessage] = field(default_factory=dict[str, SessionMessage])
     queue: list[str] = field(default_factory=list[str])
     steering: list[str] = field(default_factory=list[str])
+    keys: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # the API keys that wrote each
 
     def position(self, message_id: str) -> int:
         """The message's position in the queue, starting at 1; 0 if it isn't queued."""
@@ -68,8 +70,11 @@ class InputState:
             parts=event.parts,
             mode=event.mode,
             client_id=event.client_id,
+            child=event.child,
         )
         self.messages[message.message_id] = message
+        # The ending of a sub-agent is nobody's own words.
+        self.keys[message.message_id] = {f"sub-agent {event.child}" if event.child else event.key}
         if message.mode in {"steer", "redirect"} and run_is_open:
             message.state = MessageState.STEERING
             message.run_id = event.run_id
@@ -83,6 +88,7 @@ class InputState:
         if self._waits(message):
             message.text = event.text
             message.parts = event.parts
+            self.keys[event.message_id].add(event.key)
 
     def move(self, message_id: str, position: int) -> None:
         """Move a queued message; 0 is next, and a position outside the queue means the nearer end."""

@@ -25,11 +25,15 @@ _BEGINS_SOMETHING: tuple[type[e.Event], ...] = (
     e.TargetSwitched,
     e.ContextCompacted,
     e.AttachmentsSaved,
+    e.PlanUpdated,
+    e.GoalContinued,
+    e.ContextRead,
     e.ToolAsked,
     e.ToolStarted,
     e.ApprovalAsked,
     e.QuestionAsked,
     e.ClientToolsAsked,
+    e.ChildStarted,
 )
 _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.CallEnded,
@@ -42,6 +46,7 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.ToolOutput,
     e.ToolEnded,
     e.SnapshotTaken,
+    e.ChildEnded,
     e.ApprovalAnswered,
     e.ApprovalExpired,
     e.ApprovalWithdrawn,
@@ -79,7 +84,8 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },
-        Phase.ENDED: {e.OutputRecovered: Phase.ENDED},
+        # A sub-agent in the background may end after its parent's run.
+        Phase.ENDED: {e.OutputRecovered: Phase.ENDED, e.ChildEnded: Phase.ENDED},
     }
 )
 

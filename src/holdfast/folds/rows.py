@@ -20,6 +20,7 @@ RunStatus: TypeAlias = Literal["queued", "running", "stopping", "ended"]
 TITLE_CHARS_MAX = 80  # for titles made from a message
 GIVEN_TITLE_CHARS_MAX = 200
 PREVIEW_CHARS_MAX = 200
+OWED = "parent"
 FRESH_MS = 1_000  # an open run's row is rewritten after this long, or when its status changes
 
 # Events of a streaming answer come by the thousand and change no row.
@@ -42,7 +43,9 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
     archived: bool = False
     purge_at_ms: int = 0
     messages: int = 0
-    steers: str = ""  # ids of messages for a running agent that no run has received, separated by spaces
+    # What waits to be delivered, separated by spaces: ids of messages for a running agent that no run has
+    # received, and of a sub-agent's session `parent` until its ending was told.
+    steers: str = ""
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +108,10 @@ def apply_to_session(row: SessionRow, event: e.Event) -> SessionRow:
                 workspace=event.workspace,
                 created_ms=event.at_ms,
                 updated_ms=event.at_ms,
+                steers=OWED if event.parent is not None else "",
             )
+        case e.ParentTold():
+            return replace(row, steers=" ".join(one for one in row.steers.split() if one != OWED))
         case e.MessageAccepted():
             title = row.title if row.titled or row.title else _first_line(event.text)
             return replace(
@@ -136,6 +142,8 @@ def home_after(event: e.Event) -> str | None:
             return home
         case e.SessionMoved():
             return event.home
+        case e.SessionCreated(parent=parent) if parent is not None and parent.home:
+            return parent.home
         case _:
             return None
 
@@ -271,12 +279,16 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
         case e.ToolEnded():
             names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
             names += [event.blob] if event.blob else []
+        case e.ChildEnded():
+            names = [event.blob] if event.blob else []
         case e.ClientToolsAnswered():
             parts = [part for result in event.results for part in result.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
         case e.RunQueued():
             parts = [part for message in event.history or () for part in message.parts]
             names = [part.blob for part in parts if isinstance(part, ImagePart | FilePart)]
+        case e.HookDelivered():
+            names = [event.blob]
         case e.OutputRecovered():
             names = [name for one in recovered_events(event) for name in blobs_of(one)]
         case _:

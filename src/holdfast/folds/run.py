@@ -10,12 +10,15 @@ from holdfast.codec import type_of
 from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import (
+    WAITING_TOOLS,
     AskState,
     CallFinish,
+    ChildUsage,
     ClientTool,
     ClientToolResult,
     Failure,
     OutcomeKind,
+    PlanStep,
     RunSettings,
 )
 
@@ -73,10 +76,19 @@ class AskStatus:
     by: str = ""
     reason: str = ""
     results: tuple[ClientToolResult, ...] = ()  # of tool calls that the client ran
+    steps: tuple[PlanStep, ...] = ()  # of a plan that the person changed
 
     def settle(self, how: Settlement) -> None:
         """Close it."""
         self.state, self.answer, self.by, self.reason = how.state, how.answer, how.by, how.reason
+
+
+@dataclass(slots=True)
+class ChildState:
+    """A sub-agent of the run: how it was started, and how it ended."""
+
+    started: e.ChildStarted
+    ended: e.ChildEnded | None = None
 
 
 _NOT_ALLOWED = frozenset({"denied", "expired", "no_approver"})
@@ -127,6 +139,15 @@ class Run:
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
     snapshots: list[e.SnapshotTaken] = field(default_factory=list[e.SnapshotTaken])
+    plan: e.PlanUpdated | None = None
+    plan_accepted: bool = False
+    goal_rounds: int = 1
+    children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # by session
+
+    @property
+    def is_planning(self) -> bool:
+        """Whether it may only read, because nobody has accepted its plan yet."""
+        return self.settings.plan_first and not self.plan_accepted
 
     @property
     def refused_actions(self) -> int:
@@ -162,8 +183,39 @@ class Run:
 
     @property
     def only_waits(self) -> bool:
-        """Whether it only waits, for a person, the client or a model."""
-        return self.awaits_model or bool(self.open_asks)
+        """Whether it only waits, for a person, the client, a model or its sub-agents."""
+        return self.awaits_model or bool(self.open_asks) or self.waits_for_children
+
+    @property
+    def waits_for_children(self) -> bool:
+        """Whether a tool call waits for sub-agents."""
+        if self.unfinished_tools:
+            return any(_only_waits(tool) for tool in self.unfinished_tools)
+        # A sub-agent that has its answer still waits for its own sub-agents in the background.
+        return self.finish == "stop" and not self.attempt_is_open and bool(self.open_children)
+
+    @property
+    def busy_tools(self) -> tuple[CallState, ...]:
+        """Tool calls that have started and do more than wait for sub-agents."""
+        return tuple(
+            tool for tool in self.unfinished_tools if tool.started is not None and not _only_waits(tool)
+        )
+
+    @property
+    def open_children(self) -> tuple[ChildState, ...]:
+        """Sub-agents without an ending."""
+        return tuple(child for child in self.children.values() if child.ended is None)
+
+    @property
+    def used_by_children(self) -> ChildUsage:
+        """What the sub-agents that ended used."""
+        ended = [child.ended.used for child in self.children.values() if child.ended is not None]
+        return ChildUsage(
+            input_tokens=sum(used.input_tokens for used in ended),
+            output_tokens=sum(used.output_tokens for used in ended),
+            turns=sum(used.turns for used in ended),
+            cost_usd=sum(used.cost_usd for used in ended),
+        )
 
     def worked_ms(self, now_ms: int) -> int:
         """How long it has worked: the time since its start, without pauses."""
@@ -173,6 +225,10 @@ class Run:
     def unfinished_tools(self) -> tuple[CallState, ...]:
         """Tool calls without an ending, in the order they were asked for."""
         return tuple(tool for tool in self.tools.values() if tool.ended is None)
+
+
+def _only_waits(tool: CallState) -> bool:
+    return tool.started is not None and tool.asked.name in WAITING_TOOLS
 
 
 def queued_run(seq: int, event: e.RunQueued) -> Run:
@@ -334,6 +390,20 @@ def _snapshot_taken(run: Run, event: e.SnapshotTaken) -> None:
     run.snapshots.append(event)
 
 
+def _child_started(run: Run, event: e.ChildStarted) -> None:
+    if event.child_id in run.children:
+        raise _Contradiction(f"sub-agent {event.child_id} was started before")
+    run.children[event.child_id] = ChildState(event)
+
+
+def _child_ended(run: Run, event: e.ChildEnded) -> None:
+    child = run.children.get(event.child_id)
+    if child is None:
+        raise _Contradiction(f"sub-agent {event.child_id} was never started")
+    child.ended = child.ended or event  # the first ending counts
+    run.resumptions_without_progress = 0
+
+
 def _ask(run: Run, event: e.AskAsked) -> None:
     if event.ask_id in run.asks:
         raise _Contradiction(f"{event.ask_id} was asked before")
@@ -346,9 +416,21 @@ def _settle(run: Run, event: e.AskSettled) -> None:
     if ask is None or ask_kind(ask.asked) != ask_kind(event) or ask.state != "open":
         raise _Contradiction(f"{event.ask_id} is not open")
     ask.settle(settlement(event))
+    if isinstance(event, e.ApprovalAnswered):
+        ask.steps = event.steps
     if isinstance(event, e.ClientToolsAnswered):
         ask.results, run.tool_choice = event.results, event.tool_choice
         run.client_tools = run.client_tools if event.tools is None else event.tools
+
+
+def _plan_updated(run: Run, event: e.PlanUpdated) -> None:
+    run.plan = event
+    run.plan_accepted = run.plan_accepted or event.accepted
+    run.resumptions_without_progress = 0
+
+
+def _goal_continued(run: Run, event: e.GoalContinued) -> None:
+    run.goal_rounds = event.round
 
 
 def _stop_requested(run: Run, event: e.StopRequested) -> None:
@@ -395,10 +477,14 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.ToolOutput: _tool_output,
         e.ToolEnded: _tool_ended,
         e.SnapshotTaken: _snapshot_taken,
+        e.ChildStarted: _child_started,
+        e.ChildEnded: _child_ended,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
         e.ClientToolsAsked: _ask,
         **dict.fromkeys(SETTLED_STATES, _settle),
+        e.PlanUpdated: _plan_updated,
+        e.GoalContinued: _goal_continued,
         e.StopRequested: _stop_requested,
         e.RunResumed: _resumed,
         e.RunEnded: _ended,

@@ -49,6 +49,9 @@ class RunView:
     history: tuple[HistoryMessage, ...] | None = None
     workspace: str = ""  # empty is the server's own
     purpose: RunPurpose = "answer"
+    key: str = ""  # the name of the API key that started it
+    is_given_more: bool = False  # its caller sent instructions or tools along, or nobody is there
+    sources: tuple[str, ...] = ()  # what the model is shown besides the conversation
     updated_ms: int = 0
     has_begun: bool = False
     call_id: str = ""
@@ -259,6 +262,17 @@ def _saved(run: RunView, seq: int, event: e.AttachmentsSaved) -> Notice:
     return notice(run, seq, event, kind="saved", text=saved_words(event.files))
 
 
+def _context_read(run: RunView, _: int, event: e.ContextRead) -> None:
+    run.sources = (*run.sources, *event.sources)
+
+
+def _goal_continued(run: RunView, seq: int, event: e.GoalContinued) -> Notice:
+    text = f"Round {event.round}: the goal isn't shown to be reached yet, so the agent goes on."
+    continued = notice(run, seq, event, kind="goal", text=text)
+    continued.summary = event.told
+    return continued
+
+
 def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: str) -> Notice:
     """Add one line about the run."""
     return Notice(seq=seq, at_ms=event.at_ms, run_id=run.run_id, notice=kind, text=text)
@@ -308,6 +322,8 @@ STEPS: Mapping[type[e.Event], Callable[[RunView, int, Any], Entry | None]] = Map
         e.CallGated: _gated,
         e.ContextCompacted: _compacted,
         e.AttachmentsSaved: _saved,
+        e.GoalContinued: _goal_continued,
+        e.ContextRead: _context_read,
         e.RunEnded: _ended,
     }
 )

@@ -10,13 +10,13 @@ Seqs increase, with gaps where old deltas were joined.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from holdfast import events as e
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
-from holdfast.folds.run import Run, Tally, apply_to_run, queued_run
-from holdfast.values import Undo
+from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
+from holdfast.values import ApprovalMode, ParentLink, Undo
 
 
 @dataclass(slots=True)
@@ -42,7 +42,10 @@ class Session:
     runs: dict[str, Run] = field(default_factory=dict[str, Run])
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
+    approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     has_moved: bool = False  # a person let other machines continue it without its files
+    parent: ParentLink | None = None  # of a sub-agent's session
+    parent_told: bool = False  # the parent knows how it ended, or is gone
     undos: dict[str, tuple[int, Undo]] = field(default_factory=dict[str, tuple[int, Undo]])  # by id, with seq
 
     def is_undone(self, run_id: str) -> bool:
@@ -68,6 +71,22 @@ class Session:
         # A message and its run are queued together, except on a retry: then nothing was running.
         is_tried_again = since > message.seq + 1
         return message.mode == "queue" and not self.queue_paused_by_stop and not is_tried_again
+
+    @property
+    def delegated_run(self) -> Run | None:
+        """The run that a sub-agent's session was made for; its ending is what the parent waits for."""
+        return next(iter(self.runs.values()), None) if self.parent is not None else None
+
+    @property
+    def owes_ending(self) -> bool:
+        """Whether the parent has yet to learn how the sub-agent ended."""
+        run = self.delegated_run
+        return run is not None and run.phase is Phase.ENDED and not self.parent_told
+
+    @property
+    def children(self) -> dict[str, ChildState]:
+        """The sub-agents of all runs, by session."""
+        return {id_: child for run in self.runs.values() for id_, child in run.children.items()}
 
     @property
     def usage(self) -> Tally:
@@ -114,8 +133,16 @@ def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
     session.has_moved = True
 
 
-def _relayed(session: Session, seq: int, event: e.RelayCalled) -> None:
-    """The record of a relayed call changes nothing: it is counted beside the log."""
+def _mode_set(session: Session, _: int, event: e.SessionModeSet) -> None:
+    session.approval_mode = event.mode
+
+
+def _parent_told(session: Session, _: int, _event: e.ParentTold) -> None:
+    session.parent_told = True
+
+
+def _apart(session: Session, seq: int, event: e.Event) -> None:
+    """A relayed call is counted beside the log, and a trigger or a memory has a fold of its own."""
 
 
 def _created(session: Session, _: int, event: e.SessionCreated) -> None:
@@ -124,6 +151,8 @@ def _created(session: Session, _: int, event: e.SessionCreated) -> None:
     session.title = event.title
     session.workspace = event.workspace
     session.created_ms = event.at_ms
+    session.parent = event.parent
+    session.home = event.parent.home if event.parent is not None else ""
 
 
 def _renamed(session: Session, _: int, event: e.SessionRenamed) -> None:
@@ -240,7 +269,11 @@ def _grant_removed(session: Session, _: int, event: e.GrantRemoved) -> None:
 _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingProxyType(
     {
         e.SessionCreated: _created,
-        e.RelayCalled: _relayed,
+        e.RelayCalled: _apart,
+        e.ParentTold: _parent_told,
+        e.MemoryProposed: _apart,
+        e.MemoryWritten: _apart,
+        e.MemoryRejected: _apart,
         e.SessionRenamed: _renamed,
         e.SessionPinned: _pinned,
         e.SessionUnpinned: _pinned,
@@ -251,6 +284,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.SessionForked: _forked,
         e.SessionRewound: _rewound,
         e.SessionMoved: _session_moved,
+        e.SessionModeSet: _mode_set,
         e.ToolStarted: _tool_started,
         e.MessageAccepted: _accepted,
         e.MessageEdited: _edited,
@@ -264,5 +298,6 @@ _STEPS: Mapping[type[e.Event], Callable[[Session, int, Any], None]] = MappingPro
         e.RunEnded: _run_ended,
         e.GrantAdded: _grant_added,
         e.GrantRemoved: _grant_removed,
+        **dict.fromkeys(get_args(e.TriggerEvent), _apart),
     }
 )

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast import events as e
 from holdfast.codec import type_of
 from holdfast.folds.activity import Activity
+from holdfast.folds.plans import steps_done
 from holdfast.values import Undo
 
 Spent: TypeAlias = Literal[
@@ -140,6 +141,7 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
     {
         e.SessionRewound: lambda event: f"to {event.to_seq}" + (_undo_text(event.undo) if event.undo else ""),
         e.SessionMoved: lambda event: f"to {event.home}" if event.home else "to any machine",
+        e.SessionModeSet: lambda event: event.mode or "as configured",
         e.AttemptStarted: lambda event: (
             f"#{event.nth} {event.target} {event.model}"
             + (f", reconnected {event.reconnects} times" if event.reconnects else "")
@@ -154,6 +156,9 @@ _TEXTS: Mapping[type[e.Event], Callable[[Any], str]] = MappingProxyType(
         e.ClientToolsAsked: lambda event: f"{len(event.tool_call_ids)} calls for the client",
         e.TargetSwitched: lambda event: f"{event.from_target} → {event.to_target}: {event.why}",
         e.Usage: lambda event: f"{event.input_tokens} in, {event.output_tokens} out",
+        e.PlanUpdated: lambda event: steps_done(event.steps) + (", accepted" if event.accepted else ""),
+        e.ContextRead: lambda event: ", ".join(event.sources),
+        e.GoalContinued: lambda event: f"round {event.round}",
         e.StopRequested: lambda event: event.cause,
         e.RunResumed: lambda event: f"after {event.after}",
         e.RunEnded: lambda event: " ".join(x for x in (event.outcome, event.cause) if x),

@@ -15,7 +15,7 @@ from holdfast.folds.activity import Activity
 from holdfast.folds.entries import Entry, Notice, Person, Text, ToolCard
 from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.run_view import STEPS, RunView, close_asks, notice, of_attempt, see
-from holdfast.values import HistoryMessage, SavedFile
+from holdfast.values import HistoryMessage, RunSettings, SavedFile
 
 History: TypeAlias = tuple[HistoryMessage, ...]
 
@@ -46,6 +46,9 @@ class Transcript:
     saved: dict[tuple[str, str], SavedAttachment] = field(  # by workspace and blob
         default_factory=dict[tuple[str, str], SavedAttachment]
     )
+    plans: list[tuple[int, e.PlanUpdated]] = field(
+        default_factory=list[tuple[int, e.PlanUpdated]]
+    )  # with seq
     undone: "Undone | None" = None  # what the newest undo removed, as long as it can be brought back
 
 
@@ -57,6 +60,7 @@ class Undone:
     entries: tuple[Entry, ...]
     placed: Mapping[str, Person]
     saved: Mapping[tuple[str, str], SavedAttachment]
+    plans: tuple[tuple[int, e.PlanUpdated], ...] = ()
 
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Transcript:
@@ -178,12 +182,18 @@ def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
         history,
         purpose=event.settings.purpose,
         workspace=event.settings.workspace,
+        key=event.key,
+        is_given_more=_is_given_more(event.settings),
         updated_ms=event.at_ms,
         activity=activity,
     )
     transcript.runs.setdefault(event.run_id, run)
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)
+
+
+def _is_given_more(settings: RunSettings) -> bool:
+    return bool(settings.instructions or settings.client_tools or settings.unattended)
 
 
 def _sharing(history: History | None, earlier: History | None) -> History | None:
@@ -261,10 +271,12 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
         removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
         placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
         saved = {key: one for key, one in transcript.saved.items() if one.seq > to_seq}
-        transcript.undone = Undone(undo.undo_id, removed, placed, saved)
+        plans = tuple(plan for plan in transcript.plans if plan[0] > to_seq)
+        transcript.undone = Undone(undo.undo_id, removed, placed, saved, plans)
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
     transcript.saved = {key: saved for key, saved in transcript.saved.items() if saved.seq <= to_seq}
+    transcript.plans = [plan for plan in transcript.plans if plan[0] <= to_seq]
     # what a run says from now on gets a new entry
     for run in transcript.runs.values():
         run.texts = {segment: text for segment, text in run.texts.items() if text.seq <= to_seq}
@@ -280,6 +292,7 @@ def _bring_back(transcript: Transcript, undo_id: str) -> None:
         transcript.entries = [*transcript.entries, *undone.entries]
         transcript.placed = {**transcript.placed, **undone.placed}
         transcript.saved = {**transcript.saved, **undone.saved}
+        transcript.plans = [*transcript.plans, *undone.plans]
 
 
 def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSaved) -> None:
@@ -288,6 +301,10 @@ def _attachments_saved(transcript: Transcript, seq: int, event: e.AttachmentsSav
         for file in event.files:
             transcript.saved[run.workspace, file.blob] = SavedAttachment(seq, run.run_id, file)
     _of_run(transcript, seq, event)
+
+
+def _plan_updated(transcript: Transcript, seq: int, event: e.PlanUpdated) -> None:
+    transcript.plans.append((seq, event))
 
 
 def _recovered(transcript: Transcript, seq: int, event: e.OutputRecovered) -> None:
@@ -324,6 +341,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Transcript, int, Any], None]] = Mapping
         e.RunStarted: _started,
         e.AttemptSuperseded: _superseded,
         e.AttachmentsSaved: _attachments_saved,
+        e.PlanUpdated: _plan_updated,
         e.RunEnded: _ended,
         e.OutputRecovered: _recovered,
     }

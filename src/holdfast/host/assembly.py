@@ -14,7 +14,10 @@ from holdfast.agent.deps import AgentDeps
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.api.server import SandboxShown
 from holdfast.config.consistency import rules_of
+from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
+from holdfast.config.trust import TrustedSkills
+from holdfast.host.channels import channels_work
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
@@ -23,7 +26,11 @@ from holdfast.host.runtime import AgentFactory, Parts, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.interfaces.tool import Tool
+from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.journal.store_clock import StoreClock
@@ -37,6 +44,14 @@ from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
 from holdfast.targets import Target
+from holdfast.tools.memory.memories import Memories
+from holdfast.tools.memory.tools import ReadNotes, Remember
+from holdfast.tools.recall import SearchSessions
+from holdfast.tools.schedule import Schedule
+from holdfast.tools.shell.keeper import Keeper
+from holdfast.tools.skills.library import SkillLibrary
+from holdfast.tools.skills.tools import ProposeSkill, ReadSkill
+from holdfast.tools.web.search import WebSearch
 from holdfast.undo.scan import ScanLimits
 from holdfast.undo.snapshots import Snapshots
 
@@ -57,7 +72,8 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        yield application(runtime, _options(settings, parts, keys=keys, page=page), limits)
+        also = [channels_work(settings, runtime)] if resume_runs == "all" else []
+        yield application(runtime, _options(settings, parts, keys=keys, page=page), limits, also=also)
 
 
 @asynccontextmanager
@@ -67,13 +83,15 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        store = await open_store(settings)
+        keeper = Keeper() if settings.server.store else None
+        store = await open_store(settings, keeper)
         stack.push_async_callback(store.close)
         clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
         targets = settings.model_targets() or (await _demo(stack),)
         prices = Prices()
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
-        tools = await stack.enter_async_context(open_tools(settings, clock.now_ms, config=config))
+        tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
+        tools.registry.put("with_store", _tools_with_store(settings, store, clock))
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await always.load()
@@ -81,6 +99,7 @@ async def open_parts(
         stack.push_async_callback(_end, watching)
         judge = _judge(settings, tools, always=always, config=config)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
+        tools.registry.put("automations", [Schedule(RedactingStore(store, lambda: secrets), clock)])
         yield Parts(
             targets=targets,
             store=store,
@@ -96,7 +115,27 @@ async def open_parts(
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
+            jobs=tools.jobs,
         )
+
+
+def _tools_with_store(settings: Settings, store: Store, clock: Clock) -> list[Tool]:
+    tools: list[Tool] = [SearchSessions(store)]
+    memories = Memories(store, clock)
+    tools.append(ReadSkill(skill_library(settings), store, memories))
+    if settings.agent.memory != "off":
+        tools += [Remember(), ReadNotes(store, memories), ProposeSkill()]
+    search = settings.web_search
+    if search.service:
+        tools.append(WebSearch(search.service, url=search.url, key=str(search.api_key)))
+    return tools
+
+
+def skill_library(settings: Settings) -> SkillLibrary:
+    """Where these settings look for skills."""
+    home = own_config_home()
+    configured = tuple(Path(path).expanduser() for path in settings.agent.skills)
+    return SkillLibrary(own=home / "skills", configured=configured, trust=TrustedSkills(home))
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -191,6 +230,7 @@ def _agent(
         judge=judge,
         tools=tools.registry,
         tools_that_change=tools.from_mcp,
+        brought=tools.brought,
         workspace=settings.workspace,
         workspaces=tools.workspaces,
         protected=tools.protected,
@@ -200,9 +240,14 @@ def _agent(
         homes=homes_of(settings),
         context_window=min(target.context_window for target in targets),
         turns_max=settings.agent.turns_max,
+        children_max=settings.agent.children_max,
+        children_depth_max=settings.agent.children_depth_max,
         budget=settings.agent.run_budget(),
         answer_bytes_max=settings.agent.answer_bytes_max,
         asks_expire_s=settings.approvals.expires_s,
+        memory=settings.agent.memory,
+        skills=skill_library(settings),
+        summary_model=settings.agent.summary_target,
         title_model=_title_model(settings),
         on_expiry=settings.approvals.on_expiry,
         snapshots=snapshots,
@@ -238,6 +283,8 @@ def _options(
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
+        jobs=parts.jobs,
+        channels={channel.name: channel.kind for channel in settings.channels},
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

@@ -1,8 +1,8 @@
 """The built-in demo model: a scripted model on loopback, so that a newcomer can watch every promise hold.
 
 It streams an answer word by word and, asked with one word, behaves badly (`stall`, `drop`, `refuse`, `flood`,
-`overload`, `slow`), works with tools and people (`think`, `tool`, `tools`, `danger`, `ask`) or shows how
-answers look (`markdown`).
+`overload`, `slow`), works with tools and people (`think`, `tool`, `tools`, `danger`, `ask`), gives work to
+sub-agents (`delegate`, `background`) or shows how answers look (`markdown`).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +19,7 @@ from holdfast.chaos import (
     SayWords,
     Script,
     SeenRequest,
+    Step,
     Think,
     overloaded,
 )
@@ -34,7 +35,8 @@ GREETING = (
     "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
     "Say one of these words and I misbehave: **stall**, **drop**, **overload**, **refuse**, **flood**, "
     "**slow**. Or one of these and I get to work: **think**, **tool**, **tools**, **danger** (which needs "
-    "your approval), **ask**. **markdown** shows how answers look."
+    "your approval), **ask**, **delegate** (which gives work to sub-agents). **markdown** shows how answers "
+    "look."
 )
 
 
@@ -64,9 +66,15 @@ class DemoScripts:
     def __call__(self, request: SeenRequest) -> Script:
         """The script for one request; a fault happens once, so that the retry succeeds."""
         messages = _messages(request)
-        if messages and messages[-1].role == "tool":
-            return [SayWords(f"The tool answered:\n\n```\n{str(messages[-1].content)[:600]}\n```", PACE_S)]
         said = last_said(request)
+        if (part := DEMO_TASKS.get(said.strip())) is not None:
+            return part(messages[-1].role == "tool")
+        if said.startswith("[Sub-agent "):
+            return [SayWords(f"I have heard from my sub-agent:\n\n> {said.splitlines()[-1][:200]}", PACE_S)]
+        if messages and messages[-1].role == "tool":
+            if said.strip().lower() == "delegate":
+                return [SayWords(_summary(messages), PACE_S)]
+            return [SayWords(f"The tool answered:\n\n```\n{str(messages[-1].content)[:600]}\n```", PACE_S)]
         word = said.strip().lower().strip(".!?")
         make = SCRIPTS.get(word)
         if make is None:
@@ -100,6 +108,19 @@ class _Message(msgspec.Struct):
     content: object = None
 
 
+def _summary(messages: list[_Message]) -> str:
+    """What the sub-agents of the newest answer said."""
+    asked = max(n for n, one in enumerate(messages) if one.role == "user")
+    results = [str(one.content) for one in messages[asked:] if one.role == "tool"]
+    lines = "\n".join(f"- {text.splitlines()[0][:200] if text else ''}" for text in results)
+    return f"All of them are done:\n\n{lines}"
+
+
+def _task(*steps: Step, done: str) -> Callable[[bool], Script]:
+    """What a sub-agent does: its steps, and once they have results, its answer."""
+    return lambda has_results: [SayWords(done, PACE_S)] if has_results else list(steps)
+
+
 def _messages(request: SeenRequest) -> list[_Message]:
     return msgspec.convert((request.body or {}).get("messages", []), list[_Message])
 
@@ -107,6 +128,25 @@ def _messages(request: SeenRequest) -> list[_Message]:
 def _faulty(first: Script, then: str) -> Callable[[bool], Script]:
     return lambda is_first: first if is_first else [SayWords(then, PACE_S)]
 
+
+_COUNT = "for i in 1 2 3 4 5; do echo step $i; sleep 1; done"
+_FILES, _LINES = "Find out which files are here.", "Count to five, slowly."
+_TEAM, _DANGER = "Lead a team of two, and sum up what they say.", "Remove a folder that isn't there."
+_WORD, _SLOW = "Say one word.", "Tell a long story."
+DEMO_TASKS: Mapping[str, Callable[[bool], Script]] = {
+    _FILES: _task(CallTool("list_files", {"path": "."}), done="There are files here, and I have seen them."),
+    _LINES: _task(CallTool("shell", {"command": _COUNT}), done="Five."),
+    _TEAM: _task(
+        CallTool("delegate", {"task": _WORD}),
+        CallTool("delegate", {"task": _SLOW}),
+        done="My team has said a word, and told a story.",
+    ),
+    _DANGER: _task(
+        CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}), done="I tried to remove it."
+    ),
+    _WORD: lambda _: [SayWords("Word.", PACE_S)],
+    _SLOW: lambda _: [SayWords("Once upon a time there was a log. " * 12, 0.1)],
+}
 
 SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
     "hi": lambda _: [Say("Hi. Say **hello** and I'll tell you what I can do.")],
@@ -137,6 +177,11 @@ SCRIPTS: Mapping[str, Callable[[bool], Script]] = {
         CallTool("shell", {"command": "rm -r ./a-folder-that-is-not-there"}),
     ],
     "ask": lambda _: [CallTool("ask_user", {"text": "Which colour?", "choices": ["red", "blue"]})],
+    "delegate": lambda _: [
+        SayWords("I give this to a few sub-agents.", PACE_S),
+        *(CallTool("delegate", {"task": task}) for task in (_FILES, _LINES, _TEAM, _DANGER)),
+    ],
+    "background": lambda _: [CallTool("delegate", {"task": _LINES, "background": True})],
     "flood": lambda _: [Say("word " * FLOOD_WORDS, chunk_chars=5)],
     "think": lambda _: [
         Think("A question like this deserves a moment. " * 4, chunk_chars=6, pace_s=PACE_S),

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from holdfast.host.runtime import Runtime
 from holdfast.racing import race
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.server.access.middleware import AccessMiddleware
-from holdfast.server.app import make_app
+from holdfast.server.app import ServerWork, make_app
 from holdfast.server.image_urls import ImageUrls
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
@@ -34,9 +34,13 @@ class Application:
 
 
 def application(
-    runtime: Runtime, options: ServerOptions | None = None, limits: RunnerLimits | None = None
+    runtime: Runtime,
+    options: ServerOptions | None = None,
+    limits: RunnerLimits | None = None,
+    *,
+    also: Sequence[ServerWork] = (),
 ) -> Application:
-    """The application on top of a runtime; its lifespan owns the runner."""
+    """The application on top of a runtime; its lifespan owns the runner, and what `also` does."""
     options = options or ServerOptions()
     options = replace(
         options,
@@ -47,7 +51,7 @@ def application(
         relay=replace(options.relay, calls=runtime.calls, targets=runtime.targets),
     )
     streams = Streams()
-    asgi = make_app(runtime.agent, streams, options=options, runner=limits)
+    asgi = make_app(runtime.agent, streams, options=options, runner=limits, also=also)
     return Application(asgi, streams, options.limits)
 
 

@@ -14,7 +14,10 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     yield from secrets_of(settings.model_targets())
     yield from mcp_secrets_of(settings)
     yield from (str(key) for key in settings.server.api_keys or ())
+    yield from filter(None, [str(settings.web_search.api_key)])
+    yield from (str(channel.token) for channel in settings.channels)
     yield from database_secrets(settings.server.store)
+    yield from database_secrets(settings.server.store_direct)
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:

@@ -3,6 +3,8 @@
 import fcntl
 import logging
 import os
+import uuid
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -106,6 +108,20 @@ class DirectoryLock:
         holder = read_holder(self._path.parent)
         who = f"pid {holder.pid}, {holder.url}" if holder else "it is just starting"
         return f"another Holdfast is using {self._path.parent} ({who}); stop it, or use another --data-dir"
+
+
+def identity_of(folder: Path) -> str:
+    """A name for the lock of this directory on this machine, which one living process can hold; blocks.
+
+    It changes when the machine is started again, and when the directory is copied or replaced.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = f"{uuid.getnode():x}"  # not Linux
+    found = (folder / "lock").stat()
+    named = f"{boot} {os.path.realpath(folder)} {found.st_dev} {found.st_ino}"
+    return sha256(named.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_holder(folder: Path) -> LockHolder | None:

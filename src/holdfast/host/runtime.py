@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
+from holdfast.api.live import BackgroundJobShown
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.events import Event
 from holdfast.host.probe import probe
@@ -30,6 +31,11 @@ from holdfast.runner.supervisor import RunnerLimits, Supervisor
 from holdfast.targets import Target
 
 TRY_S = 25.0  # below the time after which browsers and proxies give up on a response
+
+
+def _no_jobs(session_id: str) -> Sequence[BackgroundJobShown]:
+    del session_id
+    return ()
 
 
 class AgentFactory(Protocol):
@@ -53,6 +59,7 @@ class Parts:
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
     sandbox: SandboxShown | None = None  # what commands run in, for people
+    jobs: Callable[[str], Sequence[BackgroundJobShown]] = _no_jobs  # the background processes of a session
 
 
 @dataclass(frozen=True, slots=True)

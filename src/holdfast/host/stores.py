@@ -1,15 +1,22 @@
 """Opens the store that the settings name: an SQLite file, or a Postgres database that servers share."""
 
 import asyncio
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from holdfast.agent.homes import Homes
 from holdfast.config.settings import Settings
 from holdfast.config.value_formats import shown_database
+from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.policy.tool_names import BUILT_IN
+from holdfast.tools.mcp.names import labels
+from holdfast.tools.shell.keeper import Keeper
 
 if TYPE_CHECKING:
+    from holdfast.journal.postgres.node import NodeEntry
     from holdfast.journal.postgres.store import PostgresStore
 
 INSTALL = "pip install 'holdfast[postgres]'"
@@ -20,15 +27,50 @@ def store_place(settings: Settings) -> str:
     return shown_database(settings.server.store) if settings.server.store else str(settings.data_dir)
 
 
-async def open_store(settings: Settings) -> Store:
-    """The store; whoever opens it closes it. It may be readable before it is writable."""
+async def open_store(settings: Settings, keeper: Keeper | None = None) -> Store:
+    """The store; whoever opens it closes it. It may be readable before it is writable.
+
+    `keeper` is told whenever the lease of a store that servers share is renewed.
+    """
     server = settings.server
     if not server.store:
         return await SqliteStore.open_readable(settings.store_path, durability=server.durability)
     kind = await asyncio.to_thread(_postgres)  # reading its files would block
+    entry = await asyncio.to_thread(_entry, settings, keeper)
     return await kind.open_readable(
-        str(server.store), name=settings.node_name, url=server.node_url, homes=homes_of(settings).all
+        str(server.store), name=settings.node_name, entry=entry, direct=str(server.store_direct)
     )
+
+
+def _entry(settings: Settings, keeper: Keeper | None) -> "NodeEntry":
+    """What this server says about itself to the others; the data directory is locked already. Blocks."""
+    from holdfast.journal.postgres.node import NodeEntry
+
+    entry = NodeEntry(
+        url=settings.server.node_url,
+        homes=homes_of(settings).all,
+        identity=identity_of(settings.data_dir),
+        offers=offers_of(settings),
+    )
+    return entry if keeper is None else replace(entry, renewed=keeper.renewed)
+
+
+def offers_of(settings: Settings) -> tuple[str, ...]:
+    """What this server offers to runs; digests tell two of one name apart, and no secret is in them."""
+    targets = [
+        f"target:{one.name}={_digest(one.wire, one.base_url, one.model)}" for one in settings.model_targets()
+    ]
+    models = [f"model:{one.model}" for one in settings.model_targets()]
+    label = labels(server.name for server in settings.mcp_servers)
+    servers = [
+        f"mcp:{label[one.name]}={_digest(one.command[0] if one.command else one.url.partition('?')[0])}"
+        for one in settings.mcp_servers
+    ]
+    return (*targets, *dict.fromkeys(models), *servers, *(f"tool:{name}" for name in BUILT_IN))
+
+
+def _digest(*said: str) -> str:
+    return sha256("\n".join(said).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def homes_of(settings: Settings) -> Homes:

@@ -4,15 +4,17 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.api.live import BackgroundJobShown
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
+from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
 from holdfast.policy.lifts import Containment
 from holdfast.sandbox.confinement import Confiner
@@ -25,14 +27,19 @@ from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
+from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
+from holdfast.tools.shell.jobs import BackgroundJob
+from holdfast.tools.shell.keeper import Keeper, kept_tools
+from holdfast.tools.shell.marker import parsed
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 if TYPE_CHECKING:
-    from holdfast.tools.mcp.servers import ServerPlace
+    from holdfast.tools.mcp.config import McpServerConfig
+    from holdfast.tools.mcp.servers import McpServers, ServerPlace
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +55,12 @@ class HostTools:
     secret_finder: SecretFiles
     confiner: Confiner
     protected: ProtectedPaths
+    brought: BroughtServers
+    background: Background
+
+    def jobs(self, session_id: str) -> list[BackgroundJobShown]:
+        """The session's background processes, as people see them."""
+        return [_shown(job) for job in self.background.jobs(session_id)]
 
     def containment(self, workspace: Path) -> Containment:
         """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
@@ -60,14 +73,20 @@ class HostTools:
 
 @asynccontextmanager
 async def open_tools(
-    settings: Settings, now_ms: Callable[[], int], *, config: Path | None = None
+    settings: Settings,
+    clock: Clock,
+    *,
+    config: Path | None = None,
+    keeper: Keeper | None = None,
 ) -> AsyncGenerator[HostTools]:
     """Open all tools; leaving ends MCP servers and keeps background processes running.
 
-    `config` is the configuration file, if any; the file tools never open it.
+    `config` is the configuration file, if any; the file tools never open it. `keeper` kills foreground tools
+    if the server loses its lease.
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
-    background = Background(settings.data_dir / "background", now_ms=now_ms)
+    environment |= keeper.environment if keeper is not None else {}
+    background = Background(settings.data_dir / "background", now_ms=clock.now_ms)
     await background.adopt()
     registry = Registry()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
@@ -75,15 +94,23 @@ async def open_tools(
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
     built_in = await asyncio.to_thread(
         lambda: built_in_tools(
-            environment, background=background, kept_out=kept_out, confiner=confiner, protected=protected
+            environment,
+            background=background,
+            kept_out=kept_out,
+            confiner=confiner,
+            protected=protected,
+            keeper=keeper,
         )
     )
     registry.put("built_in", built_in)
     read_command = CommandReader()
+    mcp = _McpHost(settings, environment, confiner.sandbox, kept_out)
     try:
         async with (
             orphans_adopted(OrphanReaper()),
-            _mcp(settings, environment, sandbox=confiner.sandbox, kept_out=kept_out) as from_mcp,
+            kept_tools(keeper) if keeper is not None else nullcontext(),
+            mcp.configured() as from_mcp,
+            mcp.brought(clock) as brought,
         ):
             yield HostTools(
                 registry,
@@ -93,10 +120,25 @@ async def open_tools(
                 SecretFiles(environment),
                 confiner,
                 protected,
+                brought,
+                background,
             )
     finally:
         await asyncio.to_thread(read_command.close)
         await background.close()
+
+
+def _shown(job: BackgroundJob) -> BackgroundJobShown:
+    state = job.state
+    marker = parsed(state.marker)
+    return BackgroundJobShown(
+        job_id=state.job_id,
+        run_id=marker.run_id if marker is not None else "",
+        command=state.title,
+        running=job.running,
+        started_at=state.started_at_ms / 1000,
+        exit_code=state.code,
+    )
 
 
 def open_confiner(
@@ -140,27 +182,45 @@ def kept_out_of_tools(settings: Settings, config: Path | None) -> tuple[str, ...
     return tuple(os.path.realpath(path) for path in own)
 
 
-@asynccontextmanager
-async def _mcp(
-    settings: Settings, environment: dict[str, str], *, sandbox: Sandbox, kept_out: tuple[str, ...]
-) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
-    if not settings.mcp_servers:
-        yield tuple
-        return
-    from holdfast.tools.mcp.confined import ServerConfiner
-    from holdfast.tools.mcp.servers import McpServers
+@dataclass(frozen=True, slots=True)
+class _McpHost:
+    """Connects MCP servers of this Holdfast."""
 
-    folder = settings.data_dir / "sandbox" / "mcp"
-    profiles = await asyncio.to_thread(ServerProfiles, Path.home(), folder, own=kept_out)
-    confiner = ServerConfiner(sandbox, profiles)
+    settings: Settings
+    environment: dict[str, str]
+    sandbox: Sandbox
+    kept_out: tuple[str, ...]
 
-    configs = [mcp_config(server) for server in settings.mcp_servers]
-    owner = str(settings.data_dir)
-    place = await asyncio.to_thread(server_place, settings)
-    async with McpServers(
-        configs, environment=environment, owner=owner, confiner=confiner, place=place
-    ) as servers:
-        yield servers.snapshot
+    def servers(self, owner: str, configs: "Sequence[McpServerConfig]") -> "McpServers":
+        """The servers, not connected yet; looks at files, but only once, when the first is started."""
+        from holdfast.tools.mcp.confined import ServerConfiner
+        from holdfast.tools.mcp.servers import McpServers
+
+        folder = self.settings.data_dir / "sandbox" / "mcp"
+        profiles = ServerProfiles(Path.home(), folder, own=self.kept_out)
+        return McpServers(
+            configs,
+            environment=self.environment,
+            owner=owner,
+            confiner=ServerConfiner(self.sandbox, profiles),
+            place=server_place(self.settings),
+        )
+
+    @asynccontextmanager
+    async def configured(self) -> AsyncGenerator[Callable[[], Sequence[Tool]]]:
+        """The tools of the configured servers."""
+        if not self.settings.mcp_servers:
+            yield tuple
+            return
+        configs = [mcp_config(server) for server in self.settings.mcp_servers]
+        made = await asyncio.to_thread(self.servers, str(self.settings.data_dir), configs)
+        async with made as servers:
+            yield servers.snapshot
+
+    def brought(self, clock: Clock) -> BroughtServers:
+        """What clients bring for their sessions."""
+        data_dir = self.settings.data_dir
+        return BroughtServers(lambda whose, configs: self.servers(f"{data_dir}/{whose}", configs), clock)
 
 
 def server_place(settings: Settings) -> "ServerPlace":

@@ -1,9 +1,15 @@
 """How each kind of id is made, and the prefixes that tell them apart."""
 
 import re
+from dataclasses import dataclass
+from hashlib import sha256
 from os import urandom
 
 _APPROVAL, _GRANT, _CLIENT_TOOLS = "apr_", "gra_", "cts_"
+CODE_CHARS = 8
+CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that people mistake for another
+WEBHOOKS_LOG = "chn_webhooks"  # the outbox of results that are posted to other programs
+_TRIGGER, _CHANNEL, _MEMORY = "trg_", "chn_", "mem_"
 _CLIENT_CALL = re.compile(r"call_([0-9a-f]{24})_([0-9]{1,4})")
 
 
@@ -15,6 +21,49 @@ def token_hex(size_bytes: int) -> str:
 def new_session_id() -> str:
     """The id of a session that the client didn't name."""
     return f"ses_{token_hex(12)}"
+
+
+def new_trigger_id() -> str:
+    """The id of a trigger, which is also that of its log."""
+    return f"{_TRIGGER}{token_hex(12)}"
+
+
+def channel_log_id(name: str) -> str:
+    """The id of the log of the channel with this name."""
+    return f"{_CHANNEL}{name}"
+
+
+def delivery_place(text: str) -> tuple[str, str]:
+    """The log of the channel that delivers there, and the chat; CHANNEL:CHAT, or an https address."""
+    if text.startswith("https://"):
+        return WEBHOOKS_LOG, text
+    channel, _, chat = text.partition(":")
+    return channel_log_id(channel), chat
+
+
+def new_pairing_code() -> str:
+    """A code that someone can type: 40 bits, and five tries."""
+    return "".join(CODE_LETTERS[byte % len(CODE_LETTERS)] for byte in urandom(CODE_CHARS))
+
+
+def derived_session_id(*of: str) -> str:
+    """The id of a session that something is about, always the same for the same thing."""
+    return f"ses_{sha256('/'.join(of).encode()).hexdigest()[:24]}"
+
+
+def trigger_id_of(digest: str) -> str:
+    """The id of a trigger that follows from something; `digest` is hexadecimal."""
+    return f"{_TRIGGER}{digest[:24]}"
+
+
+def is_automation(log_id: str) -> bool:
+    """Whether the id is that of a log of something that acts by itself, and so of no session."""
+    return log_id.startswith((_TRIGGER, _CHANNEL, _MEMORY))
+
+
+def memory_id(scope: str) -> str:
+    """The id of the log of a memory: the same for the same scope."""
+    return f"{_MEMORY}{sha256(scope.encode()).hexdigest()[:24]}"
 
 
 def new_epoch() -> str:
@@ -60,6 +109,26 @@ def new_undo_id() -> str:
 def new_client_tools_id() -> str:
     """The id of a request for a client to run its own tools."""
     return f"{_CLIENT_TOOLS}{token_hex(12)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ChildIds:
+    """The ids of a sub-agent: its session, the message with its task, and the run for that."""
+
+    session_id: str
+    message_id: str
+    run_id: str
+
+
+def child_ids(effect_key: str) -> ChildIds:
+    """The ids of the sub-agent that a tool call makes, always the same for the same call."""
+    digest = sha256(f"child {effect_key}".encode()).hexdigest()
+    return ChildIds(f"ses_{digest[:24]}", f"msg_{digest[:24]}", f"run_{digest[:32]}")
+
+
+def message_of(effect_key: str) -> str:
+    """The id of the message that a tool call sends, always the same for the same call."""
+    return f"msg_{sha256(effect_key.encode()).hexdigest()[:24]}"
 
 
 def client_call_id(client_tools_id: str, position: int) -> str:

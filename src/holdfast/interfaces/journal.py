@@ -15,7 +15,7 @@ from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.interfaces.nodes import Nodes
 from holdfast.interfaces.usage import UsageSource
-from holdfast.values import OPENAI, RELAY, OutcomeKind
+from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, OutcomeKind
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
@@ -69,10 +69,15 @@ class Fence:
 
 
 @dataclass(frozen=True, slots=True)
-class IfRunOpen:
-    """The run exists in this session and hasn't ended."""
+class IfRunKnown:
+    """The run exists in this session; it may have ended, and the session may be deleted."""
 
     run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IfRunOpen(IfRunKnown):
+    """The run exists in this session and hasn't ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class IfUntitled:
     """Nobody has given the session a title, and it isn't deleted."""
 
 
-Condition: TypeAlias = IfRunOpen | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow | IfUntitled
+Condition: TypeAlias = IfRunKnown | IfAskOpen | IfSessionNew | IfSessionKnown | IfRunsOpenBelow | IfUntitled
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,10 @@ class FenceLost(JournalError):
     """Another process owns the session now; this one must stop writing for its runs."""
 
 
+class NodeNameTaken(FenceLost):
+    """Another process that lives has this node's name; the text says which one."""
+
+
 class OwnedElsewhere(JournalError):
     """Another node owns the session; `node` is its name and `url` its address."""
 
@@ -187,6 +196,17 @@ class HomedElsewhere(JournalError):
     def __str__(self) -> str:
         kind, _, name = self.home.partition(":")
         return f"the session's files are on {kind} {name}, which this node can't reach"
+
+
+class NotOffered(JournalError):
+    """This node lacks what the session's run needs; `lacking` says what."""
+
+    def __init__(self, lacking: tuple[str, ...]) -> None:
+        super().__init__(lacking)
+        self.lacking = lacking
+
+    def __str__(self) -> str:
+        return f"this node lacks {', '.join(self.lacking)}"
 
 
 class UnknownSession(JournalError):
@@ -217,6 +237,10 @@ class StoreUnreachable(JournalError):
     """The database doesn't answer, or refuses connections; nothing was written."""
 
 
+class NotReadableYet(JournalError):
+    """Another node runs an older version that can't read such an event; nothing was written."""
+
+
 class StoreOverloaded(JournalError):
     """Too many appends are waiting."""
 
@@ -238,7 +262,7 @@ class OutcomeUnknown(JournalError):
 TRANSIENT_AT_OPENING = (StoreLocked, StoreFull, StoreFailed, StoreUnreachable)
 # Trouble with a write that may pass, so a run waits for it. Nothing was written. Any other JournalError is
 # final, except OutcomeUnknown, after which the events may be there: look before you write them again.
-TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded)
+TRANSIENT = (*TRANSIENT_AT_OPENING, StoreReadOnly, StoreOverloaded, NotReadableYet)
 
 Pace: TypeAlias = Literal["every", "seldom"]
 
@@ -382,7 +406,7 @@ class SessionQuery:
     limit: int = 50
     before: "SessionCursor | None" = None
     archived: bool = False
-    sources_hidden: tuple[str, ...] = (OPENAI, RELAY)
+    sources_hidden: tuple[str, ...] = (OPENAI, RELAY, CHILD, *AUTOMATION_SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,6 +466,10 @@ class Index(UsageSource, Protocol):
 
     async def listed(self, session_id: str) -> ListedSession | None:
         """One session as the list would show it, also if it is deleted but not yet purged."""
+        ...
+
+    async def logs(self, source: str) -> Sequence[SessionRow]:
+        """All logs of this source that aren't deleted, oldest first."""
         ...
 
     async def undelivered_steers(self) -> Sequence[str]:

@@ -13,6 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 from typing_extensions import override
 
+from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import QUIET
 from holdfast.interfaces.journal import Following, Pace, Record, StoreClosed
 
@@ -99,6 +100,13 @@ def _wake(waiters: Waiters) -> None:
             waiter.set_result(None)
 
 
+def _is_quiet(record: Record) -> bool:
+    try:
+        return type(record.event) in QUIET
+    except UnreadableEvent:
+        return False  # whoever reads it says so
+
+
 class Tails:
     """The ends of all logs that are followed or were recently written."""
 
@@ -123,7 +131,7 @@ class Tails:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()
         for record in records:
-            if type(record.event) not in QUIET:
+            if not _is_quiet(record):
                 tail.wake()
                 self._changes.tell(session_id)
                 return
@@ -159,6 +167,12 @@ class Tails:
     def known(self) -> dict[str, int]:
         """The last seq of every log that is followed or was recently written; 0 if nothing was shown yet."""
         return {session_id: tail.last for session_id, tail in self._tails.items()}
+
+    def awaited(self) -> dict[str, int]:
+        """The last seq of every log whose next record somebody waits for."""
+        return {
+            session_id: tail.last for session_id, tail in self._tails.items() if tail.waiters or tail.patient
+        }
 
     def catch_up(self, session_id: str, records: Sequence[Record]) -> None:
         """Show records that another process appended, unless newer ones were shown since they were read."""

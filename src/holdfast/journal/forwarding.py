@@ -140,6 +140,10 @@ class ForwardingStore(Store):
         return await self._inner.listed(session_id)
 
     @override
+    async def logs(self, source: str) -> Sequence[SessionRow]:
+        return await self._inner.logs(source)
+
+    @override
     async def undelivered_steers(self) -> Sequence[str]:
         return await self._inner.undelivered_steers()
 

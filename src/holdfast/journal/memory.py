@@ -1,16 +1,14 @@
 """A complete store in memory, for tests and for embedding; its contents are lost when the process ends."""
 
 import time
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from typing import assert_never
 
 from typing_extensions import override
 
 from holdfast.codec import encode
-from holdfast.events import Event, Input, SessionCreated, SessionForked
+from holdfast.events import Event, Input
 from holdfast.folds import rows
-from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -18,12 +16,6 @@ from holdfast.interfaces.journal import (
     Fence,
     FenceLost,
     IdempotencyKey,
-    IfAskOpen,
-    IfRunOpen,
-    IfRunsOpenBelow,
-    IfSessionKnown,
-    IfSessionNew,
-    IfUntitled,
     JournalError,
     KeyConflict,
     ListedSession,
@@ -37,10 +29,10 @@ from holdfast.interfaces.journal import (
     StoreClosed,
     StoreDamaged,
     StoredResponse,
-    UnknownSession,
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum
+from holdfast.journal.append_rules import LogHead, counts_usage, earlier_answer, index_event, refusal
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.search_terms import passage, phrases
@@ -150,36 +142,35 @@ class MemoryStore(Store):
         when: Sequence[Condition],
         idempotency_key: IdempotencyKey | None,
     ) -> Appended | Declined | Replayed | KeyConflict:
-        if (
-            idempotency_key is not None
-            and (known := self._used(idempotency_key, events[0].at_ms)) is not None
-        ):
-            return known
-        appended = self._append(session_id, events, when)
-        if idempotency_key is not None and isinstance(appended, Appended):
-            self._disk.idempotency_keys[idempotency_key.key] = (session_id, idempotency_key)
+        disk = self._disk
+        if idempotency_key is not None:
+            _, used = disk.idempotency_keys.get(idempotency_key.key, (None, None))
+            known = earlier_answer(used, digest=idempotency_key.digest, now_ms=events[0].at_ms)
+            if known is not None:
+                return known
+        row = disk.sessions.get(session_id)
+        head = None if row is None else self._head(row) if when else LogHead(0, row)
+        declined = refusal(events[0], head, session_id=session_id, when=when, known=disk)
+        if declined is not None:
+            return declined
+        head = head or LogHead(0, rows.SessionRow(session_id=session_id))
+        appended = self._append(session_id, events, head)
+        if idempotency_key is not None:
+            disk.idempotency_keys[idempotency_key.key] = (session_id, idempotency_key)
         return appended
 
-    def _append(
-        self, session_id: str, events: Sequence[Event], when: Sequence[Condition]
-    ) -> Appended | Declined:
-        for condition in when:
-            if not self._holds(condition, session_id):
-                return Declined(condition)
+    def _append(self, session_id: str, events: Sequence[Event], head: LogHead) -> Appended:
         disk = self._disk
-        if session_id not in disk.logs and not isinstance(events[0], SessionCreated):
-            raise UnknownSession(f"there is no session {session_id!r}; it may have been purged")
         first_seq = disk.last_seq(session_id) + 1
         records = [
             Record(session_id, seq, body=encode(event), decoded=event)
             for seq, event in enumerate(events, first_seq)
         ]
-        disk.sessions.setdefault(session_id, rows.SessionRow(session_id=session_id))
-        # A fork copies events whose usage was added when they happened.
-        counts = not any(isinstance(event, SessionForked) for event in events)
+        counts = counts_usage(events)
         for record in records:
             if type(record.event) not in rows.QUIET:
-                self._index(session_id, record.seq, record.event, counts=counts)
+                changes = index_event(head, record.seq, event=record.event, known=disk, counts=counts)
+                disk.index(head.row, changes)
         disk.logs.setdefault(session_id, []).extend(records)
         self._publish(session_id, records)
         return Appended(records[0].seq, records[-1].seq)
@@ -187,57 +178,6 @@ class MemoryStore(Store):
     def _publish(self, session_id: str, records: Sequence[Record]) -> None:
         """Show stored records to followers."""
         self._tails.publish(session_id, records)
-
-    def _index(self, session_id: str, seq: int, event: Event, *, counts: bool) -> None:
-        disk = self._disk
-        earlier = run = None
-        disk.sessions[session_id] = rows.apply_to_session(disk.sessions[session_id], event)
-        if run_id := rows.run_of(event):
-            earlier = disk.runs.get(run_id)
-            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
-            if run is not None:
-                disk.runs[run_id] = run
-        if counts:
-            source = disk.sessions[session_id].source
-            disk.add_usage(session_id, usage_of(event, source=source, before=earlier, after=run))
-        if ask_id := rows.ask_of(event):
-            ask = rows.apply_to_ask(disk.asks.get(ask_id), seq, session_id=session_id, event=event)
-            if ask is not None:
-                disk.asks[ask_id] = ask
-        if (text := rows.search_text(seq, event)) is not None:
-            disk.texts.setdefault(session_id, {})[text.seq] = text.text
-        named = rows.blobs_of(event)
-        disk.blobs_to_be_named -= Counter(named)
-        for name in named:
-            disk.blob_refs.setdefault(name, set()).add(session_id)
-
-    def _used(self, idempotency_key: IdempotencyKey, now_ms: int) -> Replayed | KeyConflict | None:
-        _, earlier = self._disk.idempotency_keys.get(idempotency_key.key, (None, None))
-        if earlier is None or earlier.expires_at_ms <= now_ms:
-            return None
-        return Replayed(earlier.answer) if earlier.digest == idempotency_key.digest else KeyConflict()
-
-    def _holds(self, condition: Condition, session_id: str) -> bool:
-        disk = self._disk
-        match condition:
-            case IfRunOpen():
-                run = disk.runs.get(condition.run_id)
-                return run is not None and run.session_id == session_id and run.status != "ended"
-            case IfAskOpen():
-                ask = disk.asks.get(condition.ask_id)
-                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
-            case IfSessionNew():
-                return session_id not in disk.logs
-            case IfSessionKnown():
-                return session_id in disk.sessions and not disk.sessions[session_id].purge_at_ms
-            case IfRunsOpenBelow():
-                row = disk.sessions.get(session_id)
-                return (0 if row is None else self._listed(row).open_runs) < condition.count
-            case IfUntitled():
-                row = disk.sessions.get(session_id)
-                return row is not None and not row.titled and not row.purge_at_ms
-            case _:
-                assert_never(condition)
 
     @override
     async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
@@ -325,18 +265,27 @@ class MemoryStore(Store):
         )
         return [self._listed(row) for row in listed[: query.limit]]
 
-    def _listed(self, row: rows.SessionRow) -> ListedSession:
+    def _head(self, row: rows.SessionRow) -> LogHead:
         runs = [run for run in self._disk.runs.values() if run.session_id == row.session_id]
         asks = [ask for ask in self._disk.asks.values() if ask.session_id == row.session_id]
         begun = sum(run.status in {"running", "stopping"} for run in runs)
         open_runs = begun + sum(run.status == "queued" for run in runs)
-        return ListedSession(row, open_runs, sum(ask.waits_for == "person" for ask in asks), begun)
+        return LogHead(0, row, 0, open_runs, sum(ask.waits_for == "person" for ask in asks), begun)
+
+    def _listed(self, row: rows.SessionRow) -> ListedSession:
+        return self._head(row).listed()
 
     @override
     async def listed(self, session_id: str) -> ListedSession | None:
         self._check_open()
         row = self._disk.sessions.get(session_id)
         return self._listed(row) if row else None
+
+    @override
+    async def logs(self, source: str) -> Sequence[rows.SessionRow]:
+        self._check_open()
+        found = [row for row in self._disk.sessions.values() if row.source == source and not row.purge_at_ms]
+        return sorted(found, key=lambda row: (row.created_ms, row.session_id))
 
     @override
     async def undelivered_steers(self) -> Sequence[str]:

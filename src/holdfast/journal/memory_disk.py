@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.journal import IdempotencyKey, Record
+from holdfast.journal.append_rules import RowChanges
 from holdfast.journal.thinning import ThinningPlan, thinned
 
 
@@ -38,6 +39,29 @@ class MemoryDisk:
     thinned: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     usage: dict[tuple[int, str, str], UsageRow] = field(default_factory=dict[tuple[int, str, str], UsageRow])
     session_usage: dict[tuple[str, int], UsageRow] = field(default_factory=dict[tuple[str, int], UsageRow])
+
+    def known_run(self, run_id: str) -> rows.RunRow | None:
+        """The row of a run."""
+        return self.runs.get(run_id)
+
+    def known_ask(self, ask_id: str) -> rows.AskRow | None:
+        """The row of an ask."""
+        return self.asks.get(ask_id)
+
+    def index(self, session: rows.SessionRow, changes: RowChanges) -> None:
+        """Store what an event of the session changes."""
+        session_id = session.session_id
+        self.sessions[session_id] = session
+        if changes.run is not None:
+            self.runs[changes.run.run_id] = changes.run
+        if changes.ask is not None:
+            self.asks[changes.ask.ask_id] = changes.ask
+        if changes.text is not None:
+            self.texts.setdefault(session_id, {})[changes.text.seq] = changes.text.text
+        self.add_usage(session_id, changes.usage)
+        self.blobs_to_be_named -= Counter(changes.blobs)
+        for name in changes.blobs:
+            self.blob_refs.setdefault(name, set()).add(session_id)
 
     def add_usage(self, session_id: str, used: Sequence[UsageRow]) -> None:
         """Add to the sums of days and of the session."""

@@ -14,13 +14,13 @@ from holdfast.interfaces.journal import JournalError, Notes, Store
 
 _log = logging.getLogger(__name__)
 
-LOOK_S = 1.0
+LOOK_S = 1.5
 # A node that dies between a change and telling of it leaves the others with an old copy for so many looks.
-LOOKS_MAX = 30
+LOOKS_MAX = 20
 
 
 class SharedNotes(Notes):
-    """The notes of one kind; each change renews a mark, which other nodes look at once a second.
+    """The notes of one kind; each change renews a mark, which other nodes look at every 1.5 s.
 
     Removing a note fails if the others can't be told: a key that was revoked must not work elsewhere. Other
     changes reach the others half a minute later then.

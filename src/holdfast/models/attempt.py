@@ -1,6 +1,5 @@
 """One attempt of a call: an exchange with one target, recorded on the log, and how it ended."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast import events as e
@@ -52,8 +52,7 @@ class CallDeps:
     hedge_share: float = HEDGE_SHARE  # of the first-event patience, after which another target is asked too
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(msgspec.Struct, frozen=True):
     """What a call gives its attempt.
 
     `before_first` is called before the first visible output, `on_progress` at the model's first progress.
@@ -67,8 +66,7 @@ class Hooks:
     outage_line: Callable[[], str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptContext:
+class AttemptContext(msgspec.Struct, frozen=True):
     """Which attempt of which call this is.
 
     During an outage, `reconnects` is the number of failed tries that aren't on the log. Such an attempt is
@@ -113,9 +111,10 @@ class Attempt:
         watchdog.on_connected = self._record_start
         self._watchdog = watchdog
         self._sink.live = lambda: self._live_line(watchdog, hooks)
+        activity = self._deps.shared.activity
+        activity.begin(self._target)
         try:
-            with self._deps.shared.activity.attempt(self._target):
-                ended = await self._talk(asked, watchdog, receiver=receiver)
+            ended = await self._talk(asked, watchdog, receiver=receiver)
         except JournalError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug of ours must end the call as failed
@@ -127,9 +126,9 @@ class Attempt:
             self._failed(self._facts(cancelled_by=cause), "cancel")
             raise
         finally:
+            activity.end(self._target)
             self.said = receiver.said
-            if watchdog.progress_s is not None:
-                self.silent_s = asyncio.get_running_loop().time() - watchdog.progress_s
+            self.silent_s = watchdog.without_progress_s
         judged = self._judged(ended, receiver, got_event=watchdog.first_event_s is not None)
         if watchdog.first_event_s is not None and asked.is_streamed:
             await self._deps.shared.got_first_event(

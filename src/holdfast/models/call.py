@@ -343,8 +343,10 @@ class _Call:
     async def _gate(self, target: Target, ended: Classified, *, decision: retry.Gated) -> None:
         shared = self._deps.shared
         if (ended.wait_ms or 0) > retry.LONG_WAIT_MS:
-            # The wait applies to all calls with this endpoint and key; the next attempt waits at the gate.
-            await shared.close_gate(target, decision.wait_ms, why=decision.why)
+            # The wait applies to all calls with this endpoint and key; the next attempt waits at the gate. A
+            # gate that is closed already keeps the provider's own words.
+            if not self._gate_ms(target):
+                await shared.close_gate(target, decision.wait_ms, why=decision.why)
         elif not self._gate_ms(target):
             self._emit_gated(target, decision.wait_ms, why=decision.why)
             self._show_wait(decision.why, decision.wait_ms)

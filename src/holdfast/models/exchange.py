@@ -1,8 +1,9 @@
 """One exchange with a model server: from the first packet to the terminal marker or a failure's facts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from holdfast.decisions.deadlines import CLOSE_REASONS, State
 from holdfast.decisions.failure_rules import Stage
@@ -31,8 +32,7 @@ _STAGES: dict[State, Stage] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeEnd:
+class ExchangeEnd(msgspec.Struct, frozen=True):
     """How an exchange ended: with its terminal marker, or with the facts of its failure."""
 
     close_reason: CloseReason
@@ -89,6 +89,7 @@ class ModelExchange:
     ) -> None:
         self._request = request
         self._parser = parser
+        self._text_of = parser.text_of
         self._receiver = receiver
         self._sink = sink
         self._watchdog = watchdog
@@ -154,13 +155,14 @@ class ModelExchange:
                 await self._stream(reply, start)
 
     async def _stream(self, reply: ModelResponse, start: bytes) -> None:
-        sse, pass_on = SseParser(), self._receiver.raw
+        sse, sink, receiver = SseParser(), self._sink, self._receiver
+        runs, pass_on = sse.runs, receiver.raw
 
         def feed(piece: bytes) -> bool:
-            for run in sse.runs(piece):
+            for run in runs(piece):
                 self._feed(run)
             pass_on(piece)
-            return self._sink.full or self._receiver.is_full or self._error is not None
+            return sink.full or receiver.is_full or self._error is not None
 
         enough = feed(start)
         start = start.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
@@ -188,7 +190,7 @@ class ModelExchange:
     def _feed(self, run: FrameRun) -> None:
         while run.datas and not self._receiver.is_full:
             # Text is usually followed by more text, which can be processed in one step.
-            piece = self._parser.text_of(run) if self._in_text else None
+            piece = self._text_of(run) if self._in_text else None
             if piece is None:
                 self._feed_singly(run)
             else:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractResolver
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
@@ -33,8 +34,7 @@ AGENT = "holdfast"
 STALE_S = 2.0  # a kept connection that the peer has closed fails within a round trip
 
 
-@dataclass(frozen=True, slots=True)
-class ModelResponse:
+class ModelResponse(msgspec.Struct, frozen=True):
     """A response whose headers have arrived."""
 
     status: int

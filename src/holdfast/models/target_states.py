@@ -7,8 +7,7 @@ takes over what others have changed.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast.decisions.gates import (
@@ -47,7 +46,8 @@ from holdfast.values import Failure
 
 _log = logging.getLogger(__name__)
 
-P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth
+P95_CHANGE_MIN = 0.1  # store a p95 once it has changed by a tenth, and
+P95_CHANGE_MIN_S = 0.5  # by so much: patience is counted in many seconds
 SWAPS_MAX = 10  # how often a change is tried again because another server was faster
 _OPEN, _CLOSED = Gate(), Breaker()
 RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
@@ -71,14 +71,13 @@ class TargetActivity:
         self._failures: dict[str, LastFailure] = {}
         self._is_failing: set[str] = set()
 
-    @contextmanager
-    def attempt(self, target: Target) -> Generator[None]:
-        """Count an attempt while it is under way."""
+    def begin(self, target: Target) -> None:
+        """Count an attempt from now on."""
         self._active[target.name] += 1
-        try:
-            yield
-        finally:
-            self._active[target.name] -= 1
+
+    def end(self, target: Target) -> None:
+        """Count an attempt no more; call it once for each `begin`."""
+        self._active[target.name] -= 1
 
     def answered(self, target: Target) -> None:
         """Note a success."""
@@ -118,6 +117,8 @@ class TargetStates:
         self._breakers: dict[str, Breaker] = {}
         self._learned: dict[str, Learned] = {}
         self._stored: dict[str, bytes] = {}  # the notes as this process knows them
+        self._unsaved: dict[str, list[Callable[[], object]]] = {}  # changes that no note has yet
+        self._saving: dict[str, asyncio.Lock] = {}
         self._saved_p95_s: dict[str, float] = {}
         self._plain: set[str] = set()  # targets that refuse reasoning settings; every process finds out anew
         self._passes: set[str] = set()  # gates that the next waiting call may pass
@@ -283,8 +284,11 @@ class TargetStates:
             self._learned[key] = learn(before, input_tokens, first_event_s=first_event_s)
             return self._learned[key]
 
-        now_s = p95_s(learn_it(), input_tokens) or 0.0
-        if abs(now_s - self._saved_p95_s.get(key, 0.0)) > P95_CHANGE_MIN * now_s:
+        learned = learn_it()
+        if max(first_event_s, self._saved_p95_s.get(key, 0.0)) <= P95_CHANGE_MIN_S:
+            return  # a quick answer of a quick target
+        now_s = p95_s(learned, input_tokens) or 0.0
+        if abs(now_s - self._saved_p95_s.get(key, 0.0)) > max(P95_CHANGE_MIN * now_s, P95_CHANGE_MIN_S):
             self._saved_p95_s[key] = now_s
             await self._store(key, lambda: dump_learned(self._learned[key]), again=learn_it)
 
@@ -334,16 +338,31 @@ class TargetStates:
     ) -> None:
         """Store what this process holds; if another was faster, take its value and make the change `again`.
 
-        A failure may cost time after a restart, but doesn't fail the call.
+        Calls that change a note at the same time share one write. A failure may cost time after a restart,
+        but doesn't fail the call.
         """
+        unsaved = self._unsaved.setdefault(key, [])
+        unsaved.append(again)
         try:
-            for _ in range(SWAPS_MAX):
-                wanted, known = value(), self._stored.get(key)
-                if await self._notes.swap_note(key, wanted, expected=known):
-                    self._stored[key] = wanted
-                    return
-                self._take(key, await self._notes.note(key))
-                again()
-            _log.warning("couldn't write the note %s: others keep changing it", key.partition(":")[0])
+            async with self._saving.setdefault(key, asyncio.Lock()):
+                if again in unsaved:
+                    await self._save(key, value)
         except JournalError as error:
             _log.warning("couldn't write the note %s: %s", key.partition(":")[0], error)
+        finally:
+            if again in unsaved:
+                unsaved.remove(again)
+
+    async def _save(self, key: str, value: Callable[[], bytes]) -> None:
+        """Write all changes of a note that are unsaved."""
+        unsaved = self._unsaved[key]
+        for _ in range(SWAPS_MAX):
+            wanted, saved = value(), list(unsaved)
+            if await self._notes.swap_note(key, wanted, expected=self._stored.get(key)):
+                self._stored[key] = wanted
+                unsaved[:] = [change for change in unsaved if change not in saved]
+                return
+            self._take(key, await self._notes.note(key))
+            for change in unsaved:
+                change()
+        _log.warning("couldn't write the note %s: others keep changing it", key.partition(":")[0])

@@ -1,11 +1,10 @@
 """The upload of a request body: how much of it the peer has taken, and how to discard the rest."""
 
-import asyncio
 import contextlib
 import socket
 import struct
 import time
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -14,6 +13,9 @@ from typing_extensions import override
 from holdfast.decisions.deadlines import Sign, State
 from holdfast.models.unsent_bytes import unsent_bytes
 from holdfast.models.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    import asyncio
 
 PIECE_BYTES = 64 * 1024
 CHECK_FIRST_S = 0.002
@@ -73,7 +75,7 @@ class UploadPayload(aiohttp.payload.Payload):
         self._check_after(min(pause_s * 2, often_s), still_bytes)
 
     def _check_after(self, pause_s: float, left_bytes: int) -> None:
-        self._next_check = asyncio.get_running_loop().call_later(pause_s, self._check, left_bytes, pause_s)
+        self._next_check = self._watchdog.call_later(pause_s, self._check, left_bytes, pause_s)
 
     def end(self) -> None:
         """Check one last time: the answer may have come before the next check."""

@@ -34,6 +34,7 @@ class Watchdog:
         loop = asyncio.get_running_loop()
         self._now_s = loop.time
         self._call_at = loop.call_at
+        self.call_later = loop.call_later
         self._steady_s = steady_s
         self._watch = begin(deadlines, self._now_s())
         self._scope = asyncio.timeout(None)
@@ -74,6 +75,11 @@ class Watchdog:
     def silent_s(self) -> float:
         """How long ago the state began or, while streaming, the last progress."""
         return self._now_s() - self._current().since_s
+
+    @property
+    def without_progress_s(self) -> float | None:
+        """How long ago the model's last progress was; None if there was none."""
+        return None if self.progress_s is None else self._now_s() - self.progress_s
 
     def first_event_left_s(self, share: float) -> float | None:
         """How long until this share of the first-event patience is over; None once an event has arrived."""

@@ -99,6 +99,7 @@ class MappingParser(StreamParser):
 
     def __init__(self, parser: StreamParser) -> None:
         self._parser = parser
+        self.text_of = parser.text_of  # every token comes there, so there is no step in between
 
     @property
     def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
@@ -108,10 +109,6 @@ class MappingParser(StreamParser):
     @abstractmethod
     def mapped(self, event: ModelEvent) -> ModelEvent:
         """The event that is told instead of this one."""
-
-    @override
-    def text_of(self, run: FrameRun) -> TextPiece | None:
-        return self._parser.text_of(run)
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
@@ -174,19 +171,24 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     try:
         return decoder.decode(data)
     except UNREADABLE as error:
-        whole = _with_whole_characters(data)
+        whole = _repaired(data)
         if whole != data:
             return decoded(decoder, whole)
         excerpt = data[:_EXCERPT_BYTES_MAX].decode(errors="replace")
         raise MalformedFrame(f"{error}: {excerpt!r}") from error
 
 
-def _with_whole_characters(data: bytes) -> bytes:
+def _repaired(data: bytes) -> bytes:
     """Replace half characters, which gateways send that split text by UTF-16.
 
     Tool arguments are never repaired.
     """
-    if rb"\u" not in data or any(name in data for name in _ARGUMENTS):
+    return data if any(name in data for name in _ARGUMENTS) else with_whole_characters(data)
+
+
+def with_whole_characters(data: bytes) -> bytes:
+    """JSON of the same length, in which no escape is half of a character."""
+    if rb"\u" not in data:
         return data
     return _ESCAPE.sub(lambda found: _REPLACEMENT if found[1] else found[0], data)
 

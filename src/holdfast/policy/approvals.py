@@ -324,6 +324,8 @@ def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> 
             yield from _file_findings(kind, path, facts)
     elif kind == "fetch":
         yield PolicyFinding("network", f"It fetches from {plain_host(action.host) or 'an unnamed host'}.")
+    elif kind == "later":
+        yield PolicyFinding("later", "It makes Holdfast run an agent later, by itself.")
     elif kind != "free":
         yield PolicyFinding("program", f"Holdfast cannot tell what {action.tool} does.")
 

@@ -276,6 +276,8 @@ def _of_tool(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str
             return f"Fetches a page from {_cut(part.host) or 'an unnamed host'}"
         case "write":
             return f"Writes {_listed(_shown(path, facts) for path in part.paths)}"
+        case "later":
+            return "Schedules a run of an agent"
         case None:
             return f"Uses a tool that Holdfast knows nothing about: {_cut(part.tool)}"
         case _:

@@ -18,6 +18,23 @@ LIST_FILES = "list_files"
 SEARCH_FILES = "search_files"
 FETCH_URL = "fetch_url"
 ASK_USER = "ask_user"
+UPDATE_PLAN = "update_plan"
+FINISH_GOAL = "finish_goal"
+SEARCH_SESSIONS = "search_sessions"
+DELEGATE = "delegate"
+CHILD_STATUS = "child_status"
+CHILD_WAIT = "child_wait"
+CHILD_TAIL = "child_tail"
+CHILD_STEER = "child_steer"
+CHILD_STOP = "child_stop"
+CHILD_VERBS = (CHILD_STATUS, CHILD_WAIT, CHILD_TAIL, CHILD_STEER, CHILD_STOP)
+CHILD_TOOLS = (DELEGATE, *CHILD_VERBS)  # the agent loop carries them out
+REMEMBER = "remember"
+READ_NOTES = "read_notes"
+SKILL = "skill"
+WEB_SEARCH = "web_search"
+PROPOSE_SKILL = "propose_skill"
+SCHEDULE = "schedule"
 
 ToolKind: TypeAlias = Literal[
     "command",  # runs a command line, which is parsed and judged
@@ -25,8 +42,21 @@ ToolKind: TypeAlias = Literal[
     "read_tree",  # reads everything below the paths that it names
     "write",  # writes the paths that it names
     "fetch",  # sends a request to the host that it names
-    "free",  # reaches only the user, or processes that the session started itself
+    "later",  # makes Holdfast do something later, by itself
+    "free",  # reaches only the user, or what the session started itself: processes and sub-agents
 ]
+# The tools that work with the store or depend on the configuration, and so exist only on a server.
+WITH_STORE: Mapping[str, ToolKind] = MappingProxyType(
+    {
+        SEARCH_SESSIONS: "free",
+        SCHEDULE: "later",
+        REMEMBER: "free",
+        READ_NOTES: "free",
+        SKILL: "free",
+        PROPOSE_SKILL: "free",
+        WEB_SEARCH: "fetch",
+    }
+)
 BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
     {
         SHELL: "command",
@@ -39,6 +69,15 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         SEARCH_FILES: "read_tree",
         FETCH_URL: "fetch",
         ASK_USER: "free",
+        UPDATE_PLAN: "free",
+        FINISH_GOAL: "free",
+        DELEGATE: "free",  # whatever the sub-agent does is judged as if its parent did it
+        CHILD_STATUS: "free",
+        CHILD_WAIT: "free",
+        CHILD_TAIL: "free",
+        CHILD_STEER: "free",
+        CHILD_STOP: "free",
+        **WITH_STORE,
     }
 )
 

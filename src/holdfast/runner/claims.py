@@ -10,6 +10,7 @@ from holdfast.interfaces.journal import JournalError, Store
 _log = logging.getLogger(__name__)
 
 LOOK_S = 1.0  # how often to look, also if nobody told of anything
+LEFT_S = 10.0  # how long a session is left alone whose run needs what this node lacks
 AT_ONCE = 100
 
 
@@ -23,6 +24,7 @@ class Claims:
         self._clock = clock
         self._room = room
         self._wake = wake
+        self._left_until_s: dict[str, float] = {}
 
     @property
     def is_shared(self) -> bool:
@@ -43,11 +45,19 @@ class Claims:
                 await lost()
             await self._claim()
 
+    def leave_for_now(self, session_id: str) -> None:
+        """Don't look at a session for a while, because this node lacks what its run needs."""
+        self._left_until_s[session_id] = self._clock.monotonic_s() + LEFT_S
+
     async def _claim(self) -> None:
         if (room := min(self._room(), AT_ONCE)) <= 0:
             return
         try:
-            for session_id in await self._store.claimable(limit=room):
+            now_s = self._clock.monotonic_s()
+            left = {id_: until_s for id_, until_s in self._left_until_s.items() if until_s > now_s}
+            self._left_until_s = left
+            found = await self._store.claimable(limit=room + len(left))
+            for session_id in [id_ for id_ in found if id_ not in left][:room]:
                 self._wake(session_id)
         except JournalError as error:
             _log.info("sessions that nobody owns can't be claimed yet: %s", error)

@@ -38,7 +38,8 @@ async def forked_log(journal: Journal, source_id: str, *, at_seq: int, now_ms: i
             session.apply(state, record.seq, record.event)
     first = events[0]
     assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-    events[0] = replace(first, epoch=new_epoch())
+    # A fork of a sub-agent's session is a session of its own: nobody waits for it.
+    events[0] = replace(first, epoch=new_epoch(), parent=None)
     events.append(e.SessionForked(at_ms=now_ms, source_session_id=source_id, at_seq=at_seq))
     return [*events, *_closed(state, now_ms), *_shown_again(state, now_ms)]
 

@@ -62,6 +62,10 @@ class IncomingMessage:
     source: str = "api"
     when_busy: WhenBusy = "queue"
     attached: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # stored as blobs first
+    # The ids of the message and its run, if they follow from something; otherwise they are new.
+    message_id: str = ""
+    run_id: str = ""
+    key: str = ""  # the name of the API key that the run counts for, if it isn't the caller's
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +134,14 @@ class Inbox:
         # Messages that a pause holds don't delay one that is sent now.
         is_free = state is None or (state.queue_paused and state.current_run is None)
         mode = "queue" if busy and not is_free else "send"
-        sent = Sent(session_id, new_message_id(), new_run_id(), mode)
+        sent = Sent(session_id, message.message_id or new_message_id(), message.run_id or new_run_id(), mode)
         queued = e.RunQueued(
             at_ms=self._clock.now_ms(),
             run_id=sent.run_id,
             message_id=sent.message_id,
             settings=message.settings,
             history=message.history,
+            key=message.key,
         )
         inputs, kept = [self._accepted(sent, message), queued], once(sent) if once else None
         result = None
@@ -230,6 +235,7 @@ class Inbox:
             client_id=queued.client_id,
             parts=queued.parts,
             run_id=current.run_id,
+            key=" ".join(sorted(state.inbox.keys[queued.message_id])),  # not of who sends it sooner
         )
         removed = e.MessageRemoved(at_ms=now_ms, message_id=queued.message_id)
         # In one append, so that it's never sent twice; the queued run can't start while this one is open.
@@ -253,6 +259,10 @@ class Inbox:
         if is_its_turn and any(not state.holds(message) for message in waiting):
             inputs.append(e.QueuePaused(at_ms=now_ms, by_stop=True))
         return isinstance(await self._append(session_id, inputs, when=[IfRunOpen(run_id)]), Appended)
+
+    async def request_stop(self, session_id: str, stop: e.StopRequested) -> bool:
+        """Ask the run to stop, and leave the queue behind it alone; False if it has ended."""
+        return isinstance(await self._append(session_id, [stop], when=[IfRunOpen(stop.run_id)]), Appended)
 
     async def answer_approval(
         self,

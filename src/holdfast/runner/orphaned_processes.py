@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from holdfast.folds.run import Run
 from holdfast.tools.offload import offload
+from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground_tag, is_foreground, markers_in
 from holdfast.tools.shell.process_table import environ_of, table, tag_of
-from holdfast.tools.shell.scope import kill_leftovers
 from holdfast.tools.shell.tags import why_daemons_hide
 
 _log = logging.getLogger(__name__)

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
+from holdfast.agent.children import Children, tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
 from holdfast.agent.loop import Outcome, run_agent
+from holdfast.agent.offers import missing, names_in, needs_of
 from holdfast.agent.runlog import DeltaBatcher, RunLog, Unwritable
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.turn_snapshots import AT_THE_END_S, TurnSnapshots
@@ -28,12 +30,15 @@ from holdfast.folds.inputs import MessageState, SessionMessage
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import Run
 from holdfast.interfaces.ids import new_run_id
-from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError
+from holdfast.interfaces.journal import Fence, HomedElsewhere, IfAskOpen, IfRunOpen, JournalError, NotOffered
 from holdfast.journal.retrying_append import RetryingAppend
+from holdfast.racing import is_about
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.orphaned_processes import OrphanedProcesses
+from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slot, Slots
-from holdfast.values import Failure, OnRestart, RunSettings
+from holdfast.runner.suspects import SuspectTurns
+from holdfast.values import PARENT_GONE, PARENT_STOPPED, Failure, OnRestart, RunSettings
 
 _log = logging.getLogger(__name__)
 
@@ -51,14 +56,15 @@ class QueuePosition:
 
 @dataclass(slots=True)
 class RunnerShared:
-    """What all owners share: slots for runs, and one slot for suspects, which may have crashed the server.
+    """What all owners share: slots for runs, and turns for suspects, which may have crashed the server.
 
-    A suspect keeps that slot until it completes something, and for `suspect_alone_s` at most.
+    A suspect keeps its turn until it completes something, and for `suspect_alone_s` at most.
     `crash_history` knows which earlier processes crashed.
     """
 
     slots: Slots
-    suspect_slot: Slots = field(default_factory=lambda: Slots(1))
+    suspects: SuspectTurns
+    folds: SharedFolds = field(default_factory=SharedFolds)
     suspect_alone_s: float = 60.0
     on_restart: OnRestart = "resume"
     crash_history: CrashHistory = field(default_factory=CrashHistory)
@@ -67,7 +73,7 @@ class RunnerShared:
 
     def queue_position(self, run_id: str) -> QueuePosition | None:
         """The run's position in the queue for a slot; None if it isn't waiting for one."""
-        if position := self.suspect_slot.position(run_id):
+        if position := self.suspects.position(run_id):
             why = (
                 f"the server crashed {SUSPECT_FROM} times in a row while this run was working, so such runs "
                 f"resume one at a time; each waits up to {self.suspect_alone_s:g} s for the one before"
@@ -104,6 +110,7 @@ class SessionOwner:
         self._stop_cause = ""
         self._settling: set[str] = set()
         self._only_settles = False  # the session's files are where this node can't reach them
+        self._is_telling = False  # the parent of a sub-agent is being told how it ended
         self.logs: dict[str, RunLog] = {}
 
     async def work(self) -> None:
@@ -112,6 +119,7 @@ class SessionOwner:
         A session whose run can't be saved stays with this node until it ends, because no other node could
         save it either.
         """
+        self.view = await self._shared.folds.current(self._deps.store, self.session_id)
         fence = await self._claim()
         try:
             await self._follow_log(fence)
@@ -124,13 +132,28 @@ class SessionOwner:
         """Claim the session; one whose files are elsewhere only to end runs that were stopped."""
         store = self._deps.store
         try:
+            await self._insist_on_offers()
             return await store.claim(self.session_id)
-        except HomedElsewhere:
+        except (HomedElsewhere, NotOffered):
             await self.view.catch_up(store, self.session_id)
-            if not any(self._is_over(run) for run in self.view.session.open_runs):
+            session = self.view.session
+            if not (session.owes_ending or any(self._is_over(run) for run in session.open_runs)):
                 raise
             self._only_settles = True
             return await store.claim(self.session_id, to_settle=True)
+
+    async def _insist_on_offers(self) -> None:
+        """Raise NotOffered if this node lacks what an open run needs; another one may have it."""
+        store = self._deps.store
+        if not store.node.offers:
+            return
+        await self.view.catch_up(store, self.session_id)
+        runs = [run for run in self.view.session.open_runs if run.phase is not Phase.STOPPING]
+        if not any(run.settings.model or run.unfinished_tools for run in runs):
+            return
+        offered = names_in(offer for node in await store.nodes() for offer in node.offers)
+        if lacking := missing(needs_of(runs, offered=offered), store.node.offers):
+            raise NotOffered(tuple(sorted(lacking)))
 
     async def _release(self, fence: Fence) -> None:
         try:
@@ -156,7 +179,7 @@ class SessionOwner:
     @property
     def is_safe_to_stop(self) -> bool:
         """Whether stopping now loses nothing: everything that was started has its end on the log."""
-        if self._settling:
+        if self._settling or self._is_telling:
             return False
         if self._current is None or not self._is_working:
             return True
@@ -165,7 +188,8 @@ class SessionOwner:
         if run.phase is not Phase.RUNNING or in_flight(run) or log is None or not log.is_settled:
             return False
         is_between_attempts = bool(run.call_id) and run.finish is None
-        return run.run_id in self._deps.drain.waiting or bool(run.open_asks) or is_between_attempts
+        is_waiting = bool(run.open_asks) or run.waits_for_children
+        return run.run_id in self._deps.drain.waiting or is_waiting or is_between_attempts
 
     async def _handle_log(self, tasks: asyncio.TaskGroup, fence: Fence) -> bool:
         """Do what the log asks for; False if there is nothing more to do."""
@@ -186,10 +210,17 @@ class SessionOwner:
             if self._is_over(run) and run.run_id not in self._settling:
                 self._settling.add(run.run_id)
                 tasks.create_task(self._settle(run, fence), name=f"settle {run.run_id}")
+        if self._is_telling and self.view.session.parent_told:
+            self._is_telling = False
+        if self.view.session.owes_ending and not self._is_telling:
+            self._is_telling = True
+            telling = tell_parent(self._deps, self.session_id, self.view)
+            tasks.create_task(telling, name=f"tell the parent of {self.session_id}")
+        is_busy = bool(self._settling) or self._is_telling
         if self._only_settles:
-            return bool(self._settling)
+            return is_busy
         if self._current is None:
-            return await self._start_next(tasks, fence) or bool(self._settling)
+            return await self._start_next(tasks, fence) or is_busy
         run = self.view.run(self._current_id)
         if _is_waiting(run):
             self._slot.release()
@@ -298,6 +329,8 @@ class SessionOwner:
 
     async def _outcome(self, run: Run, log: RunLog) -> Outcome:
         try:
+            if await self._is_orphaned(run):
+                return Outcome("cancelled", cause=PARENT_GONE)
             if run.phase is Phase.QUEUED:
                 return await self._begin(run, log)
             return await self._resume(run, log)
@@ -308,11 +341,19 @@ class SessionOwner:
             assert task is not None
             task.uncancel()
             return Outcome("cancelled", cause=self._stop_cause)
-        except JournalError:
-            raise
-        except Exception as error:  # noqa: BLE001  # a bug of ours must end the run as failed, not hang it
+        except Exception as error:  # a bug of ours must end the run as failed, not hang it
+            if is_about(error, (JournalError,)):
+                raise
             _log.exception("run %s failed because of a bug in Holdfast", run.run_id)
             return _bug_outcome(error)
+
+    async def _is_orphaned(self, run: Run) -> bool:
+        """Whether it works for a parent whose session is deleted."""
+        parent = self.view.session.parent
+        if parent is None or run is not self.view.session.delegated_run:
+            return False
+        row = await self._deps.store.session(parent.session_id)
+        return row is None or row.purge_at_ms > 0
 
     async def _begin(self, run: Run, log: RunLog) -> Outcome:
         log.live = partial(self._shared.queued_line, run.run_id)
@@ -343,11 +384,19 @@ class SessionOwner:
     @asynccontextmanager
     async def _hold_suspect_slot(self, run: Run) -> AsyncGenerator[None]:
         """Keep other suspects waiting until this one completes something, waits itself, or its time is up."""
-        suspect_slot = self._shared.suspect_slot
-        await suspect_slot.acquire(run.run_id)
-        clearing = asyncio.create_task(self._until_unsuspected(run))
-        clearing.add_done_callback(lambda _: suspect_slot.release())
+        suspects = self._shared.suspects
+        await suspects.acquire(run.run_id)
+
+        async def clear() -> None:
+            try:
+                await self._until_unsuspected(run)
+            finally:
+                await suspects.release()
+
+        clearing = asyncio.create_task(clear())
         try:
+            # A task that is cancelled before its first step would never release the turn.
+            await asyncio.sleep(0)
             yield
         finally:
             clearing.cancel()
@@ -394,6 +443,7 @@ class SessionOwner:
             # Some of it may be on the log all the same, and nothing may end twice.
             await self.view.catch_up(self._deps.store, self.session_id)
         await self.view.settled(log)
+        await self._end_children(run, log, outcome)
         now_ms = log.now_ms()
         for call in run.unfinished_tools:
             result = stopped(begun=call.started is not None)
@@ -425,13 +475,34 @@ class SessionOwner:
         )
         await log.append([ended], when=[IfRunOpen(run.run_id)])
 
+    async def _end_children(self, run: Run, log: RunLog, outcome: Outcome) -> None:
+        """Stop the sub-agents that must not outlive the run, and wait for their endings.
+
+        Their answers are no longer wanted, so none of them starts a run of its own.
+        """
+        is_stop = outcome.kind == "cancelled"
+        is_child = self.view.session.parent is not None
+        ending = [
+            child
+            for child in run.open_children
+            if is_child or not child.started.background or (is_stop and not child.started.outlives)
+        ]
+        children = Children(self.session_id, self.view, self._deps)
+        await children.stopped(ending, cause=PARENT_STOPPED)
+        await children.give_up_uncreated(run.run_id)
+        if not is_stop:
+            return
+        kept = {id_ for id_, child in run.children.items() if child.started.outlives}
+        for message in self.view.session.inbox.steers(run.run_id):
+            if message.child and message.child not in kept:
+                now_ms = log.now_ms()
+                await log.append([e.MessageRemoved(at_ms=now_ms, message_id=message.message_id)])
+
 
 def _is_waiting(run: Run) -> bool:
-    """Whether the run only waits for a person, or for the time that a provider asked for."""
+    """Whether the run only waits for a person, its sub-agents, or a time that a provider asked for."""
     asking = {tool_call_id for ask in run.open_asks for tool_call_id in calls_of(ask.asked)}
-    is_busy = run.attempt_is_open or any(
-        tool.started is not None and tool.asked.tool_call_id not in asking for tool in run.unfinished_tools
-    )
+    is_busy = run.attempt_is_open or any(tool.asked.tool_call_id not in asking for tool in run.busy_tools)
     return run.phase is Phase.RUNNING and not is_busy and (run.only_waits or run.gate_until_ms > 0)
 
 

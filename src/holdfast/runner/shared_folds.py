@@ -4,6 +4,7 @@ from collections import OrderedDict
 from weakref import WeakValueDictionary
 
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.interfaces.journal import Store
 
 SESSIONS_MAX = 256
 EVENTS_MAX = 200_000  # of all kept logs together; the fold of one event takes a few hundred bytes
@@ -35,6 +36,18 @@ class SharedFolds:
         if fold is None:
             fold = self._in_use[session_id] = SharedFold()
         self.keep(session_id, fold)
+        return fold
+
+    async def current(self, store: Store, session_id: str) -> SharedFold:
+        """The session's fold; a new one if another node has purged the log and it was created again."""
+        fold = self.of(session_id)
+        if not store.node.name or not fold.last_seq:
+            return fold
+        row = await store.session(session_id)
+        if row is None or row.epoch != fold.session.epoch:
+            if self._in_use.get(session_id) is fold:
+                self.forget(session_id)
+            fold = self.of(session_id)
         return fold
 
     def known(self, session_id: str) -> SharedFold | None:

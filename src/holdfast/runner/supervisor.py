@@ -2,42 +2,51 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self, cast
+from typing import Literal, Self
 
 from holdfast.agent.deps import AgentDeps
+from holdfast.agent.offers import missing_everywhere, names_in, needs_of
 from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import (
     FenceLost,
     HomedElsewhere,
     Index,
     JournalError,
+    NotOffered,
     OwnedElsewhere,
     RunQuery,
 )
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, ready
+from holdfast.racing import is_about
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
 from holdfast.runner.loop_lag import LoopLag
 from holdfast.runner.orphaned_processes import OrphanedProcesses
 from holdfast.runner.owner import QueuePosition, RunnerShared, SessionOwner
 from holdfast.runner.restores import Restores
-from holdfast.runner.shared_folds import SharedFolds
 from holdfast.runner.slots import Slots
+from holdfast.runner.suspects import SuspectTurns
 from holdfast.runner.titles import Titles
 from holdfast.values import OnRestart
 
 _log = logging.getLogger(__name__)
 HOLD_UP_S = 0.25  # how long owners that the store kept from working wait at least
 DRAIN_POLL_S = 0.02  # how often a drain checks which owners can stop
-ELSEWHERE = (OwnedElsewhere, HomedElsewhere, FenceLost)  # another node owns the session, or has to
+ELSEWHERE = (
+    OwnedElsewhere,
+    HomedElsewhere,
+    NotOffered,
+    FenceLost,
+)  # another node owns the session, or has to
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,7 @@ class Supervisor:
         slots = Slots(self._limits.runs_max)
         self._shared = RunnerShared(
             slots,
+            SuspectTurns(deps.store, deps.clock, alone_s=self._limits.suspect_alone_s),
             suspect_alone_s=self._limits.suspect_alone_s,
             on_restart=self._limits.on_restart,
             crash_history=CrashHistory(deps.store.node.name),
@@ -75,7 +85,7 @@ class Supervisor:
         self._owners: dict[str, tuple[SessionOwner, asyncio.Task[None]]] = {}
         self._wanted: dict[str, int] = {}  # session -> the newest seq that its owner must handle
         self._elsewhere: set[str] = set()  # sessions whose run something else in this process executes
-        self._shared_folds = SharedFolds()
+        self._shared_folds = self._shared.folds
         self._titles = Titles(deps)
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
@@ -85,6 +95,7 @@ class Supervisor:
         self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
         self._hold_up_task: asyncio.Task[None] | None = None
         self._is_started = False  # from then on owners are started
+        deps.wakes.connect(self._wake_for_agent)
 
     async def __aenter__(self) -> Self:
         self._lag_task = asyncio.create_task(self.lag.run(), name="measure the loop's lag")
@@ -157,9 +168,23 @@ class Supervisor:
             return SessionPlace(owner=store.node.name or "this server", url=store.node.url)
         return await store.place(session_id) if store.node.name else SessionPlace()
 
+    async def lacking(self, session_id: str) -> tuple[str, ...]:
+        """What keeps every living node from continuing the session's runs; empty if nothing does."""
+        store = self._deps.store
+        if not store.node.offers:
+            return ()
+        runs = (await self.view(session_id)).session.open_runs
+        nodes = await store.nodes()
+        offered = names_in(offer for node in nodes for offer in node.offers)
+        needs = needs_of(runs, offered=offered)
+        return missing_everywhere(needs, nodes) if needs else ()
+
     async def view(self, session_id: str) -> SharedFold:
         """The session's shared fold, up to date with its log."""
-        view = self._shared_folds.of(session_id)
+        if self.owner(session_id) is None:
+            view = await self._shared_folds.current(self._deps.store, session_id)
+        else:
+            view = self._shared_folds.of(session_id)
         await view.catch_up(self._deps.store, session_id)
         self._shared_folds.count(session_id)
         return view
@@ -224,6 +249,12 @@ class Supervisor:
             self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
 
+    def _wake_for_agent(self, session_id: str, seq: int, run_id: str) -> None:
+        if run_id:
+            self.wake_for(run_id, session_id=session_id, seq=seq)
+        else:
+            self.wake(session_id, seq)
+
     def _ended(self, owner: SessionOwner, task: asyncio.Task[None]) -> None:
         session_id = owner.session_id
         del self._owners[session_id]
@@ -234,11 +265,15 @@ class Supervisor:
         if error is not None:
             self._shared_folds.forget(session_id)
             self._shared.slots.drop_pending(session_id)
-            if self._deps.store.node.name and _is_about(error, ELSEWHERE):
+            if self._deps.store.node.name and is_about(error, ELSEWHERE):
                 _log.info("session %s belongs elsewhere: %s", session_id, error)
-            elif _is_about(error, PASSING):
+                if is_about(error, (NotOffered,)):
+                    self._claims.leave_for_now(session_id)
+            elif is_about(error, PASSING):
                 _log.warning("session %s waits for the store: %s", session_id, error)
                 self._hold_up(session_id, wanted)
+            elif isinstance(error, UnreadableEvent):
+                _log.error("session %s waits for a newer Holdfast: %s", session_id, error)
             else:
                 _log.error("the owner of session %s failed", session_id, exc_info=error)
             return
@@ -275,13 +310,14 @@ class Supervisor:
         store = self._deps.store
         await ready(store, self._deps.clock, spool=self._deps.spool)
         crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
-        await crash_history.load(store, now_ms)
+        await self._once_readable(lambda: crash_history.load(store, now_ms))
         try:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
         if self._deps.snapshots is not None:
-            await Restores(store, self._deps.snapshots, self._deps.clock).finish_open()
+            restores = Restores(store, self._deps.snapshots, self._deps.clock)
+            await self._once_readable(restores.finish_open)
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
@@ -299,6 +335,17 @@ class Supervisor:
         for session_id in await store.undelivered_steers():
             self.wake(session_id, 0)
 
+    async def _once_readable(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that can be done again; a store that goes away meanwhile is waited for."""
+        while True:
+            try:
+                await work()
+            except PASSING as error:
+                _log.warning("the start waits for the store: %s", error)
+                await self._deps.clock.sleep_s(HOLD_UP_S)
+            else:
+                return
+
     async def _stop_owners(self) -> None:
         """Stop all runs without a further event: another node may be continuing them already."""
         tasks = [task for _, task in self._owners.values()]
@@ -314,14 +361,6 @@ class Supervisor:
             if row.status == "queued":
                 return  # queued runs come last, and none has started
             await self._shared.orphans.end((await self.view(row.session_id)).run(row.run_id))
-
-
-def _is_about(error: BaseException, kinds: tuple[type[JournalError], ...]) -> bool:
-    """Whether an error of these kinds is all that went wrong."""
-    if isinstance(error, BaseExceptionGroup):
-        nested = cast("BaseExceptionGroup[BaseException]", error)
-        return all(_is_about(one, kinds) for one in nested.exceptions)
-    return isinstance(error, kinds)
 
 
 def _log_resume_failure(starting: asyncio.Task[None]) -> None:

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeAlias
 
 from starlette.routing import Router
 from starlette.types import Scope
@@ -13,10 +14,13 @@ from starlette.types import Scope
 from holdfast.agent.deps import AgentDeps
 from holdfast.api.operations import OPERATIONS
 from holdfast.folds.metrics import Metrics
+from holdfast.interfaces.journal import Fence
 from holdfast.journal.redacting import RedactingStore
 from holdfast.journal.shared_notes import SharedNotes
+from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import RunnerLimits, Supervisor
+from holdfast.runner.triggers import TriggerOwner
 from holdfast.server.access.attributed_store import AttributedStore
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
@@ -25,10 +29,12 @@ from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
 from holdfast.server.access.request_secrets import redactor_source
+from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.ag_ui.routes import AgUiRoutes
 from holdfast.server.blobs import BlobRoutes
+from holdfast.server.channels import ChannelRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.docs_page import DocsRoutes
 from holdfast.server.files.routes import FileRoutes
@@ -37,6 +43,7 @@ from holdfast.server.health import HealthRoutes
 from holdfast.server.mcp.agent_service import AgentService
 from holdfast.server.mcp.run_calls import RunCalls
 from holdfast.server.mcp.transport import McpRoutes
+from holdfast.server.memory import MemoryRoutes
 from holdfast.server.metered_store import MeteredStore
 from holdfast.server.metrics import MetricsRoutes, begin_figures
 from holdfast.server.nodes import NodeRoutes
@@ -48,6 +55,10 @@ from holdfast.server.openai.responses import OpenAIResponsesRoutes
 from holdfast.server.openai.stored_context import OpenAIContextRoutes
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import PageRoute, PageRoutes
+from holdfast.server.peers.admission import PeerAdmission
+from holdfast.server.peers.file_requests import FileRequests
+from holdfast.server.peers.lives import SessionLives
+from holdfast.server.peers.peers import Peers
 from holdfast.server.quarantine import QuarantineRoutes
 from holdfast.server.relay.calls import DetachedCalls
 from holdfast.server.relay.records import CallRecords
@@ -57,20 +68,31 @@ from holdfast.server.runs.changes import ChangeRoutes
 from holdfast.server.runs.chat import ChatRoutes
 from holdfast.server.runs.inputs import RunInputRoutes
 from holdfast.server.runs.runs import RunRoutes
+from holdfast.server.sessions.brought_servers import BroughtServerRoutes
+from holdfast.server.sessions.children import ChildRoutes
 from holdfast.server.sessions.log import SessionLogRoutes
 from holdfast.server.sessions.queue import QueueRoutes
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.sessions import SessionRoutes
+from holdfast.server.skills import SkillRoutes
 from holdfast.server.streams.folds import Folds
 from holdfast.server.streams.stream import Streams
 from holdfast.server.targets import TargetRoutes
+from holdfast.server.triggers.hooks import HookRoutes
+from holdfast.server.triggers.jobs import JobRoutes
+from holdfast.server.triggers.routes import TriggerRoutes
 from holdfast.server.upkeep.disconnects import Disconnects
+from holdfast.server.upkeep.foreign_purges import ForeignPurges
 from holdfast.server.upkeep.list_changes import publish_list_changes
 from holdfast.server.upkeep.purging import Purges
 from holdfast.server.upkeep.thinning import Thinning
 from holdfast.server.usage import UsageRoutes
+from holdfast.values import TRIGGER
 
 _log = logging.getLogger(__name__)
+
+# Something that works as long as the server does, until it is cancelled.
+ServerWork: TypeAlias = Callable[[RouteDeps], Coroutine[Any, Any, None]]
 
 
 def endpoints(
@@ -83,6 +105,7 @@ def endpoints(
         **_session_endpoints(deps, runs, purges),
         **_openai_endpoints(deps, runs, disconnects, kept),
         **_server_endpoints(deps),
+        **_trigger_endpoints(deps),
     }
 
 
@@ -118,7 +141,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
 def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
     chat, conversations = ChatRoutes(deps, runs), ConversationRoutes(deps, sessions)
-    files = FileRoutes(deps)
+    files, children = FileRoutes(deps), ChildRoutes(deps)
     return {
         "conversations.create": conversations.create,
         "conversations.show": conversations.show,
@@ -129,10 +152,14 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "sessions.list": sessions.list,
         "sessions.create": sessions.create,
         "sessions.show": sessions.show,
+        "sessions.live": sessions.live,
         "sessions.change": sessions.change,
         "sessions.move": sessions.move,
+        "sessions.put_mode": sessions.put_mode,
+        "sessions.put_servers": BroughtServerRoutes(deps).put,
         "sessions.delete": sessions.delete,
         "sessions.undelete": sessions.undelete,
+        "sessions.children": children.tree,
         "sessions.draft": sessions.draft,
         "sessions.put_draft": sessions.put_draft,
         "log.messages": log.messages,
@@ -185,8 +212,23 @@ def _openai_endpoints(
 def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
     blobs, browsers, keys = BlobRoutes(deps), SignInRoutes(deps), KeyRoutes(deps)
     health, metrics, docs = HealthRoutes(deps), MetricsRoutes(deps), DocsRoutes()
-    targets, quarantine = TargetRoutes(deps), QuarantineRoutes(deps)
+    targets, quarantine, channels = TargetRoutes(deps), QuarantineRoutes(deps), ChannelRoutes(deps)
+    memory, skills = MemoryRoutes(deps), SkillRoutes(deps)
     return {
+        "skills.list": skills.list,
+        "skills.show": skills.show,
+        "memory.list": memory.list,
+        "memory.history": memory.history,
+        "memory.edit": memory.edit,
+        "memory.decide": memory.decide,
+        "memory.roll_back": memory.roll_back,
+        "memory.forget": memory.forget,
+        "channels.list": channels.list,
+        "channels.pair": channels.pair,
+        "channels.allow": channels.allow,
+        "channels.revoke": channels.revoke,
+        "channels.test": channels.test,
+        "channels.log": channels.log,
         "quarantine.list": quarantine.list,
         "quarantine.restore": quarantine.restore,
         "quarantine.delete": quarantine.delete,
@@ -213,6 +255,33 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
     }
 
 
+def _trigger_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
+    triggers, jobs = TriggerRoutes(deps), JobRoutes(deps)
+    return {
+        "jobs.list": jobs.list,
+        "jobs.create": jobs.create,
+        "jobs.show": jobs.show,
+        "jobs.edit": jobs.edit,
+        "jobs.delete": jobs.delete,
+        "jobs.pause": jobs.pause,
+        "jobs.resume": jobs.resume,
+        "jobs.run": jobs.run,
+        "triggers.list": triggers.list,
+        "triggers.create": triggers.create,
+        "triggers.preview": triggers.preview,
+        "triggers.show": triggers.show,
+        "triggers.edit": triggers.edit,
+        "triggers.delete": triggers.delete,
+        "triggers.pause": triggers.pause,
+        "triggers.resume": triggers.resume,
+        "triggers.run": triggers.run,
+        "triggers.missed": triggers.missed,
+        "triggers.secret": triggers.secret,
+        "triggers.history": triggers.history,
+        "hooks.deliver": HookRoutes(deps).deliver,
+    }
+
+
 async def reread_access(deps: RouteDeps) -> None:
     """Take over what other nodes have changed about keys and sign-ins, and end streams that they closed."""
     await deps.keys.added.load()
@@ -233,8 +302,9 @@ def make_app(
     *,
     options: ServerOptions | None = None,
     runner: RunnerLimits | None = None,
+    also: Sequence[ServerWork] = (),
 ) -> AccessMiddleware:
-    """The application; its lifespan owns the supervisor, and the caller owns the store."""
+    """The application; its lifespan owns the supervisor and `also`, and the caller owns the store."""
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
 
     purges, disconnects = Purges(deps), Disconnects(deps)
@@ -247,14 +317,21 @@ def make_app(
         _warn_of_limits_without_a_key(deps)
         await deps.sign_ins.load()
         await deps.marks.load()
+        await deps.peers.open()
+        if deps.peers.exist:
+            deps.tickets.key = deps.peers.key_for("tickets")
+            deps.sign_ins.shared_links = SharedLinks(deps.store, deps.clock, deps.peers.key_for("links"))
         await begin_figures(deps)
         async with deps.supervisor:
             works = (
+                *_automations(deps, runner),
                 purges.run(),
+                ForeignPurges(deps, purges).run(),
                 Thinning(deps).run(),
                 publish_list_changes(deps),
                 deps.options.open_files.watch(),
                 SharedNotes(deps.store, "access").watch(deps.clock, partial(reread_access, deps)),
+                *(work(deps) for work in also),
             )
             tasks = [asyncio.create_task(work) for work in works]
             try:
@@ -265,13 +342,28 @@ def make_app(
                 await asyncio.wait(tasks)
                 await disconnects.close()
                 await kept.close()
+                await deps.lives.close()
+                await deps.peers.close()
 
     routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
     page = PageRoute(PageRoutes(deps.options.page))
     router = ApiRouter([*routes, page], lifespan=lifespan)
     drain = deps.supervisor.drain
-    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets)
+    peers = PeerAdmission(deps.peers.seals, deps.keys)
+    access = Access(deps.keys, deps.sign_ins, deps.tickets, agent.secrets, peers)
     return AccessMiddleware(router, deps.options, access, drain=drain)
+
+
+def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> list[Coroutine[Any, Any, None]]:
+    """What acts by itself; not in a server that only does what it is asked."""
+    if runner is not None and runner.resume_runs == "asked":
+        return []
+    store, clock = deps.store, deps.clock
+
+    async def own_trigger(trigger_id: str, fence: Fence) -> None:
+        await TriggerOwner(trigger_id, fence, store=store, inbox=deps.inbox, clock=clock).work()
+
+    return [ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger).run()]
 
 
 def _deps(
@@ -283,6 +375,7 @@ def _deps(
     agent = replace(agent, store=store)
     supervisor = Supervisor(agent, runner)
     access = SharedNotes(agent.store, "access")
+    peers = Peers(store, agent.clock)
     keys = KeyRing(options.keys, AddedKeys(access, agent.clock))
     return RouteDeps(
         agent=agent,
@@ -297,6 +390,9 @@ def _deps(
         marks=ReadMarks(agent.store),
         metrics=metrics,
         budgets=KeyBudgets(options.key_limits, agent.store, agent.clock),
+        peers=peers,
+        lives=SessionLives(agent, supervisor, peers, jobs=options.jobs),
+        file_requests=FileRequests(store, peers),
     )
 
 

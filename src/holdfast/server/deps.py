@@ -13,7 +13,11 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
+from holdfast.server.channel_folds import ChannelFolds
 from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.peers.file_requests import FileRequests
+from holdfast.server.peers.lives import SessionLives
+from holdfast.server.peers.peers import Peers
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.streams.feeds import SessionListChanges
 from holdfast.server.streams.folds import Folds
@@ -36,7 +40,11 @@ class RouteDeps:
     marks: ReadMarks
     metrics: Metrics
     budgets: KeyBudgets
+    peers: Peers
+    lives: SessionLives
+    file_requests: FileRequests
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
+    channel_folds: ChannelFolds = field(default_factory=ChannelFolds)
 
     @property
     def store(self) -> Store:

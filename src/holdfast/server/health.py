@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from holdfast.api.scopes import SCOPES, Scope
 from holdfast.api.server import (
     AuthShown,
     Capabilities,
+    ChannelHealth,
     DetailedHealth,
     DiskShown,
     HealthShown,
@@ -24,7 +26,10 @@ from holdfast.api.server import (
     TargetState,
 )
 from holdfast.interfaces.journal import JournalError
+from holdfast.journal.lost_writes import NOTE as LOST_WRITES
+from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
+from holdfast.server.channels import channels_shown
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import json_response, raw_response
@@ -62,18 +67,19 @@ FEATURES: dict[str, Any] = {
     "session_key_header": "X-Hermes-Session-Key",
     "idempotency": True,
     "runs_idempotency": {"supported": True, "enabled": True, "durable": True, "retention_seconds": 86_400},
-    "skills_api": False,
+    "skills_api": True,
     "toolsets_api": False,
     "jobs_api": False,
     "profiles": False,
     "admin_config_rw": False,
-    "memory_write_api": False,
+    "memory_write_api": True,
     "audio_api": False,
     "realtime_voice": False,
 }
 _ENDPOINTS: dict[str, tuple[str, str]] = {
     "health": ("GET", "/health"),
     "models": ("GET", "/v1/models"),
+    "skills": ("GET", "/v1/skills"),
     "chat_completions": ("POST", "/v1/chat/completions"),
     "responses": ("POST", "/v1/responses"),
     "runs": ("POST", "/v1/runs"),
@@ -132,7 +138,7 @@ class HealthRoutes:
         folder = deps.options.data_dir
         return json_response(
             DetailedHealth(
-                status="ok" if store.writable and not files.warning else "degraded",
+                status="ok" if store.writable and not store.lost and not files.warning else "degraded",
                 version=__version__,
                 store=store,
                 active_sessions=deps.supervisor.active,
@@ -148,7 +154,22 @@ class HealthRoutes:
                 warning=files.warning,
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
                 sandbox=deps.options.sandbox,
+                channels=await self._channels(),
             )
+        )
+
+    async def _channels(self) -> tuple[ChannelHealth, ...]:
+        """Whether the chat platforms of this server work."""
+        shown = await channels_shown(self._deps) if self._deps.options.channels else []
+        return tuple(
+            ChannelHealth(
+                name=one.name,
+                state=one.state,
+                problem=one.problem,
+                hint=one.hint,
+                undelivered=one.undelivered,
+            )
+            for one in shown
         )
 
     async def _store(self) -> StoreHealth:
@@ -159,11 +180,13 @@ class HealthRoutes:
         began_s = clock.monotonic_s()
         try:
             await self._deps.store.put_note(_NOTE, str(clock.now_ms()).encode())
+            write_ms = round(1000 * (clock.monotonic_s() - began_s), 3)
+            loss = loss_in(await self._deps.store.note(LOST_WRITES), now_ms=clock.now_ms())
         except JournalError as error:
             late = self._deps.store.trouble is not None
             return StoreHealth(writable=False, late=late, error=str(error))
-        write_ms = round(1000 * (clock.monotonic_s() - began_s), 3)
-        return StoreHealth(writable=True, late=False, write_ms=write_ms)
+        lost = UNSET if loss is None else loss.text
+        return StoreHealth(writable=True, late=False, write_ms=write_ms, lost=lost)
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""

@@ -5,6 +5,7 @@ import math
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.agent.offers import differences
 from holdfast.api.nodes import NodeList, NodeShown
 from holdfast.interfaces.nodes import Node
 from holdfast.server.deps import RouteDeps
@@ -22,10 +23,12 @@ class NodeRoutes:
         del request
         store = self._deps.store
         nodes = await store.nodes()
-        return json_response(NodeList(data=tuple(_shown(node, store.node) for node in nodes)))
+        lacks = differences(nodes)
+        shown = [_shown(node, store.node, lacks=lacks[node.name]) for node in nodes]
+        return json_response(NodeList(data=tuple(shown)))
 
 
-def _shown(node: Node, this: Node) -> NodeShown:
+def _shown(node: Node, this: Node, *, lacks: tuple[str, ...]) -> NodeShown:
     return NodeShown(
         name=node.name,
         url=node.url,
@@ -33,4 +36,5 @@ def _shown(node: Node, this: Node) -> NodeShown:
         lease_left_s=None if math.isinf(node.lease_left_s) else round(node.lease_left_s, 1),
         homes=node.homes,
         sessions=node.sessions,
+        lacks=lacks,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from holdfast.api.live import BackgroundJobShown
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.settings import LimitSettings
 from holdfast.events import Event
@@ -19,9 +20,15 @@ MEBIBYTE = 1024 * 1024
 _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is the setting's
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
+DescribeJobs: TypeAlias = Callable[[str], Sequence[BackgroundJobShown]]
 Describe: TypeAlias = Callable[[], Sequence[TargetState]]
 # Calls a target once; the events of the call go to the function. None if there is no such target.
 TryTarget: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[TargetTried | None]]
+
+
+def _no_jobs(session_id: str) -> Sequence[BackgroundJobShown]:
+    del session_id
+    return ()
 
 
 async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
@@ -49,6 +56,10 @@ class Limits:
 
     body_bytes_max: int = _CONFIGURABLE.body_bytes_max
     blob_bytes_max: int = 25 * MEBIBYTE
+    hook_bytes_max: int = MEBIBYTE  # one delivery to a webhook
+    hook_s: float = 10.0  # how long it may take to arrive
+    hooks_at_once: int = 8  # deliveries of one address that are being read
+    hook_per_minute: int = 120  # signed deliveries to one hook
     json_depth_max: int = _CONFIGURABLE.json_depth_max
     json_brackets_max: int = 100_000  # lists and objects in one body
     json_values_max: int = 100_000  # strings, and values between commas, in one body
@@ -93,5 +104,7 @@ class ServerOptions:
     open_files: OpenFiles = field(default_factory=OpenFiles)
     data_dir: Path | None = None  # its disk is part of the detailed health
     sandbox: SandboxShown | None = None  # what commands run in
+    jobs: DescribeJobs = _no_jobs  # the background processes of a session
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
+    channels: Mapping[str, str] = field(default_factory=dict[str, str])  # the kinds of channels, by name
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

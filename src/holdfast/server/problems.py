@@ -8,6 +8,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 
 from holdfast.api.errors import ErrorDetail, ErrorEnvelope
+from holdfast.codec import UnreadableEvent
 from holdfast.interfaces.journal import (
     JournalError,
     OutcomeUnknown,
@@ -107,6 +108,10 @@ def problem_of(error: Exception) -> Problem:
             _log.error("the store failed a request: %s", error)
             text = f"Stored data can't be read: {error}. Run `holdfast doctor` to see what to do"
             return Problem(500, text, code="store_damaged")
+        case UnreadableEvent():
+            _log.error("a stored event can't be read: %s: %s", error.where, error.reason)
+            text = f"This session can't be shown by this version of Holdfast: {error.where}: {error.reason}"
+            return Problem(500, text, code="unreadable_event")
         case OutcomeUnknown():
             _log.error("the store left the outcome of a request unknown: %s", error)
             return Problem(

@@ -9,8 +9,9 @@ from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 from typing_extensions import override
 
 from holdfast.api.operation import EVENTS, Operation
+from holdfast.interfaces.ids import is_automation
 from holdfast.server.access.caller import check_may_call
-from holdfast.server.problems import Problem
+from holdfast.server.problems import Problem, session_not_found
 
 _WEBSOCKET = b"sec-websocket-key"  # who asks for one with any other answer would try again
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
@@ -23,6 +24,8 @@ class ApiRoute(Route):
         async def endpoint(request: Request) -> Any:
             operation, call = methods["GET" if request.method == "HEAD" else request.method]
             check_may_call(operation, request.scope)
+            if is_automation(session_id := request.path_params.get("session_id", "")):
+                raise session_not_found(session_id)
             return await call(request)
 
         super().__init__(path, endpoint, methods=list(methods))

@@ -22,7 +22,6 @@ UNSERVED: Mapping[str, str] = MappingProxyType(
         "moderations": "moderation",
         "organization": "administration",
         "realtime": "realtime sessions",
-        "skills": "skills",
         "threads": "threads; use /v1/conversations",
         "uploads": "uploads; upload attachments with POST /api/blobs",
         "vector_stores": "vector stores",

@@ -8,14 +8,17 @@ from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confiner
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.ask import AskUser
+from holdfast.tools.children import child_tools
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
 from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.job_tools import ShellJobs, ShellKill
+from holdfast.tools.shell.keeper import Keeper
 from holdfast.tools.shell.tool import Shell, ShellWorld
 from holdfast.tools.web.addresses import PublicOnly
 from holdfast.tools.web.fetch import Fetcher
@@ -29,11 +32,12 @@ def built_in_tools(
     kept_out: tuple[str, ...] = (),
     confiner: Confiner | None = None,
     protected: ProtectedPaths | None = None,
+    keeper: Keeper | None = None,
 ) -> list[Tool]:
     """The built-in tools of one server; child processes get the environment. Looks for ripgrep, so it blocks.
 
     `kept_out` are paths that no file tool opens, absolute and without links, wherever the workspace is.
-    `confiner` puts commands into the sandbox.
+    `confiner` puts commands into the sandbox, and `keeper` kills them if the server loses its lease.
     """
     seen = FilesSeen()
     workspaces = partial(Workspace, kept_out=kept_out)
@@ -46,6 +50,7 @@ def built_in_tools(
                 argv=(bash, "-c"),
                 confiner=confiner,
                 protected=protected,
+                keeper=keeper,
             )
         ),
         ShellJobs(background),
@@ -59,4 +64,7 @@ def built_in_tools(
         ),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
+        UpdatePlan(),
+        FinishGoal(),
+        *child_tools(),
     ]

@@ -1,7 +1,7 @@
 """The tools by name: what the model is told, and whether its arguments fit."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, cast, runtime_checkable
 
 import msgspec
@@ -63,6 +63,13 @@ class Registry:
         copy = Registry()
         for group, tools in self._groups.items():
             copy._groups[group] = {key: tool for key, tool in tools.items() if key != name}
+        return copy
+
+    def only(self, names: Collection[str]) -> "Registry":
+        """A copy with none but the tools of these names."""
+        copy = Registry()
+        for group, tools in self._groups.items():
+            copy._groups[group] = {key: tool for key, tool in tools.items() if key in names}
         return copy
 
     def all(self) -> list[Tool]:

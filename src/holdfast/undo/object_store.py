@@ -169,8 +169,25 @@ class ObjectStore:
 
     def drop_session(self, session_id: str) -> bool:
         """Drop what keeps the session's objects; returns whether there was anything."""
+        return self._drop(self._session(session_id))
+
+    def has_session(self, session_id: str) -> bool:
+        """Whether anything is kept for the session."""
+        return self._session(session_id).is_dir()
+
+    def kept_runs(self) -> dict[str, list[str]]:
+        """The runs for which something is kept, by a mark of their session."""
+        found: dict[str, list[str]] = {}
+        for folder in (self._root / _REFS).glob("*/*"):
+            found.setdefault(folder.parent.name, []).append(folder.name)
+        return found
+
+    def drop_marked(self, mark: str) -> bool:
+        """Drop what keeps the objects of the session with this mark."""
+        return self._drop(self._root / _REFS / mark)
+
+    def _drop(self, folder: Path) -> bool:
         with self._lock:
-            folder = self._session(session_id)
             if not folder.is_dir():
                 return False
             shutil.rmtree(folder)

@@ -16,11 +16,15 @@ from holdfast.cli.inspect import from_store
 from holdfast.folds import session, transcript
 from holdfast.folds.context import context_for
 from holdfast.folds.entries import Ending, Person, Text, ToolCard
+from holdfast.folds.memory import fold
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
 from holdfast.host.lock import DirectoryLock
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.messages import AssistantMessage, ToolMessage, UserMessage
+from holdfast.tools.memory.memories import user_scope
+from holdfast.tools.skills.library import SkillLibrary
+from holdfast.tools.skills.skill_file import skill_file
 
 
 @pytest.fixture
@@ -218,3 +222,32 @@ async def test_imported_sessions_are_listed_and_found(home: Path) -> None:
     assert row is not None
     assert (row.title, row.pinned, row.workspace, row.messages) == ("From the page", True, str(home), 1)
     assert [hit.session_id for hit in hits] == ["s2"]
+
+
+def test_skills_and_memories_come_along_and_a_second_import_adds_nothing(home: Path) -> None:
+    skill = home / "skills" / "writing" / "release-notes"
+    (skill / "scripts").mkdir(parents=True)
+    (skill / "SKILL.md").write_text(skill_file("release-notes", "Write them.", "Steps."))
+    (skill / "scripts" / "go.sh").write_text("echo ok")
+    odd = home / "skills" / "Odd_One"
+    odd.mkdir()
+    (odd / "SKILL.md").write_text("no fields")
+    (home / "memories").mkdir()
+    (home / "memories" / "USER.md").write_text("likes tea\n§\nlives in Rome")
+    (home / "memories" / "MEMORY.md").write_text("x" * 5_000)
+    before = contents(home)
+    for _ in range(2):
+        assert import_hermes(None, {}, how="do") == 0
+    assert contents(home) == before
+    own = home.parent / ".config" / "holdfast" / "skills"
+    assert {path.removeprefix(str(own)) for path in contents(own)} == {
+        "/hermes/Odd_One/SKILL.md",
+        "/hermes/writing/release-notes/SKILL.md",
+        "/hermes/writing/release-notes/scripts/go.sh",
+    }
+    found = SkillLibrary(own=own).find(home, {})
+    assert list(found.usable) == ["release-notes"]
+    memory = fold(log_of(home, user_scope("first").log_id))
+    assert memory.document == "- likes tea\n- lives in Rome"
+    assert sum(len(text) for text in memory.notes.values()) == 5_002
+    assert len(memory.history) == 3

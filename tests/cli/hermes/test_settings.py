@@ -2,11 +2,13 @@
 
 import json
 import os
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from holdfast.cli.hermes.command import import_hermes
+from holdfast.cli.hermes.config_file import plan_of
 from holdfast.cli.hermes.settings import TakenSettings, read_settings
 from holdfast.config.load import load_configuration
 
@@ -303,3 +305,18 @@ def test_settings_that_are_no_file_keep_nobody_waiting(tmp_path: Path, name: str
     os.mkfifo(tmp_path / name)
     taken = read_settings(tmp_path)
     assert f"{tmp_path / name}: can't read the file: it is not a regular file" in taken.problems
+
+
+def test_a_telegram_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home: Path) -> None:
+    env = "TELEGRAM_BOT_TOKEN=12345:the-bots-token\nTELEGRAM_ALLOWED_USERS=42, @ann,43\n"
+    found = taken(home, "", env)
+    plan = plan_of(found, home.parent / "config")
+    settings = tomllib.loads(plan.text)["channels"]
+    token = "file:keys/hermes-telegram"  # noqa: S105  # where it is
+    assert settings == [{"name": "telegram", "kind": "telegram", "token": token, "allow": ["42", "43"]}]
+    assert plan.keys == {"hermes-telegram": "12345:the-bots-token"}
+    assert plan.faults({"HOME": str(home.parent)}) == ()
+    assert "12345:the-bots-token" in found.secrets
+    assert "12345:the-bots-token" not in repr(found) + plan.text
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Telegram", "Telegram"]
+    assert taken(home, "", "TELEGRAM_BOT_TOKEN=changeme\n").telegram is None

@@ -40,6 +40,16 @@ def watched(patch: pytest.MonkeyPatch, *, kind: str = "xterm-256color") -> Gener
         yield ours
 
 
+def shown_on(terminal: int) -> str:
+    """All that was written to a watched terminal since the last look; it arrives in parts."""
+    end, shown = "\N{END OF PROOF}", b""
+    sys.stdout.write(end)
+    sys.stdout.flush()
+    while not shown.endswith(end.encode()):
+        shown += os.read(terminal, 4096)
+    return shown.decode().removesuffix(end)
+
+
 @pytest.mark.parametrize(
     ("kind", "output"), [("dumb", PlainOutput), ("", PlainOutput), ("xterm-256color", TerminalOutput)]
 )
@@ -83,7 +93,7 @@ def test_what_a_terminal_would_obey_is_in_no_line_of_what_waits_for_a_person(
     asyncio.run(_asks(tmp_path))
     with watched(monkeypatch) as screen:
         assert list_asks({"data_dir": str(tmp_path)}, form="text") == 0
-        shown = os.read(screen, 4096).decode()
+        shown = shown_on(screen)
     assert "Which? (a / b)" in shown
     assert "\x1b" not in shown
 

@@ -333,6 +333,32 @@ async def test_two_servers_count_the_failures_of_a_target_together() -> None:
     assert other.gate_wait_ms(target) == 0
 
 
+class CountingStore(MemoryStore):
+    """Counts the writes of notes."""
+
+    writes = 0
+
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        self.writes += 1
+        await asyncio.sleep(0)
+        return await super().swap_note(key, value, expected=expected)
+
+
+async def test_calls_that_fail_at_once_count_all_and_share_their_writes() -> None:
+    """P10: a storm of failures neither loses a count nor queues a write for each of them."""
+    clock, disk = TestClock(), MemoryDisk()
+    store, other = CountingStore(disk), TargetStates(MemoryStore(disk), clock)
+    here = TargetStates(store, clock)
+    async with ChaosServer() as server:
+        target = target_of(server, "chat")
+    silent = Failure(kind="no_first_event", text="silent", rule="x")
+    await other.failed(target, silent)
+    await asyncio.gather(here.failed(target, silent), here.failed(target, silent))
+    await other.load()
+    assert other.breaker(target).silent == here.breaker(target).silent == 3
+    assert store.writes == 2, "the first meets what the other server wrote, and the second has both"
+
+
 async def test_what_two_servers_learn_at_once_is_kept_of_both() -> None:
     clock, disk = TestClock(), MemoryDisk()
     one, other = TargetStates(MemoryStore(disk), clock), TargetStates(MemoryStore(disk), clock)

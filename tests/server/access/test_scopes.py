@@ -15,6 +15,7 @@ from serving import AsksAbout, Served, Setting, served, target_of
 
 SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 OWNER = {"Authorization": f"Bearer {SECRET}"}
+TRIGGER_VERBS = ("pause", "resume", "run", "missed", "secret")
 LOCKED = Setting(
     options=ServerOptions(keys=(ApiKey("owner", SECRET),)),
     tools=(Counted(),),
@@ -70,6 +71,28 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "POST /api/targets/{name}/try",
                 "DELETE /api/keys/{name}",
                 "DELETE /api/sessions/{session_id}",
+                "PUT /api/sessions/{session_id}/mcp-servers/{client_id}",  # it starts programs
+                "GET /api/channels",
+                "GET /api/channels/{name}/log",
+                "POST /api/channels/{name}/pair",
+                "POST /api/channels/{name}/test",
+                "POST /api/channels/{name}/users",
+                "DELETE /api/channels/{name}/users/{user}",
+                # What a trigger asks is asked again and again, without the one who made it.
+                "GET /api/triggers",
+                "POST /api/triggers",
+                "POST /api/triggers/preview",
+                "GET /api/triggers/{trigger_id}",
+                "PATCH /api/triggers/{trigger_id}",
+                "DELETE /api/triggers/{trigger_id}",
+                "GET /api/triggers/{trigger_id}/history",
+                *(f"POST /api/triggers/{{trigger_id}}/{verb}" for verb in TRIGGER_VERBS),
+                "GET /api/jobs",
+                "POST /api/jobs",
+                "GET /api/jobs/{job_id}",
+                "PATCH /api/jobs/{job_id}",
+                "DELETE /api/jobs/{job_id}",
+                *(f"POST /api/jobs/{{job_id}}/{verb}" for verb in ("pause", "resume", "run")),
             },
         ),
         (
@@ -79,6 +102,10 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "POST /v1/runs/{run_id}/undo",
                 "POST /v1/runs/{run_id}/redo",
                 "PUT /api/sessions/{session_id}/files/content",
+                "PUT /api/sessions/{session_id}/approval-mode",
+                # What is remembered is shown to the model in every later session.
+                "PUT /v1/memory",
+                *(f"POST /v1/memory/{verb}" for verb in ("decide", "rollback", "forget")),
                 "GET /v1/runs/{run_id}/approval/{approval_id}/rule",
                 "GET /api/approvals/rules",
                 "DELETE /api/approvals/rules/{grant_id}",

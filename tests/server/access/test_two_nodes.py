@@ -149,3 +149,26 @@ async def test_a_store_of_one_process_is_never_asked_what_others_have_changed() 
     await notes.drop_note("api_key:x")
     assert disk.notes == {}
     await notes.watch(SystemClock(), AlwaysGrants(notes).load)
+
+
+async def test_links_tickets_and_new_sign_ins_work_at_every_server_and_a_link_only_once() -> None:
+    """P7: a browser may reach another server with each request."""
+    async with ChaosServer() as chaos, two_nodes(chaos) as (one, other):
+        _, link = await one.post("/api/sign-in-links", **OWNER)
+        page = await other.signed_in(token=link["token"])
+        for server in (one, other):
+            answer = await server.call("POST", "/api/sign-in", body={"token": link["token"]})
+            assert answer.status == 401
+        answer = await one.call("POST", "/api/sign-in", body={"token": link["token"][:-1] + "0"})
+        assert answer.status == 401
+        cookie = page["Cookie"].partition("=")[2]
+        # The cookie's name says which port it is for; behind one address there is one port.
+        at_one = {**page, "Cookie": f"holdfast_sign_in_{one.url.rpartition(':')[2]}={cookie}"}
+        assert (await one.get("/api/sessions", **at_one))[0] == 200
+        status, issued = await one.post("/api/tickets", {"path": "/v1/blobs/none"}, **at_one)
+        assert status == 201
+        path = f"/v1/blobs/none?ticket={issued['ticket']}"
+        assert (await other.get(path, Cookie=page["Cookie"]))[
+            0
+        ] == 404  # it came in, and there is no such blob
+        assert (await other.get(path.replace("none", "some"), Cookie=page["Cookie"]))[0] == 401

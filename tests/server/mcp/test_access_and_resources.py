@@ -175,6 +175,15 @@ async def test_sessions_are_resources_page_by_page(version: str) -> None:
             error = (await client.asked("resources/read", {"uri": gone}))["error"]
             assert (error["code"], error["data"]["uri"]) == (-32002 if version == OLD else -32602, gone)
         assert len((await client.result("resources/templates/list"))["resourceTemplates"]) == 2
+        for name, value, fits in (
+            ("session_id", "s 5", ["s 54", "s 53", "s 52", "s 51", "s 50", "s 5"]),
+            ("session_id", "TITLE 7", ["s 7"]),
+            ("task", "s", []),
+        ):
+            about = {"type": "ref/prompt", "name": "holdfast"}
+            asked = {"ref": about, "argument": {"name": name, "value": value}}
+            completed = await client.result("completion/complete", asked)
+            assert sorted(completed["completion"]["values"]) == sorted(fits)
         page = await client.tool("list_sessions", limit=2)
         assert len(page["structuredContent"]["sessions"]) == 2
         following = await client.tool(

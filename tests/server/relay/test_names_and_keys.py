@@ -102,6 +102,13 @@ async def test_a_relay_key_relays_and_can_never_start_a_run(wire: Wire) -> None:
                 body = body_for("chat", model="holdfast", input="hi")
                 refused = await server.call("POST", path, body=body, headers=key)
                 assert (refused.status, refused.code) == (403, "missing_scope")
+            for body, status in (
+                (body_for("chat", model="mian"), 404),
+                (b"{", 400),
+                (b'{"messages": []}', 400),
+            ):
+                refused = await server.call("POST", PATHS["chat"], body=body, headers=key)
+                assert refused.status == status, "the cause, and not a scope that would not help"
             session = {"X-Hermes-Session-Id": "s"} | key
             refused = await server.call("POST", PATHS["chat"], body=body_for("chat"), headers=session)
             assert refused.status == 403

@@ -109,6 +109,41 @@ async def test_a_model_that_is_named_twice_is_refused(wire: Wire, body: bytes) -
         assert chaos.seen.requests == []
 
 
+async def test_a_model_that_is_named_twice_is_refused_even_if_neither_is_relayed() -> None:
+    async with ChaosServer() as chaos, relaying(target_on(chaos, "chat")) as server:
+        for name in (b"holdfast", b"unknown"):
+            body = b'{"model": "main", "messages": [{"role": "user", "content": "hi"}], "model": "%b"}' % name
+            answer = await server.call("POST", PATHS["chat"], body=body)
+            assert (answer.status, answer.json["error"]["param"]) == (400, "model")
+        assert chaos.seen.requests == []
+
+
+CALLING = '{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"\\"\\ud83d"}}]}}'
+CALLED = '{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\\ude00\\""}}]}}'
+ENDED = '{"delta":{},"finish_reason":"tool_calls"}'
+
+
+async def test_half_a_character_passes_in_both_directions() -> None:
+    """Programs and gateways that cut text by UTF-16 send them; only the other end can judge them."""
+    frames = [
+        *(f'data: {{"choices":[{choice}]}}\n\n' for choice in (CALLING, CALLED, ENDED)),
+        "data: [DONE]\n\n",
+    ]
+    cut = [{"role": "user", "content": "cut off: \ud83d"}]
+    async with (
+        ChaosServer([Say("unsaid")], [Raw("".join(frames))]) as chaos,
+        relaying(target_on(chaos, "chat")) as server,
+    ):
+        status, told = await server.post(PATHS["chat"], body_for("chat", messages=cut))
+        assert (status, told["error"]["message"]) == (400, "the body is not a JSON object")
+        assert chaos.seen.requests_seen == 1, "it is the model server that is so strict"
+        body = json.dumps(body_for("chat", stream=True)).encode()
+        answer = await server.call("POST", PATHS["chat"], body=body)
+        assert answer.status == 200
+        assert answer.body.startswith("".join(frames).encode())
+        assert b"error" not in answer.body
+
+
 FAULTS: dict[str, list[Any]] = {
     "silence": [Hang()],
     "headers and then silence": [Headers(), Hang()],

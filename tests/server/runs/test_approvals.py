@@ -7,6 +7,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.tools.plan import UpdatePlan
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, said_to, served, target_of
 
@@ -222,3 +223,30 @@ async def test_an_approval_that_never_expires_says_so_and_waits_for_its_answer()
         assert status == 200
         assert (await server.ended(run_id))["status"] == "completed"
     assert len(tool.done) == 1
+
+
+async def test_a_plan_is_accepted_with_the_steps_that_the_person_wants() -> None:
+    """P8, P12: only a plan can be changed, and only into a plan."""
+    proposed = CallTool("update_plan", {"steps": [{"text": "look"}]})
+    setting = Setting(tools=(Counted(), UpdatePlan()), judge=ASKS)
+    async with (
+        ChaosServer([proposed], [Say("done")], [CallTool("touch", {"n": 1})], [Say("done")]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=setting) as server,
+    ):
+        run_id = await server.start(plan_first=True)
+        await server.until(run_id, "approval.request")
+        path = f"/v1/runs/{run_id}/approval"
+        for steps in ([], [{"text": " "}], [{"text": "x" * 501}], [{"text": "x"}] * 51):
+            bad = await server.call("POST", path, body={"choice": "once", "steps": steps})
+            assert (bad.status, bad.json["error"]["param"]) == (400, "steps")
+        wanted = [{"text": "look", "state": "completed"}, {"text": "touch"}]
+        assert (await server.post(path, {"choice": "once", "steps": wanted}))[0] == 200
+        await server.all_frames(run_id)
+        session_id = (await server.get(f"/v1/runs/{run_id}"))[1]["session_id"]
+        _, page = await server.get(f"/api/sessions/{session_id}/messages")
+        assert (page["plan"]["steps"], page["plan"]["accepted"]) == (wanted, True)
+        other = await server.start(session_id=session_id)
+        await asked(server, other)
+        path = f"/v1/runs/{other}/approval"
+        refused = await server.call("POST", path, body={"choice": "once", "steps": wanted})
+        assert (refused.status, refused.json["error"]["param"]) == (400, "steps")

@@ -94,7 +94,7 @@ async def test_what_is_unknown_is_not_found() -> None:
             ("POST", "/v1/runs/run_unknown/retry", 404, "run_not_found"),
             ("GET", "/nowhere.js", 404, "not_found"),
             ("GET", "/nowhere", 404, "not_found"),
-            ("GET", "/v1/skills", 404, "not_found"),
+            ("GET", "/v1/toolsets", 404, "not_found"),
             ("POST", "/health", 405, "method_not_allowed"),
             ("DELETE", "/v1/runs", 405, "method_not_allowed"),
         ):

@@ -145,7 +145,7 @@ async def test_a_reader_too_slow_for_the_shared_frames_makes_its_own_and_misses_
     assert row is not None
     said = [started("r1"), *(delta(f"{nth} ") for nth in range(20)), ended("r1")]
     await store.append_run("s1", said, fence=fence)
-    live = Live(dict, limits=Limits(), view="hermes")
+    live = Live(lambda _within_s: {}, limits=Limits(), view="hermes")
     quick, slow = (HermesFeed(store, row, after=view.last_seq, live=live, frames=shared) for _ in range(2))
     seen = [await _all(quick), await _all(slow)]
     assert seen[0] == seen[1]

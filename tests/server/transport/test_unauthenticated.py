@@ -60,7 +60,7 @@ async def test_of_a_body_without_a_key_nothing_is_read_on_any_route() -> None:
         tried = 0
         for path, methods in document["paths"].items():
             for method in {*methods, "put", "head", "options", "delete"}:
-                if path in {"/api/sign-in", "/health/ready"} or path.endswith("/health"):
+                if path in {"/api/sign-in", "/health/ready"} or path.endswith("/health") or "/hooks/" in path:
                     continue
                 place = path.replace("{", "").replace("}", "").encode()
                 head = b"%b %b HTTP/1.1\r\n%bExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"

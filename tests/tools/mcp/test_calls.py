@@ -71,8 +71,9 @@ async def _resources(result: ToolResult, call: McpCall) -> None:
     assert data.blob in result.text
 
 
-@pytest.mark.parametrize("modern", [False, True])
-async def test_a_changed_list_is_seen_by_the_next_snapshot(call: McpCall, *, modern: bool) -> None:
+# A server of the newest revision alone may refuse the older greeting as a version, or for lacking headers.
+@pytest.mark.parametrize("modern", [0, -32022, -32020])
+async def test_a_changed_list_is_seen_by_the_next_snapshot(call: McpCall, *, modern: int) -> None:
     async with servers(raw(tools=["change", "old"], modern=modern)) as of:
         assert (await run(of, "change", call, tools=["change", "fresh"])).ok
         await named(of, tool="fresh")

@@ -3,15 +3,16 @@
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
 
+import msgspec
 from acp import RequestError
 from acp.interfaces import Client
 from acp.schema import (
     AudioContentBlock,
-    ContentToolCallContent,
     DeniedOutcome,
     EmbeddedResourceContentBlock,
     ImageContentBlock,
@@ -22,12 +23,22 @@ from acp.schema import (
     StopReason,
     TextContentBlock,
     TextResourceContents,
-    ToolCallUpdate,
     Usage,
 )
 
 from holdfast import events as e
-from holdfast.cli.acp.updates import agent_text, entry_updates, event_updates, user_text
+from holdfast.cli.acp.editor_files import EditorFiles
+from holdfast.cli.acp.options import PLAN, mode_update
+from holdfast.cli.acp.servers import EditorServers, GivenServer
+from holdfast.cli.acp.updates import (
+    agent_text,
+    card_of,
+    entry_updates,
+    event_updates,
+    permission,
+    plan,
+    user_text,
+)
 from holdfast.client.client import Client as HoldfastClient
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
@@ -35,7 +46,8 @@ from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel, SessionFold
-from holdfast.values import CHAT, Choice
+from holdfast.policy.tool_names import tool_kind
+from holdfast.values import CHAT, Action, Choice
 
 Block: TypeAlias = (
     TextContentBlock
@@ -45,6 +57,7 @@ Block: TypeAlias = (
     | EmbeddedResourceContentBlock
 )
 INTERNAL_ERROR = -32603
+_CODES = {400: -32602, 404: -32002, 409: -32602}  # what the editor asked for is wrong, or isn't there
 NAME_CHARS_MAX = 200
 CLOSED = "The session was closed or opened again. Its run continues; open it with session/load to read on."
 _SETTLED = (404, 409)  # somebody else was first
@@ -75,15 +88,25 @@ async def asked(request: Awaitable[_Result]) -> _Result:
 
 def failed(error: ClientError) -> RequestError:
     """Why the server didn't do it."""
-    return RequestError(INTERNAL_ERROR, str(error), {"details": str(error)})
+    code = _CODES.get(error.status, INTERNAL_ERROR) if isinstance(error, Refused) else INTERNAL_ERROR
+    return RequestError(code, str(error), {"details": str(error)})
 
 
 class EditorSession:
     """Reads the log of a session for the editor; the log alone says what has happened."""
 
-    def __init__(self, client: HoldfastClient, editor: Client, *, session_id: str, workspace: str) -> None:
+    def __init__(
+        self,
+        client: HoldfastClient,
+        editor: Client,
+        *,
+        session_id: str,
+        workspace: str,
+        files: EditorFiles | None = None,
+    ) -> None:
         self.session_id = session_id
         self.model = ""
+        self.withdraw: Callable[[str], Awaitable[None]] = _ignored  # a permission that nobody waits for
         self._client = client
         self._editor = editor
         self._workspace = workspace
@@ -91,23 +114,57 @@ class EditorSession:
         self._seq = 0  # up to which the log is told
         self._upto = 0  # up to which it was there when the session was opened
         self._following: asyncio.Task[None] | None = None
-        self._permissions: dict[str, asyncio.Task[None]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._warned: dict[str, asyncio.Task[None]] = {}  # since the last prompt, by path
         self._over: dict[
             str, str
         ] = {}  # told runs that wait for nothing but a prompt, by their open question
         self._started: set[str] = set()  # runs of this editor
         self._sending = asyncio.Lock()
         self._stops = 0
+        self._modes_told = 0
+        self._plans_first = False
         self._told = asyncio.Event()
         self._lost: RequestError | None = None  # why the log is no longer read
+        self._files = files  # None: the editor doesn't show its files
+        self._servers = EditorServers(client, session_id)
+        self._notices: list[str] = []  # for the next prompt
+
+    @property
+    def mode(self) -> str:
+        """How the session works: what the log says, or that the next run is to plan first."""
+        return PLAN if self._plans_first else self._fold.session.approval_mode
+
+    async def set_mode(self, mode: str) -> None:
+        """Choose how actions are approved; the editor is told when it is on the log."""
+        self._plans_first = mode == PLAN
+        if mode == PLAN:  # it belongs to a run, like the model
+            await self._editor.session_update(self.session_id, mode_update(mode))
+            return
+        if not self._fold.session.epoch:
+            with suppress(Refused):  # another editor was first
+                await self._client.create_session(self.session_id, workspace=self._workspace, origin=CHAT)
+        told = self._modes_told
+        await asked(self._client.set_approval_mode(self.session_id, mode))
+        self._follow_on()
+        await self._until(lambda: self._modes_told > told)
 
     async def close(self) -> None:
         """Stop reading; the runs continue."""
-        tasks = [*self._permissions.values(), *([self._following] if self._following else [])]
+        await self._servers.close()
+        tasks = [
+            *self._asking.values(),
+            *self._warned.values(),
+            *([self._following] if self._following else []),
+        ]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    async def bring_servers(self, given: Sequence[GivenServer]) -> None:
+        """Use the editor's MCP servers in this session; raises RequestError."""
+        self._notices += await self._servers.bring(given, self._workspace)
 
     async def open(self, *, tells: bool) -> None:
         """Read the log so far, and tell it if that is wanted; the rest is told as it comes."""
@@ -131,6 +188,8 @@ class EditorSession:
                         await self._read(one, tells=tells)
         except ClientError as error:
             lost = failed(error)
+        except ConnectionError:
+            pass  # the editor has left, and nobody waits any more
         finally:
             self._lost = lost
             self._told.set()
@@ -162,7 +221,11 @@ class EditorSession:
             for entry in self._fold.transcript.entries:
                 for update in entry_updates(entry, self._workspace):
                     await self._editor.session_update(self.session_id, update)
+        plans = [run.plan for run in self._fold.session.runs.values() if run.plan is not None]
+        if tells and plans:
+            await self._editor.session_update(self.session_id, plan(plans[-1]))
         for run in self._fold.session.runs.values():
+            self.model, self._plans_first = run.settings.model, run.is_planning  # of the newest one
             if run.outcome is not None:
                 self._over[run.run_id] = ""
             for ask in run.open_asks:
@@ -172,6 +235,7 @@ class EditorSession:
                     self._over[run.run_id] = ask.asked.question_id
 
     async def _tell(self, event: e.Event) -> None:
+        await self._tell_mode(event)
         run = self._fold.runs.get(run_of(event))
         if run is None:
             return
@@ -179,6 +243,8 @@ class EditorSession:
             await self._tell_message(event, run)
         for update in event_updates(event, run, self._workspace):
             await self._editor.session_update(self.session_id, update)
+        if isinstance(event, e.ToolAsked):
+            self._warn_of_unsaved(event)
         if isinstance(event, e.ApprovalAsked):
             self._ask(event)
         elif isinstance(event, e.QuestionAsked):
@@ -187,9 +253,18 @@ class EditorSession:
             await self._editor.session_update(self.session_id, agent_text(text, event.question_id))
             self._over[event.run_id] = event.question_id
         elif isinstance(event, e.AskSettled):
-            self._settled(event)
+            await self._settled(event)
         elif isinstance(event, e.RunEnded):
             self._over[event.run_id] = ""
+
+    async def _tell_mode(self, event: e.Event) -> None:
+        """That the session works in another way now."""
+        if isinstance(event, e.SessionModeSet):
+            self._modes_told += 1
+            await self._editor.session_update(self.session_id, mode_update(self.mode))
+        elif isinstance(event, e.PlanUpdated) and event.accepted and self._plans_first:
+            self._plans_first = False
+            await self._editor.session_update(self.session_id, mode_update(self.mode))
 
     async def _tell_message(self, event: e.MessageDispatched, run: RunReadModel) -> None:
         """A message that was sent from elsewhere; the editor shows those that it sent itself."""
@@ -205,23 +280,41 @@ class EditorSession:
             text = user_text(next(sent, run.message_text(event.message_id)), event.message_id)
             await self._editor.session_update(self.session_id, text)
 
-    def _settled(self, event: e.AskSettled) -> None:
-        if (asking := self._permissions.pop(event.ask_id, None)) is not None:
+    async def _settled(self, event: e.AskSettled) -> None:
+        if (asking := self._asking.pop(event.ask_id, None)) is not None:
             asking.cancel()  # it was answered elsewhere, or here
+            await self.withdraw(asking.get_name())
         if self._over.get(event.run_id) == event.ask_id:
             del self._over[event.run_id]
 
+    def _warn_of_unsaved(self, event: e.ToolAsked) -> None:
+        """Tell the person if a file tool is about to use a file that isn't saved."""
+        path = event.args.get("path")
+        if self._files is None or not isinstance(path, str) or tool_kind(event.name) not in {"read", "write"}:
+            return
+        if path not in self._warned:
+            self._warned[path] = asyncio.create_task(self._warn(Path(self._workspace, path), self._files))
+
+    async def _warn(self, path: Path, files: EditorFiles) -> None:
+        if await files.has_unsaved_changes(path):
+            text = (
+                f"[{path.name} has unsaved changes in the editor. The agent doesn't see them: save the file.]"
+            )
+            await self._editor.session_update(self.session_id, agent_text(text, f"unsaved-{path}"))
+
     def _ask(self, event: e.ApprovalAsked) -> None:
-        task = asyncio.create_task(self._permission(event))
-        self._permissions[event.approval_id] = task
-        task.add_done_callback(lambda _: self._permissions.pop(event.approval_id, None))
+        task = asyncio.create_task(self._permission(event), name=event.tool_call_id)
+        self._asking[event.approval_id] = task
+        task.add_done_callback(lambda _: self._asking.pop(event.approval_id, None))
 
     async def _permission(self, event: e.ApprovalAsked) -> None:
         """Ask the person in the editor about one exact action; any other answer than a choice denies it."""
         try:
             chosen = await self._chosen(event)
-        except RequestError:
-            chosen = ""  # the editor can't ask
+        except (RequestError, ValueError):
+            chosen = ""  # the editor can't ask, or its answer makes no sense
+        except ConnectionError:
+            return  # it has left, so others can still answer
         offered: dict[str, Choice] = {str(one): one for one in event.choices}
         try:
             await self._client.approve(event.run_id, event.approval_id, choice=offered.get(chosen, _DENY))
@@ -232,21 +325,26 @@ class EditorSession:
             await self._editor.session_update(self.session_id, text)
 
     async def _chosen(self, event: e.ApprovalAsked) -> str:
-        findings = "\n".join([event.action.diff or event.action.summary, *event.findings])
-        block = TextContentBlock(type="text", text=findings)
+        run = self._fold.runs.get(event.run_id)
+        card = card_of(run, event.tool_call_id) if run is not None else None
+        unsaved = await self._unsaved(event.action)
+        about = msgspec.structs.replace(event, findings=(*event.findings, *unsaved))
         response = await self._editor.request_permission(
             session_id=self.session_id,
-            tool_call=ToolCallUpdate(
-                tool_call_id=event.tool_call_id,
-                title=event.headline or event.action.summary,
-                content=[ContentToolCallContent(type="content", content=block)],
-            ),
+            tool_call=permission(about, card, self._workspace),
             options=[
                 PermissionOption(option_id=choice, name=_OPTIONS[choice][0], kind=_OPTIONS[choice][1])
                 for choice in event.choices
             ],
         )
         return "" if isinstance(response.outcome, DeniedOutcome) else response.outcome.option_id
+
+    async def _unsaved(self, action: Action) -> list[str]:
+        """What a person should know of the files that an action is about to change."""
+        if self._files is None or not action.diff:
+            return []
+        changed = [path for path in action.paths if await self._files.has_unsaved_changes(Path(path))]
+        return [f"{path} has unsaved changes in the editor. The agent doesn't see them." for path in changed]
 
     async def stop(self) -> None:
         """Stop the session's open runs, and those that prompts are about to start."""
@@ -265,6 +363,11 @@ class EditorSession:
     async def prompt(self, blocks: Sequence[Block]) -> PromptResponse:
         """Send the message, or the answer to an open question; returns when the run ends or asks one."""
         stops = self._stops
+        self._warned = {path: task for path, task in self._warned.items() if not task.done()}
+        notices, self._notices = self._notices, []
+        for notice in notices:
+            await self._editor.session_update(self.session_id, agent_text(f"{notice}\n", "notices"))
+        await self._servers.renew()
         text, parts = await self._message(blocks)
         if self._stops != stops:
             return PromptResponse(stop_reason="cancelled")
@@ -282,6 +385,7 @@ class EditorSession:
 
     async def _start(self, text: str, parts: list[dict[str, str]]) -> str:
         more: dict[str, Any] = {"workspace": self._workspace, "origin": CHAT, "parts": parts}
+        more |= {"plan_first": True} if self._plans_first else {}
         start = self._client.start(text, session_id=self.session_id, model=self.model, more=more)
         async with self._sending:
             run_id = (await asked(start)).run_id
@@ -304,7 +408,7 @@ class EditorSession:
                 case TextContentBlock():
                     texts.append(block.text)
                 case ResourceContentBlock():
-                    texts.append(f"[{block.name}]({block.uri})")
+                    texts.append(await self._linked(block))
                 case EmbeddedResourceContentBlock(resource=TextResourceContents() as file):
                     texts.append(f'<file uri="{file.uri}">\n{file.text}\n</file>')
                 case EmbeddedResourceContentBlock():
@@ -321,12 +425,24 @@ class EditorSession:
                     raise RequestError.invalid_params({"details": "Audio is not supported."})
         return "\n".join(texts), parts
 
+    async def _linked(self, block: ResourceContentBlock) -> str:
+        """A link, and what the editor has there if that isn't saved."""
+        unsaved = await self._files.linked(block.uri) if self._files else None
+        link = f"[{block.name}]({block.uri})"
+        if unsaved is None:
+            return link
+        return f'{link}\n<file uri="{block.uri}" state="with changes that aren\'t saved">\n{unsaved}\n</file>'
+
     async def _uploaded(self, data: str) -> str:
         try:
             content = base64.b64decode(data, validate=True)
         except ValueError:
             raise RequestError.invalid_params({"details": "The attachment is not valid Base64."}) from None
         return await asked(self._client.upload(content))
+
+
+async def _ignored(_: str) -> None:
+    """An editor that can't be told goes on asking, and its answer changes nothing."""
 
 
 def _file_name(uri: str) -> str:

@@ -10,14 +10,17 @@ from typing import Any, TypeAlias
 
 from acp.schema import (
     AgentMessageChunk,
+    AgentPlanUpdate,
     AgentThoughtChunk,
     ContentToolCallContent,
     FileEditToolCallContent,
+    PlanEntry,
     TerminalToolCallContent,
     TextContentBlock,
     ToolCallLocation,
     ToolCallProgress,
     ToolCallStart,
+    ToolCallUpdate,
     ToolKind,
     UserMessageChunk,
 )
@@ -28,11 +31,17 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.policy.tool_names import tool_kind
 
 Update: TypeAlias = (
-    UserMessageChunk | AgentMessageChunk | AgentThoughtChunk | ToolCallStart | ToolCallProgress
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | AgentPlanUpdate
+    | ToolCallStart
+    | ToolCallProgress
 )
 TITLE_CHARS_MAX = 200
 OUTPUT_CHARS_MAX = 8_000
 RESULT_CHARS_MAX = 60_000
+RAW_CHARS_MAX = 10_000  # of an argument; the text of a file is shown as a diff
 _KINDS: dict[str, ToolKind] = {
     "command": "execute",
     "read": "read",
@@ -54,7 +63,7 @@ def entry_updates(entry: Entry, workspace: str) -> Iterator[Update]:
         case ToolCard():
             yield tool_start(entry, workspace)
             if entry.state == "ended":
-                yield tool_ended(entry.tool_call_id, ok=entry.ok, result=entry.result)
+                yield tool_ended(entry, ok=entry.ok, result=entry.result)
             elif entry.state == "started":
                 yield tool_running(entry)
         case Ending() if entry.outcome not in {"completed", "refused"}:
@@ -72,30 +81,37 @@ def event_updates(event: e.Event, run: RunReadModel, workspace: str) -> Iterator
             yield thought(event.text, _call_id(run))
         case e.ToolAsked() | e.ToolStarted() | e.ToolOutput() | e.ToolEnded():
             yield from _tool_updates(event, run, workspace)
+        case e.PlanUpdated():
+            yield plan(event)
         case _:
             return
+
+
+def plan(event: e.PlanUpdated) -> AgentPlanUpdate:
+    """The agent's plan, which replaces the one before."""
+    entries = [PlanEntry(content=step.text, priority="medium", status=step.state) for step in event.steps]
+    return AgentPlanUpdate(session_update="plan", entries=entries)
 
 
 def _tool_updates(
     event: e.ToolAsked | e.ToolStarted | e.ToolOutput | e.ToolEnded, run: RunReadModel, workspace: str
 ) -> Iterator[Update]:
-    card = next(
-        (
-            entry
-            for entry in reversed(run.view.entries)
-            if isinstance(entry, ToolCard) and entry.tool_call_id == event.tool_call_id
-        ),
-        None,
-    )
+    card = card_of(run, event.tool_call_id)
     if card is None:
         return
     match event:
         case e.ToolAsked():
             yield tool_start(card, workspace)
         case e.ToolEnded():
-            yield tool_ended(event.tool_call_id, ok=event.ok, result=event.result)
+            yield tool_ended(card, ok=event.ok, result=event.result)
         case _:
             yield tool_running(card)
+
+
+def card_of(run: RunReadModel, tool_call_id: str) -> ToolCard | None:
+    """The call of a tool as people see it."""
+    cards = (entry for entry in reversed(run.view.entries) if isinstance(entry, ToolCard))
+    return next((card for card in cards if card.tool_call_id == tool_call_id), None)
 
 
 def _call_id(run: RunReadModel) -> str:
@@ -127,7 +143,7 @@ def thought(text: str, call_id: str) -> AgentThoughtChunk:
 
 def tool_start(card: ToolCard, workspace: str) -> ToolCallStart:
     """A call of a tool, before anything happens; paths are relative to the workspace."""
-    kind, path = _KINDS.get(tool_kind(card.name) or "", "other"), card.args.get("path")
+    kind, path = _kind(card.name), card.args.get("path")
     where = str(Path(workspace) / path) if isinstance(path, str) and kind != "other" else ""
     return ToolCallStart(
         session_update="tool_call",
@@ -135,7 +151,7 @@ def tool_start(card: ToolCard, workspace: str) -> ToolCallStart:
         title=tool_title(card.name, card.args),
         kind=kind,
         status="pending",
-        raw_input=card.args or card.bad_args or None,
+        raw_input=_shortened(card.args) or card.bad_args[:RAW_CHARS_MAX] or None,
         locations=[ToolCallLocation(path=where)] if where else None,
         content=_diff(where, card.args) if where and kind == "edit" else None,
     )
@@ -151,14 +167,34 @@ def tool_running(card: ToolCard) -> ToolCallProgress:
     )
 
 
-def tool_ended(tool_call_id: str, *, ok: bool, result: str) -> ToolCallProgress:
-    """What came of a call."""
+def tool_ended(card: ToolCard, *, ok: bool, result: str) -> ToolCallProgress:
+    """What came of a call; a change that was made stays there as a diff, which content would replace."""
+    is_shown = ok and _kind(card.name) == "edit"
     return ToolCallProgress(
         session_update="tool_call_update",
-        tool_call_id=tool_call_id,
+        tool_call_id=card.tool_call_id,
         status="completed" if ok else "failed",
-        content=[_content(result[:RESULT_CHARS_MAX])] if result else None,
+        content=[_content(result[:RESULT_CHARS_MAX])] if result and not is_shown else None,
     )
+
+
+def permission(event: e.ApprovalAsked, card: ToolCard | None, workspace: str) -> ToolCallUpdate:
+    """The action that a person is asked about.
+
+    A change is also shown as a diff, which editors show best. But only the action itself says what is
+    replaced, so its own words are always there.
+    """
+    diff = tool_start(card, workspace).content if card is not None else None
+    said = [event.action.diff or event.action.summary, *event.findings]
+    return ToolCallUpdate(
+        tool_call_id=event.tool_call_id,
+        title=event.headline or event.action.summary,
+        content=[*(diff or ()), _content("\n".join(said))],
+    )
+
+
+def _kind(name: str) -> ToolKind:
+    return _KINDS.get(tool_kind(name) or "", "other")
 
 
 def tool_title(name: str, args: dict[str, Any]) -> str:
@@ -166,6 +202,13 @@ def tool_title(name: str, args: dict[str, Any]) -> str:
     texts = [value for value in args.values() if isinstance(value, str) and value.strip()]
     about = " ".join(texts[0].split())[:TITLE_CHARS_MAX] if texts else ""
     return f"{name}: {about}" if about else name
+
+
+def _shortened(args: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: f"{value[:RAW_CHARS_MAX]}…" if isinstance(value, str) and len(value) > RAW_CHARS_MAX else value
+        for name, value in args.items()
+    }
 
 
 def _block(text: str) -> TextContentBlock:

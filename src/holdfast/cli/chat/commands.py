@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.api.children import ChildShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
@@ -29,10 +30,13 @@ COMMANDS = (
     ("/diff", "show the files that the last run changed"),
     ("/undo", "undo the last run: its files and its messages; force or keep-both if you changed them"),
     ("/redo", "take the last undo back"),
+    ("/plan", "TEXT: have it planned first; you accept the plan; alone, show the plan; off"),
+    ("/goal", "TEXT: let the agent work by itself until it shows that this is reached"),
     (COMPACT, "replace the conversation by a summary, for the model; add what it must keep"),
     ("/model", "choose the model for the next messages; with a NAME, use that one"),
     ("/attach", "FILE: send it with the next message; alone, list what is attached; clear"),
     ("/sessions", "choose a session; with an ID, switch to it"),
+    ("/agents", "show the sub-agents of this session; /sessions ID opens one"),
     ("/new", "start a new session"),
     ("/fork", "continue in a copy of this session"),
     ("/status", "show the server, session, model and what your key may do"),
@@ -41,6 +45,7 @@ COMMANDS = (
     ("/exit", "leave (or press Ctrl-D)"),
 )
 SHORT_HELP = "?"
+_SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"])  # what follows them is shown as a message
 SESSIONS_SHOWN = 100
 KEYS = (
     ("Enter", "send"),
@@ -71,9 +76,12 @@ class Commands:
             "/undo": undo.undo,
             "/redo": undo.redo,
             "/diff": undo.diff,
+            "/plan": self._plan,
+            "/goal": self._goal,
             COMPACT: self._compact,
             "/model": self._model,
             "/sessions": self._sessions,
+            "/agents": self._agents,
             "/new": self._new,
             "/fork": self._fork,
             "/attach": self._attach,
@@ -88,7 +96,7 @@ class Commands:
         if word in {"/exit", "/quit"}:
             return False
         meant = [word] if word in self._known else [name for name, _ in COMMANDS if name.startswith(word)]
-        if not (meant in (["/steer"], ["/queue"]) and _is_message(rest)):
+        if not (meant in _SENDING and _is_message(rest)):
             await self._chat.prompt.print(person_text(self._chat.style, line))
         if len(meant) != 1:
             what = f"Which one: {', '.join(meant)}?" if meant else f"Unknown command: {safe_line(word, 40)}."
@@ -144,6 +152,27 @@ class Commands:
             await self._say("A run is in progress. Stop it first with /stop.")
         else:
             await chat.client.retry(chat.renderer.last_run, session_id=chat.session_id)
+
+    async def _plan(self, text: str) -> None:
+        chat = self._chat
+        if text == "off":
+            chat.renderer.is_planning = False
+            await self._say("Plan mode is off for your next message.")
+        elif text:
+            chat.renderer.is_planning = True
+            await chat.send(text)
+        else:
+            mode = "Plan mode is on: /plan off ends it." if chat.renderer.is_planning else ""
+            plan = chat.renderer.plan_text()
+            await chat.prompt.print(plan or chat.style.dim("There is no plan yet."))
+            if mode:
+                await self._say(mode)
+
+    async def _goal(self, text: str) -> None:
+        if not text:
+            await self._say("Add a goal: /goal make the tests in tests/unit pass")
+        else:
+            await self._chat.send(text, more={"goal": True})
 
     async def _compact(self, focus: str) -> None:
         chat = self._chat
@@ -233,6 +262,12 @@ class Commands:
         ]
         await self._say("\n".join(safe(line) for line in lines))
 
+    async def _agents(self, _: str) -> None:
+        chat = self._chat
+        found = (await chat.client.children(chat.session_id)).data if chat.session_id else ()
+        lines = [agent_line(one) for one in found]
+        await self._say("\n".join(lines) or "There are no sub-agents in this session.")
+
     async def _cost(self, _: str) -> None:
         chat = self._chat
         if not chat.session_id:
@@ -280,7 +315,7 @@ def is_compaction(line: str) -> bool:
 
 def _is_message(rest: str) -> bool:
     """Whether this is something to say, which is shown as such, and not a word about the queue."""
-    return rest.strip() not in {"", "resume", "pause", "clear"}
+    return rest.strip() not in {"", "resume", "pause", "clear", "off"}
 
 
 def _about(one: SessionShown) -> str:
@@ -300,3 +335,11 @@ def _write_new(name: str, data: bytes) -> Path:
     with path.open("xb") as file:
         file.write(data)
     return path
+
+
+def agent_line(one: ChildShown) -> str:
+    """A sub-agent in one line: name, state, cost, session and what it said last."""
+    state = one.outcome or one.status.replace("_", " ")
+    cost = f"{one.usage.cost_usd:.4f} USD" if one.usage is not None and one.usage.cost_usd else ""
+    words = [one.name, state, cost, one.session_id, one.last_line or one.task]
+    return "  " * one.depth + safe_line(" · ".join(filter(None, words)), 200)

@@ -30,8 +30,9 @@ from holdfast.cli.chat.commands import (
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.program_name import program
+from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.cli.terminal.output import is_drawable
-from holdfast.cli.terminal.renderer import Renderer
+from holdfast.cli.terminal.renderer import Renderer, ask_id, settled_id
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
 from holdfast.client.address import ClientPatience
@@ -96,6 +97,7 @@ class ChatScreen:
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.renderer = self._new_renderer(set())
         self.asks = ChatAsks(self)
+        self._children = ChildAsks(attached.client, self._hear_child)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
         self._history = ChatHistory(attached.directory.data_dir / "chat-history", self._without_secrets)
@@ -130,7 +132,7 @@ class ChatScreen:
         return may_approve(self.scopes)
 
     def _live(self) -> str:
-        return self.renderer.live()  # of the session that is open now
+        return self.renderer.live() + self.renderer.plan_lines()  # of the session that is open now
 
     @property
     def workspace(self) -> Path:
@@ -244,17 +246,21 @@ class ChatScreen:
         """Say what went wrong; the conversation continues."""
         await self.prompt.print(self.style.line(f"✗ {safe_line(str(error))}", "red"))
 
-    async def send(self, text: str, *, when_busy: str = "steer") -> None:
+    async def send(
+        self, text: str, *, when_busy: str = "steer", more: Mapping[str, object] | None = None
+    ) -> None:
         """Say something to the session; while a run works it hears this at its next step."""
         client_id = secrets.token_hex(8)
         self.renderer.own.add(client_id)
         names = [self.style.dim(f"  attached: {safe_line(part.name)}") for part in self.attachments]
         await self.prompt.print(person_text(self.style, text) + "".join(names))
-        more = {
+        fields = {
             "client_id": client_id,
             "origin": CHAT,
             "workspace": str(self.workspace),
             "parts": self.attachments,
+            **({"plan_first": True} if self.renderer.is_planning else {}),
+            **(more or {}),
         }
         try:
             started = await self.client.start(
@@ -262,7 +268,7 @@ class ChatScreen:
                 session_id=self.session_id,
                 when_busy="queue" if when_busy == "queue" else "steer",
                 model=self.model,
-                more=more,
+                more=fields,
             )
         except (Refused, Unreachable, BadAnswer) as error:
             await self.complain(error)
@@ -315,6 +321,7 @@ class ChatScreen:
         self.renderer.last_run = answered[-1] if answered else ""
         self.renderer.open_runs = found.working
         self._watch(found.session_id, after=after, epoch=page.epoch or "")
+        self._begin(self._adopt_children(found.session_id))
 
     async def close_session(self) -> None:
         """Follow nothing any more."""
@@ -322,6 +329,7 @@ class ChatScreen:
             self._watching.cancel()
             await asyncio.wait({self._watching})
             self._watching = None
+        await self._children.close()
         self.session_id = ""
         self.renderer = self._new_renderer(self.renderer.own)
         self.asks.clear()
@@ -361,6 +369,7 @@ class ChatScreen:
 
     async def _hear(self, event: e.Event) -> None:
         await self.prompt.print(self.renderer.hear(event))
+        self._children.take(event)
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
             await self.prompt.print(self.style.dim("  Type /retry to try again."))
         await self.asks.update()
@@ -368,6 +377,19 @@ class ChatScreen:
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)
             self._begin(self._files.refresh())  # the run may have made some
+
+    async def _hear_child(self, name: str, event: e.Event) -> None:
+        """What a sub-agent asks is answered here, too."""
+        if isinstance(event, e.ApprovalAsked | e.QuestionAsked):
+            self.renderer.asks[ask_id(event)] = event
+            await self.prompt.print(self.style.dim(f"  {safe_line(name)} asks:"))
+        else:
+            self.renderer.asks.pop(settled_id(event), None)
+        await self.asks.update()
+
+    async def _adopt_children(self, session_id: str) -> None:
+        with suppress(ClientError):  # an older server has none
+            self._children.adopt(await self.client.children(session_id))
 
     def _interrupt(self) -> None:
         now_s = time.monotonic()

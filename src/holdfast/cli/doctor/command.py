@@ -12,6 +12,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from holdfast.cli.doctor import machine, store
+from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
@@ -21,7 +22,7 @@ from holdfast.config.settings import Settings
 from holdfast.targets import Target
 
 _Asked = TypeVar("_Asked")
-AskMcp: TypeAlias = Callable[[Settings], Awaitable[Sequence[DoctorFinding]]]
+AskOutside: TypeAlias = Callable[[Settings], Awaitable[Sequence[DoctorFinding]]]
 Ask: TypeAlias = Callable[[Sequence[Target]], Awaitable[Sequence[DoctorFinding]]]
 
 OK, FAILED = 0, 1
@@ -30,6 +31,16 @@ MARKS: Mapping[State, tuple[str, str]] = {
     "note": ("!", "magenta"),
     "fault": ("✗", "bold red"),
 }
+
+
+async def ask_outside(settings: Settings) -> Sequence[DoctorFinding]:
+    """What MCP servers and chat platforms answer."""
+    return [*await ask_servers(settings), *await ask_platforms(settings)]
+
+
+async def ask_nobody_outside(settings: Settings) -> Sequence[DoctorFinding]:
+    """What to report instead of asking them."""
+    return [*await ask_no_server(settings), *await ask_no_platform(settings)]
 
 
 class Report(Protocol):
@@ -57,12 +68,12 @@ def doctor(
     *,
     report: Report | None = None,
     ask: Ask = ask_targets,
-    ask_mcp: AskMcp = ask_servers,
+    ask_others: AskOutside = ask_outside,
 ) -> int:
     """Check everything and report; the exit code is 1 if there's a fault."""
     report = report or (ColourReport() if sys.stdout.isatty() else PlainReport())
     findings: list[DoctorFinding] = []
-    for finding in examine(flags, report, ask=ask, ask_mcp=ask_mcp):
+    for finding in examine(flags, report, ask=ask, ask_others=ask_others):
         findings.append(finding)
         report.write(finding)
     report.end(findings)
@@ -76,12 +87,16 @@ async def ask_nobody(targets: Sequence[Target]) -> Sequence[DoctorFinding]:
     ]
 
 
-EVERYBODY = (ask_targets, ask_servers)
-NOBODY = (ask_nobody, ask_no_server)
+EVERYBODY = (ask_targets, ask_outside)
+NOBODY = (ask_nobody, ask_nobody_outside)
 
 
 def examine(
-    flags: Mapping[str, object], report: Report, *, ask: Ask = ask_targets, ask_mcp: AskMcp = ask_servers
+    flags: Mapping[str, object],
+    report: Report,
+    *,
+    ask: Ask = ask_targets,
+    ask_others: AskOutside = ask_outside,
 ) -> Iterator[DoctorFinding]:
     """Every finding, in order."""
     try:
@@ -110,9 +125,9 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
-    if any(server.url for server in settings.mcp_servers):
-        with report.busy("calling MCP servers"):
-            servers = asyncio.run(_answers(ask_mcp, settings))
+    if settings.channels or any(server.url for server in settings.mcp_servers):
+        with report.busy("calling MCP servers and chat platforms"):
+            servers = asyncio.run(_answers(ask_others, settings))
         yield from servers
     if loaded.is_demo:
         advice = "set a key such as ANTHROPIC_API_KEY, start a local model server, or configure [[targets]]"

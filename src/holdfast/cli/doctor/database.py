@@ -11,6 +11,7 @@ from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.config.settings import Settings
 from holdfast.host.stores import require_postgres, store_place
 from holdfast.interfaces.journal import JournalError
+from holdfast.journal.lost_writes import NOTE, LostWrites, loss_in
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.connection import Connection, Database
@@ -35,21 +36,24 @@ def check_database(settings: Settings) -> list[DoctorFinding]:
     from holdfast.journal.postgres.connection import Database
     from holdfast.journal.postgres.tuning import PostgresTuning
 
+    server, tuning = settings.server, PostgresTuning()
     try:
-        database = Database(str(settings.server.store), PostgresTuning())
+        database = Database(str(server.store), tuning)
+        near = Database(str(server.store_direct), tuning) if server.store_direct else database
     except JournalError as error:
-        return [fault("store", f"{store_place(settings)}: {error}", "correct server.store")]
-    return asyncio.run(_check(database, store_place(settings)))
+        advice = "correct server.store and server.store_direct"
+        return [fault("store", f"{store_place(settings)}: {error}", advice)]
+    return asyncio.run(_check(database, store_place(settings), near=near))
 
 
-async def _check(database: "Database", place: str) -> list[DoctorFinding]:
+async def _check(database: "Database", place: str, *, near: "Database") -> list[DoctorFinding]:
     try:
         connection = await database.connect("doctor")
     except (JournalError, OSError) as error:
         advice = "check the address in server.store, the password, and that the database accepts connections"
         return [fault("store", f"{place}: {error}", advice)]
     try:
-        async with aclosing(_checks(database, connection, place)) as checks:
+        async with aclosing(_checks(near, connection, place)) as checks:
             return [finding async for finding in checks]
     except JournalError as error:
         return [fault("store", f"{place}: {error}", "run doctor again")]
@@ -57,15 +61,25 @@ async def _check(database: "Database", place: str) -> list[DoctorFinding]:
         connection.terminate()
 
 
-async def _checks(
-    database: "Database", connection: "Connection", place: str
-) -> AsyncGenerator[DoctorFinding]:
+async def _checks(near: "Database", connection: "Connection", place: str) -> AsyncGenerator[DoctorFinding]:
     found = {row["name"]: row["setting"] for row in await connection.fetch(_SETTINGS)}
     yield _version(found, place)
     ((standbys,),) = await connection.fetch(_STANDBYS)
     yield durability(found, standbys=standbys)
+    if (loss := await _loss(connection)) is not None:
+        advice = "compare the sessions of that time with what people remember, and correct the durability"
+        yield fault("lost writes", loss.text, advice, missing=loss.missing, restored=loss.restored)
     yield clock_skew(await _skew_s(connection))
-    yield await _listening(database, connection)
+    if not connection.pid:
+        yield ok("pooler", "server.store leads through a pooler")
+    yield await _listening(near, connection)
+
+
+async def _loss(connection: "Connection") -> LostWrites | None:
+    """What the database has lost within the last day, as far as nodes noticed."""
+    tables = await connection.fetch("SELECT to_regclass('notes') IS NOT NULL")
+    note = await connection.value("note", key=NOTE) if tables[0][0] else None
+    return loss_in(note, now_ms=int(time.time() * 1000))
 
 
 def _version(found: Mapping[str, str], place: str) -> DoctorFinding:
@@ -110,10 +124,13 @@ async def _skew_s(connection: "Connection") -> float:
     return min(samples)[1]
 
 
-async def _listening(database: "Database", connection: "Connection") -> DoctorFinding:
+async def _listening(near: "Database", connection: "Connection") -> DoctorFinding:
     """Whether notifications arrive; a pooler that shares connections between transactions loses them."""
     channel, heard = f"holdfast_doctor_{token_hex(4)}", asyncio.Event()
-    listener = await database.connect("doctor")
+    try:
+        listener = await near.connect("doctor")
+    except (JournalError, OSError) as error:
+        return fault("notifications", str(error), "check the address in server.store_direct")
     try:
         await listener.listen(channel, lambda _: heard.set())
         await connection.run(f"NOTIFY {channel}")
@@ -121,10 +138,10 @@ async def _listening(database: "Database", connection: "Connection") -> DoctorFi
             await heard.wait()
     except TimeoutError:
         advice = (
-            "server.store leads through a pooler that shares connections, such as PgBouncer in transaction "
-            "mode; use the address of the database itself, or session mode"
+            "servers look for changes in the database instead, which costs more and shows them later; set "
+            "server.store_direct to the address of the database itself, past the pooler"
         )
-        return fault("notifications", "NOTIFY doesn't reach a connection that listens", advice)
+        return note("notifications", "NOTIFY doesn't reach a connection that listens", advice)
     finally:
         listener.terminate()
     return ok("notifications", "LISTEN and NOTIFY work")

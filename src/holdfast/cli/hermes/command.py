@@ -12,14 +12,18 @@ from typing import Literal, TypeAlias
 from rich.progress import Progress, SpinnerColumn
 
 from holdfast.cli.hermes.config_file import FileOutcome, ImportPlan, plan_of
+from holdfast.cli.hermes.jobs import HermesJob, read_jobs, store_jobs
+from holdfast.cli.hermes.learned import HermesLearned, copy_skills, read_learned, store_memories
 from holdfast.cli.hermes.log import Written, written
 from holdfast.cli.hermes.messages import HermesSession
 from holdfast.cli.hermes.sessions import HermesSessions
 from holdfast.cli.hermes.settings import TakenSettings, read_settings
 from holdfast.config.files import config_home
 from holdfast.config.load import BadConfiguration, ConfigInputs, load, read_environment
+from holdfast.config.settings import Settings
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import Appended, IfSessionNew, JournalError
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.redaction import Redactor
@@ -72,19 +76,31 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
     taken = read_settings(folder)
     plan = plan_of(taken, config_home(inputs.environ))
     sessions = HermesSessions(folder, page=_page_of(inputs))
+    jobs = read_jobs(folder, now_ms=SystemClock().now_ms())
+    learned = read_learned(folder)
+    copied = len(learned.skills)
     try:
         if how == "do":
             tally = _store_all(sessions.read(), settings.data_dir, taken=taken)
+            shown = _store_jobs(jobs.jobs, settings.data_dir, hidden=Redactor(taken.secrets))
             outcome = plan.carry_out(inputs.environ)
+            owner = _owner(load(read_environment(flags)).settings)
+            _store_learned(learned, settings.data_dir, owner=owner, hidden=Redactor(taken.secrets))
+            copied = copy_skills(learned, config_home(inputs.environ) / "skills")
         else:
             tally = asyncio.run(_judge_all(sessions.read(), settings.data_dir))
+            shown = jobs.jobs
             outcome = plan.outcome(inputs.environ)
     except (DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
     _tell_settings(taken, plan, outcome=outcome)
-    _tell_sessions(tally, problems=[*faults, *taken.problems, *sessions.problems])
+    for job in shown:
+        print(safe_line(job.line, PROBLEM_CHARS_MAX))
+    problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
+    _tell_sessions(tally, problems=problems)
+    print(f"{copied} skills, {len(learned.memories)} texts of its memory (if they weren't there already)")
     if how == "try":
         print("This was a dry run: nothing was written.")
     return OK
@@ -102,6 +118,25 @@ def _page_of(inputs: ConfigInputs) -> Path | None:
     return Path(named).expanduser() if named else None
 
 
+def _owner(settings: Settings) -> str:
+    """The name of the key whose memory this becomes: the one that the page and the terminal use."""
+    keys = settings.server.api_keys
+    return "first" if keys is None else "key 1" if keys else ""
+
+
+def _store_learned(learned: HermesLearned, data_dir: Path, *, owner: str, hidden: Redactor) -> None:
+    async def work() -> None:
+        store = await SqliteStore.open(data_dir / "holdfast.db")
+        try:
+            await store_memories(learned, store, owner=owner, hidden=hidden)
+        finally:
+            await store.close()
+
+    if learned.memories:
+        with DirectoryLock(data_dir):
+            asyncio.run(work())
+
+
 def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSettings) -> ImportCounts:
     bar = Progress("{task.description}", SpinnerColumn(), transient=True, disable=not sys.stdout.isatty())
     with DirectoryLock(data_dir), bar:
@@ -111,6 +146,22 @@ def _store_all(found: Iterator[HermesSession], data_dir: Path, *, taken: TakenSe
             bar.update(task, description=f"Sessions: {number}")
 
         return asyncio.run(_append_all(found, data_dir, hidden=Redactor(taken.secrets), on_one=on_one))
+
+
+def _store_jobs(jobs: Sequence[HermesJob], data_dir: Path, *, hidden: Redactor) -> Sequence[HermesJob]:
+    """Store the jobs as paused triggers; return the new ones."""
+
+    async def store_all() -> Sequence[HermesJob]:
+        store = await SqliteStore.open(data_dir / "holdfast.db")
+        try:
+            return await store_jobs(store, jobs, hidden=hidden, now_ms=SystemClock().now_ms())
+        finally:
+            await store.close()
+
+    if not jobs:
+        return ()
+    with DirectoryLock(data_dir):
+        return asyncio.run(store_all())
 
 
 async def _append_all(
@@ -180,6 +231,8 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
         print(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
     if taken.server_key:
         print("the key of its API server, so that its clients keep working")
+    if taken.telegram is not None:
+        print(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",
         "written": f"saved to {plan.path}, with the keys in files beside it",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from holdfast.cli.hermes.settings import TakenSettings, TakenTarget
+from holdfast.cli.hermes.settings import TakenSettings, TakenTarget, TakenTelegram
 from holdfast.config.files import FILE_NAME, ConfigFile
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
@@ -74,7 +74,7 @@ def _write(path: Path, text: str) -> None:
 
 def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     """The plan for these settings; an empty text if there is nothing to say."""
-    if not (taken.targets or taken.server or taken.server_key):
+    if not (taken.targets or taken.server or taken.server_key or taken.telegram):
         return ImportPlan(folder, "", {})
     keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
     lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
@@ -82,6 +82,9 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
         lines += _target(target)
     if taken.server_key:
         keys["hermes-api-server"] = taken.server_key
+    if taken.telegram is not None:
+        keys["hermes-telegram"] = taken.telegram.token
+        lines += _telegram(taken.telegram)
     return ImportPlan(folder, "\n".join(lines) + "\n", keys)
 
 
@@ -92,6 +95,15 @@ def _server(taken: TakenSettings) -> Iterator[str]:
         yield from (f"{key} = {json.dumps(value)}" for key, value in taken.server.items())
     if taken.server_key:
         yield f'api_keys = ["file:{KEYS}/hermes-api-server"]'
+
+
+def _telegram(telegram: TakenTelegram) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "telegram"'
+    yield 'kind = "telegram"'
+    yield f'token = "file:{KEYS}/hermes-telegram"'
+    yield f"allow = {json.dumps(telegram.allow)}"
 
 
 def _target(target: TakenTarget) -> Iterator[str]:

@@ -73,6 +73,14 @@ class TakenTarget:
     patience: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
+@dataclass(frozen=True, slots=True)
+class TakenTelegram:
+    """A Telegram bot, and the ids of those who may talk to it."""
+
+    token: str = field(repr=False)
+    allow: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class TakenSettings:
     """What was found, and in plain words what couldn't be imported."""
@@ -80,6 +88,7 @@ class TakenSettings:
     targets: list[TakenTarget] = field(default_factory=list[TakenTarget])
     server: dict[str, object] = field(default_factory=dict[str, object])
     server_key: str = field(default="", repr=False)
+    telegram: TakenTelegram | None = None
     problems: list[str] = field(default_factory=list[str])
     more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
 
@@ -87,6 +96,7 @@ class TakenSettings:
     def secrets(self) -> tuple[str, ...]:
         """All secrets that must not get into a log."""
         found = [self.server_key, *self.more_secrets]
+        found += [self.telegram.token] if self.telegram else []
         for target in self.targets:
             found += secrets_in(target.key, target.headers, base_url=target.base_url)
         return tuple(found)
@@ -123,6 +133,7 @@ def read_settings(home: Path) -> TakenSettings:
     taken.problems += stored.left()
     _patience(taken, environ)
     _server(taken, environ)
+    _telegram(taken, environ)
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
         taken.problems.append(f"MCP servers ({names}): review them, then configure them as [[mcp_servers]]")
@@ -347,3 +358,18 @@ def _server(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         taken.server["host"] = host
     if (port := environ.get("API_SERVER_PORT", "")).isdecimal():
         taken.server["port"] = int(port)
+
+
+def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The bot and its allow list; who may talk there isn't thereby allowed to approve here."""
+    token = environ.get("TELEGRAM_BOT_TOKEN", "").strip()
+    if not token or token.lower() in PLACEHOLDERS:
+        return
+    listed = f"{environ.get('TELEGRAM_ALLOWED_USERS', '')},{environ.get('GATEWAY_ALLOWED_USERS', '')}"
+    users = list(dict.fromkeys(user.strip() for user in listed.split(",") if user.strip()))
+    taken.telegram = TakenTelegram(token, tuple(user for user in users if user.isdecimal()))
+    if left := [user for user in users if not user.isdecimal()]:
+        taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed, because only numeric ids can")
+    taken.problems.append(
+        "Telegram: nobody may approve yet; run `holdfast channels pair telegram` and send the code to the bot"
+    )

@@ -15,7 +15,9 @@ def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(nodes)
         else:
-            print_columns(("NODE", "SESSIONS", "LEASE", "URL", "HOMES"), [_node(one) for one in nodes])
+            print_columns(
+                ("NODE", "SESSIONS", "LEASE", "URL", "HOMES", "LACKS"), [_node(one) for one in nodes]
+            )
         return OK
 
     return with_running_server(flags, work)
@@ -23,7 +25,14 @@ def list_nodes(flags: Mapping[str, object], *, form: str) -> int:
 
 def _node(one: NodeShown) -> tuple[str, ...]:
     name = f"{one.name or 'this server'}{' (this one)' if one.is_this and one.name else ''}"
-    return (name, str(one.sessions), _lease(one.lease_left_s), one.url, " ".join(one.homes))
+    return (
+        name,
+        str(one.sessions),
+        _lease(one.lease_left_s),
+        one.url,
+        " ".join(one.homes),
+        " ".join(one.lacks),
+    )
 
 
 def _lease(left_s: float | None) -> str:

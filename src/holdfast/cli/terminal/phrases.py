@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from holdfast import events as e
 from holdfast.cli.terminal.style import Style
 from holdfast.folds.entries import ending_words
+from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.safe_text import exact, safe, safe_line
 from holdfast.values import Choice, GrantOffer, GrantRule, Width
 
@@ -53,6 +54,9 @@ def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: Grant
 def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
     """One exact action, and everything that was found in it."""
     action = asked.action
+    if action.tool == UPDATE_PLAN:
+        plan = "".join(style.line(f"  {line}", "bold") for line in exact(action.summary).split("\n"))
+        return "\n" + style.line(exact(asked.headline), "bold magenta") + plan
     text = "\n" + style.line(f"Allow this action?  ({exact(action.tool)})", "bold magenta")
     if asked.headline:
         text += style.line(f"  {exact(asked.headline)}", "magenta")

@@ -13,12 +13,15 @@ from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
 from holdfast.folds.activity import CERTAIN, MOVING, WORDS, Activity
 from holdfast.folds.entries import saved_words
+from holdfast.folds.plans import steps_done
 from holdfast.safe_text import safe, safe_line
+from holdfast.values import PlanStep, PlanStepState
 
 AskEvent: TypeAlias = e.ApprovalAsked | e.QuestionAsked
 THOUGHT_CHARS_MAX = 4_000
 TOOL_CHARS_MAX = 60
 SILENT_S = 3  # a model that says nothing for so long is not called answering
+MARKS: Mapping[PlanStepState, str] = MappingProxyType({"pending": "○", "in_progress": "◐", "completed": "●"})
 TRIES_TOLD = 8  # some ten seconds
 
 
@@ -53,6 +56,8 @@ class Renderer:
     server_says: LiveLine | None = None
     away: str | None = None  # why, once it takes long
     last_run: str = ""
+    plan: tuple[PlanStep, ...] = ()
+    is_planning: bool = False  # whether the newest run may only read until its plan is accepted
     stopped_here: set[str] = field(default_factory=set[str])  # runs that the person stopped on this screen
     outputs: ToolOutputs = field(init=False)
     _text: AnswerText = field(init=False)
@@ -94,6 +99,21 @@ class Renderer:
         if self._thought:
             return "\n" + self.style.line(safe_line(self._thought)[-2 * self.style.width() :], "dim italic")
         return self.outputs.live()
+
+    def plan_lines(self) -> str:
+        """The plan, while a run works on it; above it, what else is live."""
+        return self.plan_text() if self.open_runs else ""
+
+    def plan_text(self) -> str:
+        """The plan, one step per line; empty if there is none."""
+        if not self.plan:
+            return ""
+        looks = {"pending": "dim", "in_progress": "bold", "completed": "dim green"}
+        lines = [
+            self.style.line(f"  {MARKS[step.state]} {safe_line(step.text)}", looks[step.state], hang=4)
+            for step in self.plan
+        ]
+        return "\n" + self.style.dim(f"plan: {steps_done(self.plan)}") + "".join(lines)
 
     def status(self, now_ms: int) -> str:
         """What is waited for, in one line; empty when nothing is happening."""
@@ -218,7 +238,14 @@ class Renderer:
         self.activities[event.run_id] = Activity(changed_ms=event.at_ms)
         self._messages[event.run_id] = event.message_id
         self.last_run = event.run_id
+        self.is_planning = event.settings.plan_first
         return ""
+
+    def planned(self, event: e.PlanUpdated) -> str:
+        """The plan is another; it is live while the run works."""
+        self.plan = event.steps
+        self.is_planning = self.is_planning and not event.accepted
+        return self.plan_text() if event.accepted else ""
 
     def started(self, event: e.RunStarted) -> str:
         """A run is under way."""
@@ -319,6 +346,10 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
+        e.PlanUpdated: Renderer.planned,
+        e.GoalContinued: _notice(
+            lambda event: f"round {event.round}: the goal isn't shown to be reached yet"
+        ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(_rewound),
         e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),

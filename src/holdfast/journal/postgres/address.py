@@ -29,6 +29,7 @@ class DatabaseAddress:
     sslmode: str
     sslrootcert: str | None = None
     target_session_attrs: str = "any"
+    has_prepared_statements: bool = False  # of a pooler in between, see Database
     settings: dict[str, str] = field(default_factory=dict[str, str])
     _context: ssl.SSLContext | None = None
 
@@ -65,6 +66,7 @@ class DatabaseAddress:
             options.pop("sslmode", "disable" if is_local else "require"),
             options.pop("sslrootcert", None),
             options.pop("target_session_attrs", "any" if len(hosts) == 1 else "read-write"),
+            options.pop("pooler_prepared_statements", "off") == "on",
             options,
         )
 

@@ -23,6 +23,12 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 Row: TypeAlias = Any
 Result = TypeVar("Result")
 
+_SETTINGS = {
+    "jit": "off",  # compiling costs more than these short queries
+    # The server also notices when this process is gone, and stops working for it.
+    "client_connection_check_interval": "1s",
+    "idle_in_transaction_session_timeout": "5s",
+}
 # The writer's statements find rows by their keys, however many there are, so planning each one anew gains
 # nothing, and a plan from a time when the tables were small must not stay.
 _FIXED_PLANS = {
@@ -87,10 +93,10 @@ def _reason(error: Exception) -> str:
 class Connection:
     """One connection with our queries; it is never closed politely, because that can wait forever."""
 
-    def __init__(self, inner: Any, query_s: float) -> None:
+    def __init__(self, inner: Any, query_s: float, *, pid: int) -> None:
         self._inner = inner
         self._query_s = query_s
-        self.pid: int = inner.get_server_pid()  # of its server process
+        self.pid = pid  # of its server process; 0 behind a pooler, where it may be another one each time
 
     @property
     def is_closed(self) -> bool:
@@ -144,34 +150,63 @@ class Connection:
 
 
 class Database:
-    """Where the database is and how long it may take to answer."""
+    """Where the database is and how long it may take to answer.
+
+    A pooler such as PgBouncer may be in between. It can hand each transaction to another server process, so
+    nothing that belongs to a session is used then: no settings, no named prepared statements.
+    """
 
     connection_type: type[Connection] = Connection
 
     def __init__(self, dsn: str, tuning: PostgresTuning) -> None:
         self._address = DatabaseAddress.parse(dsn)
         self._tuning = tuning
+        self.is_pooled: bool | None = None  # not known before the first connection
 
     async def connect(self, purpose: str, *, query_s: float | None = None) -> Connection:
         """A new connection; raises JournalError if there is none to be had."""
-        settings = {
-            "application_name": f"holdfast {purpose}",
-            "jit": "off",  # compiling costs more than these short queries
-            # The server also notices when this process is gone, and stops working for it.
-            "client_connection_check_interval": "1s",
-            "idle_in_transaction_session_timeout": "5s",
-        }
-        if purpose == "writer":
-            settings |= _FIXED_PLANS
         try:
-            inner = await _connect(
-                **await self._address.arguments(),
-                timeout=self._tuning.connect_s,
-                server_settings=settings | self._address.settings,
-            )
+            inner = await self._open(purpose)
         except Exception as error:
             raise named(error) from error
-        return self.connection_type(inner, query_s or self._tuning.query_s)
+        pid = 0 if self.is_pooled else inner.get_server_pid()
+        return self.connection_type(inner, query_s or self._tuning.query_s, pid=pid)
+
+    async def _open(self, purpose: str) -> Any:
+        if self.is_pooled:
+            return await self._open_pooled(purpose)
+        settings = _SETTINGS | (_FIXED_PLANS if purpose == "writer" else {})
+        try:
+            inner = await self._open_with(purpose, settings)
+        except pg.ProtocolViolationError:
+            self.is_pooled = True  # the way in which PgBouncer refuses settings
+            return await self._open_pooled(purpose)
+        if self.is_pooled is None:
+            # A pooler makes up the number that a client gets at the beginning. The answer is in the status,
+            # because a query without parameters and rows needs no prepared statement.
+            asked = f"SELECT FROM pg_backend_pid() AS pid WHERE pid = {inner.get_server_pid()}"
+            try:
+                self.is_pooled = await inner.execute(asked, timeout=self._tuning.connect_s) != "SELECT 1"
+            except BaseException:
+                inner.terminate()
+                raise
+            if self.is_pooled:
+                inner.terminate()
+                return await self._open_pooled(purpose)
+        return inner
+
+    async def _open_pooled(self, purpose: str) -> Any:
+        has_statements = self._address.has_prepared_statements
+        return await self._open_with(purpose, {}, **({} if has_statements else {"statement_cache_size": 0}))
+
+    async def _open_with(self, purpose: str, settings: dict[str, str], **options: Any) -> Any:
+        name = {"application_name": f"holdfast {purpose}"}
+        return await _connect(
+            **await self._address.arguments(),
+            timeout=self._tuning.connect_s,
+            server_settings=name | settings | self._address.settings,
+            **options,
+        )
 
 
 class Pool:

@@ -19,24 +19,39 @@ class ForeignAppends:
     """Turns notices into records for followers; see Tails for why their order is always right."""
 
     def __init__(
-        self, pool: Pool, tails: Tails, heads: Heads, *, changed: Callable[[OwnershipChange], None]
+        self,
+        pool: Pool,
+        tails: Tails,
+        heads: Heads,
+        *,
+        changed: Callable[[OwnershipChange], None],
+        purged: Callable[[str], None],
     ) -> None:
         self._pool = pool
         self._tails = tails
         self._heads = heads
         self._changed = changed
+        self._purged = purged
         self._ids: OrderedDict[int, str] = OrderedDict()
+        self._changed_ms = 0  # when the newest change was made that `poll_all` has seen
 
     def know(self, key: int, session_id: str) -> None:
         """Remember the key of a session."""
+        if key in self._ids:
+            return
         self._ids[key] = session_id
-        self._ids.move_to_end(key)
         if len(self._ids) > IDS_MAX:
             self._ids.popitem(last=False)
+
+    def forget_keys(self) -> None:
+        """Forget the keys of sessions: after a failover, they may belong to others."""
+        self._ids.clear()
 
     async def heard(self, notice: AppendNotice) -> None:
         """Show what a notice is about."""
         for session_id in notice.purged:
+            self._purged(session_id)
+        for session_id in (*notice.purged, *notice.renewed):
             self._heads.forget([session_id])
             self._tails.end(session_id)
         if notice.are_claimable:
@@ -91,7 +106,26 @@ class ForeignAppends:
     async def reread(self) -> None:
         """Look at everything that is followed, because notices may have been missed."""
         self._heads.clear()
-        followed = self._tails.known()
+        await self._look(self._tails.known())
+
+    async def poll(self) -> bool:
+        """Look at the logs that somebody waits for; return whether there are any."""
+        awaited = self._tails.awaited()
+        await self._look(awaited)
+        return bool(awaited)
+
+    async def poll_all(self) -> None:
+        """Look at everything that notices would have told of."""
+        await self._look(self._tails.known())
+        since_ms = self._changed_ms
+        for row in await self._pool.rows("changed_since", since_ms=since_ms, limit=AT_ONCE):
+            self._changed_ms = max(self._changed_ms, row["updated_ms"])
+            if since_ms:
+                self._tails.changed(row["session_id"])
+        self._changed("claimable")
+
+    async def _look(self, followed: dict[str, int]) -> None:
+        """Bring these logs up to date."""
         session_ids = list(followed)
         for begin in range(0, len(session_ids), AT_ONCE):
             some = session_ids[begin : begin + AT_ONCE]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.folds import rows
-from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunOpen
+from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunKnown
+from holdfast.journal.append_rules import LogHead
 from holdfast.journal.postgres.connection import Connection
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.words import clean
@@ -21,18 +22,12 @@ _SESSION_FIELDS = rows.SessionRow.__struct_fields__
 
 
 @dataclass(slots=True)
-class KnownHead:
-    """The end of a log, with the session's row and those of its open runs."""
+class KnownHead(LogHead):
+    """The end of a log, with its owner and the rows of its open runs."""
 
-    key: int
-    row: rows.SessionRow
-    last_seq: int = 0
     owner: int | None = None
     fence: int = 0
     home: str = ""
-    open_runs: int = 0
-    open_asks: int = 0
-    begun_runs: int = 0
     runs: dict[str, rows.RunRow] = field(default_factory=dict[str, rows.RunRow])
 
 
@@ -89,6 +84,9 @@ class Heads:
         Heads come first: if a row changes after that, the append that goes by it finds its seq taken.
         """
         found = Lookups()
+        jobs = [job for job in jobs if not job.is_quiet or job.session_id not in self._heads]
+        if not jobs:
+            return found
         wanted = {job.session_id for job in jobs}
         if missing := [session_id for session_id in wanted if session_id not in self._heads]:
             found.fresh.update(dict.fromkeys(missing))
@@ -115,7 +113,7 @@ class Heads:
                     run_ids.update({clean(rows.run_of(event))} - known.keys())
                     ask_ids.add(clean(rows.ask_of(event)))
             run_ids.update(
-                {clean(one.run_id) for one in job.when if isinstance(one, IfRunOpen)} - known.keys()
+                {clean(one.run_id) for one in job.when if isinstance(one, IfRunKnown)} - known.keys()
             )
             ask_ids.update(clean(one.ask_id) for one in job.when if isinstance(one, IfAskOpen))
         run_ids.discard("")
@@ -130,13 +128,13 @@ class Heads:
 
 def _head(row: Any) -> KnownHead:
     return KnownHead(
-        row["key"],
-        rows.SessionRow(**{name: row[name] for name in _SESSION_FIELDS}),
-        row["last_seq"],
-        row["owner"],
-        row["fence"],
-        row["home"],
-        row["open_runs"],
-        row["open_asks"],
-        row["begun_runs"],
+        key=row["key"],
+        row=rows.SessionRow(**{name: row[name] for name in _SESSION_FIELDS}),
+        last_seq=row["last_seq"],
+        open_runs=row["open_runs"],
+        open_asks=row["open_asks"],
+        begun_runs=row["begun_runs"],
+        owner=row["owner"],
+        fence=row["fence"],
+        home=row["home"],
     )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from holdfast.events import Event
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class PendingAppend(Struct, kw_only=True, eq=False):
     fence: Fence | None
     when: Sequence[Condition]
     idempotency_key: IdempotencyKey | None
+    new_types: Sequence[type[Event]] = ()  # of which it isn't known that every node reads them
+    is_quiet: bool = False  # only deltas of a run, without conditions and key: no row changes
     vectors: dict[int, list[str]] | None = None  # the words of long texts, by their place among the records
 
 

@@ -6,7 +6,8 @@ gap, or a silence in which not even a beat was heard, the node reads everything 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -15,14 +16,14 @@ from holdfast.journal.postgres.connection import Connection, Database, named
 from holdfast.journal.postgres.tuning import PostgresTuning
 
 ENTRIES_MAX = 200  # per notice, whose limit is 8,000 bytes
-PURGED_CHARS_MAX = 1_000
+IDS_CHARS_MAX = 1_000
 WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything again
 
 _log = logging.getLogger(__name__)
 
 
 class AppendNotice(msgspec.Struct, array_like=True):
-    """What one node tells the others; `purged` are ids of sessions that are gone.
+    """What one node tells the others; `purged` are ids of sessions that are gone, `renewed` of new logs.
 
     `tops` has the key and last seq of each log that has grown, and whether by more than deltas.
     """
@@ -32,6 +33,7 @@ class AppendNotice(msgspec.Struct, array_like=True):
     tops: list[tuple[int, int, bool]] = []
     purged: list[str] = []
     are_claimable: bool = False
+    renewed: list[str] = []
 
 
 class NoticeSender:
@@ -51,11 +53,13 @@ class NoticeSender:
         self._tuning = tuning
         self._tops: dict[int, tuple[int, bool]] = {}
         self._purged: dict[str, None] = {}
+        self._renewed: dict[str, None] = {}
         self._are_claimable = False
         self._number = 0
         self._wanted = asyncio.Event()
         self._sent = asyncio.Event()
         self._sent.set()
+        self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
 
     def grown(self, tops: list[tuple[int, int, bool]]) -> None:
@@ -73,6 +77,11 @@ class NoticeSender:
         self._purged[session_id] = None
         self._want()
 
+    def renewed(self, session_id: str) -> None:
+        """Tell that the events of a session have other seqs than before."""
+        self._renewed[session_id] = None
+        self._want()
+
     def released(self) -> None:
         """Tell that a session can be claimed."""
         self._are_claimable = True
@@ -80,7 +89,8 @@ class NoticeSender:
 
     def _want(self) -> None:
         self._sent.clear()
-        self._wanted.set()
+        # After those who wait for the commit: sending would hold them up.
+        self._loop.call_soon(self._wanted.set)
 
     async def flush(self) -> None:
         """Wait until everything so far is sent, but not for long."""
@@ -96,9 +106,11 @@ class NoticeSender:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
-                while self._tops or self._purged or self._are_claimable:
+                while self._tops or self._purged or self._renewed or self._are_claimable:
                     await self._send(self._next())
                 self._sent.set()
+                # Under load, a notice for every commit would cost as much as the commits.
+                await asyncio.sleep(self._tuning.notice_pause_s)
         finally:
             if self._connection is not None:
                 self._connection.terminate()
@@ -106,12 +118,10 @@ class NoticeSender:
     def _next(self) -> AppendNotice:
         keys = list(self._tops)[:ENTRIES_MAX]
         tops = [(key, *self._tops.pop(key)) for key in keys]
-        purged: list[str] = []
-        while self._purged and sum(map(len, purged)) < PURGED_CHARS_MAX:
-            purged.append(self._purged.popitem()[0])
+        purged, renewed = _some(self._purged), _some(self._renewed)
         are_claimable, self._are_claimable = self._are_claimable, False
         self._number += 1
-        return AppendNotice(self._incarnation(), self._number, tops, purged, are_claimable)
+        return AppendNotice(self._incarnation(), self._number, tops, purged, are_claimable, renewed)
 
     async def _send(self, notice: AppendNotice) -> None:
         """Send one notice; if that fails its number is missing, and others read again."""
@@ -130,60 +140,108 @@ class NoticeSender:
             await asyncio.sleep(self._tuning.pause_last_s)
 
 
-class NoticeListener:
-    """Hears the notices of other nodes, in the order in which they were sent.
+def _some(ids: dict[str, None]) -> list[str]:
+    """As many ids as fit into a notice; they are taken out."""
+    taken: list[str] = []
+    while ids and sum(map(len, taken)) < IDS_CHARS_MAX:
+        taken.append(ids.popitem()[0])
+    return taken
 
-    `heard` gets each one. `reread` is called after a gap and whenever it was connected again.
+
+class NoticeHooks(Protocol):
+    """What is done about notices, and where there are none."""
+
+    async def heard(self, notice: AppendNotice) -> None:
+        """Another node has sent a notice."""
+        ...
+
+    async def reread(self) -> None:
+        """Notices may have been missed."""
+        ...
+
+    async def poll(self) -> bool:
+        """Look at what somebody waits for, because notices don't arrive; return whether anybody does."""
+        ...
+
+    async def poll_all(self) -> None:
+        """Look at everything that notices would have told of."""
+        ...
+
+
+class NoticeListener:
+    """Hears the notices of other nodes, in the order in which they were sent, or else polls.
+
+    Behind a pooler that shares connections between transactions, not even our own beats arrive.
     """
 
     def __init__(
         self,
         database: Database,
+        hooks: NoticeHooks,
         *,
         incarnation: Callable[[], int],
         channel: Callable[[], str],
         tuning: PostgresTuning,
-        heard: Callable[[AppendNotice], Awaitable[None]],
-        reread: Callable[[], Awaitable[None]],
     ) -> None:
         self._database = database
+        self._hooks = hooks
         self._incarnation = incarnation
         self._channel = channel
         self._tuning = tuning
-        self._heard = heard
-        self._reread = reread
         self._numbers: dict[int, int] = {}
         self._payloads: list[str] = []
         self._arrived = asyncio.Event()
-        self.is_listening = asyncio.Event()
+        self._has_heard = False  # since it connected
+        self.is_polling = False
+        self.is_ready = asyncio.Event()  # what others append from now on is noticed
 
     async def run(self) -> None:
-        """Listen until cancelled."""
+        """Listen, or poll where that doesn't work, until cancelled."""
         while True:
             try:
                 await self._listen()
+                if not self._has_heard:
+                    await self._poll_for_a_while()
             except Exception as error:
                 if not isinstance(named(error), JournalError):
                     raise
                 _log.debug("the listener connects again: %s", error)
-            self.is_listening.clear()
+            self.is_ready.clear()
             await asyncio.sleep(self._tuning.pause_first_s)
+
+    async def _poll_for_a_while(self) -> None:
+        if not self.is_polling:
+            _log.warning(
+                "the database's notifications don't arrive, so this node looks for changes instead; behind a "
+                "pooler, set server.store_direct to the address of the database itself"
+            )
+            self.is_polling = True
+        clock = asyncio.get_running_loop().time
+        again_s, all_s = clock() + self._tuning.listen_again_s, 0.0
+        while clock() < again_s:
+            is_awaited = await self._hooks.poll()
+            if clock() >= all_s:
+                await self._hooks.poll_all()
+                all_s = clock() + self._tuning.poll_idle_s
+            await asyncio.sleep(self._tuning.poll_s if is_awaited else self._tuning.poll_idle_s)
 
     async def _listen(self) -> None:
         connection = await self._database.connect("listener")
         try:
             self._payloads.clear()
             self._numbers.clear()
+            self._has_heard = False
             await connection.listen(self._channel(), self._receive)
             connection.on_end(self._arrived.set)
-            await self._reread()
-            self.is_listening.set()
+            await self._hooks.reread()
+            self.is_ready.set()
             while not connection.is_closed:
                 try:
                     async with asyncio.timeout(self._tuning.listen_silence_s):
                         await self._arrived.wait()
                 except TimeoutError:
-                    _log.warning("no notices came from the database, so the node connects again")
+                    if self._has_heard:
+                        _log.warning("no notices came from the database, so the node connects again")
                     return
                 self._arrived.clear()
                 payloads, self._payloads = self._payloads, []
@@ -193,6 +251,9 @@ class NoticeListener:
             connection.terminate()
 
     def _receive(self, payload: str) -> None:
+        self._has_heard, self.is_polling = True, False
+        if payload.startswith(f"[{self._incarnation()},"):
+            return  # our own notice
         self._payloads.append(payload)
         if len(self._payloads) > WAITING_MAX:
             self._payloads = self._payloads[-1:]  # a gap
@@ -202,10 +263,8 @@ class NoticeListener:
         if not payload:
             return  # a beat
         notice = msgspec.json.decode(payload, type=AppendNotice)
-        if notice.incarnation == self._incarnation():
-            return
         last = self._numbers.get(notice.incarnation)
         self._numbers[notice.incarnation] = notice.number
-        await self._heard(notice)
+        await self._hooks.heard(notice)
         if last is not None and notice.number != last + 1:
-            await self._reread()
+            await self._hooks.reread()

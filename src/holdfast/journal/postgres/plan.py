@@ -6,43 +6,57 @@ affect the others.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.events import Event, SessionCreated, SessionForked
 from holdfast.folds import rows
-from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.journal import (
     Appended,
-    Condition,
     Declined,
+    Fence,
     FenceLost,
     IdempotencyKey,
-    IfAskOpen,
-    IfRunOpen,
-    IfRunsOpenBelow,
-    IfSessionKnown,
-    IfSessionNew,
-    IfUntitled,
     KeyConflict,
+    Record,
     Replayed,
     UnknownSession,
 )
+from holdfast.journal.append_rules import RowChanges, counts_usage, earlier_answer, index_event, refusal
 from holdfast.journal.postgres.heads import Heads, KnownHead, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.queries import Query, append_statement
 from holdfast.journal.postgres.words import clean, vectors
 
-_PARTS = ("created", "changed", "usage", "session_usage", "runs", "asks", "once", "texts", "blobs")
+_PARTS = ("created", "changed", "usage", "session_usage", "runs", "asks")
+_ARRAY_PARTS = {"once": "once_key", "texts": "text_seq", "blobs": "blob_names"}  # each with one of its arrays
 _ROW_COUNTS = ("runs", "relayed_calls", "input_tokens", "cached_tokens", "output_tokens", "unpriced_calls")
 Refused = Declined | Replayed | KeyConflict
 
 
 class NotFresh(Exception):
     """Something speaks against the append, but what is known of its log may be out of date."""
+
+
+class _PlannedRows(NamedTuple):
+    """The rows as one append finds them: those of the appends before it, else those that were looked up."""
+
+    runs: Mapping[str, rows.RunRow]
+    asks: Mapping[str, rows.AskRow]
+    head: KnownHead | None
+    lookups: Lookups
+
+    def known_run(self, run_id: str) -> rows.RunRow | None:
+        run_id = clean(run_id)
+        known = self.runs.get(run_id) or (self.head.runs.get(run_id) if self.head is not None else None)
+        return known or self.lookups.runs.get(run_id)
+
+    def known_ask(self, ask_id: str) -> rows.AskRow | None:
+        ask_id = clean(ask_id)
+        return self.asks.get(ask_id) or self.lookups.asks.get(ask_id)
 
 
 class AppendPlan:
@@ -61,7 +75,7 @@ class AppendPlan:
         self._fences: dict[int, int] = {}
         self._created: dict[str, KnownHead] = {}
         self._changed: dict[str, KnownHead] = {}
-        self._events: tuple[list[int], list[int], list[int], list[bytes]] = ([], [], [], [])
+        self._events: list[tuple[int, Record]] = []
         self._runs: dict[str, rows.RunRow] = {}
         self._asks: dict[str, rows.AskRow] = {}
         self._once: dict[str, tuple[int, IdempotencyKey]] = {}
@@ -91,10 +105,13 @@ class AppendPlan:
 
     def add(self, job: PendingAppend) -> Appended | Refused:
         """Add the append, or say why not; raises JournalError, or NotFresh to be tried on its own."""
+        known = self._touched.get(job.session_id)
+        if job.is_quiet:
+            head = known or self._heads.get(job.session_id)
+            if head is not None and self._is_ours(head, job.fence):
+                return self._append(job, head)
         is_fresh = job.session_id in self._lookups.fresh
-        head = self._touched.get(job.session_id) or (
-            self._lookups.fresh[job.session_id] if is_fresh else self._heads.get(job.session_id)
-        )
+        head = known or (self._lookups.fresh[job.session_id] if is_fresh else self._heads.get(job.session_id))
         try:
             refused = self._refused(job, head)
         except (FenceLost, UnknownSession) as error:
@@ -109,62 +126,33 @@ class AppendPlan:
 
     def _refused(self, job: PendingAppend, head: KnownHead | None) -> Refused | None:
         if job.fence is not None:
-            self._check_fence(job.fence.number, job, head)
+            self._check_fence(job.fence, job, head)
         if job.idempotency_key is not None and (known := self._used(job.idempotency_key, job)) is not None:
             return known
-        for condition in job.when:
-            if not self._holds(condition, job.session_id, head):
-                return Declined(condition)
-        if head is None and not isinstance(job.records[0].event, SessionCreated):
-            raise UnknownSession(f"there is no session {job.session_id!r}; it may have been purged")
-        return None
-
-    def _check_fence(self, number: int, job: PendingAppend, head: KnownHead | None) -> None:
-        if head is None or (head.owner == self._incarnation and head.fence == number):
-            return
-        raise FenceLost(
-            f"this node no longer owns session {job.session_id!r} (its fence is {head.fence}, ours was "
-            f"{number}): it may no longer write for its runs"
+        return refusal(
+            job.records[0].event,
+            head,
+            session_id=job.session_id,
+            when=job.when,
+            known=_PlannedRows(self._runs, self._asks, head, self._lookups),
         )
 
+    def _is_ours(self, head: KnownHead, fence: Fence | None) -> bool:
+        return fence is not None and head.owner == self._incarnation and head.fence == fence.number
+
+    def _check_fence(self, fence: Fence, job: PendingAppend, head: KnownHead | None) -> None:
+        if head is not None and not self._is_ours(head, fence):
+            raise FenceLost(
+                f"this node no longer owns session {job.session_id!r} (its fence is {head.fence}, ours was "
+                f"{fence.number}): it may no longer write for its runs"
+            )
+
     def _used(self, idempotency_key: IdempotencyKey, job: PendingAppend) -> Replayed | KeyConflict | None:
-        key = clean(idempotency_key.key)
+        key, now_ms = clean(idempotency_key.key), job.records[0].event.at_ms
         known = self._once[key][1] if key in self._once else self._lookups.keys.get(key)
-        if known is None:
-            return None
-        if known.expires_at_ms <= job.records[0].event.at_ms:
-            if key not in self._once:
-                self.used_up_keys.append(key)
-            return None
-        return Replayed(known.answer) if known.digest == clean(idempotency_key.digest) else KeyConflict()
-
-    def _holds(self, condition: Condition, session_id: str, head: KnownHead | None) -> bool:
-        match condition:
-            case IfRunOpen():
-                run = self._run(condition.run_id, head)
-                return run is not None and run.session_id == session_id and run.status != "ended"
-            case IfAskOpen():
-                ask = self._ask(condition.ask_id)
-                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
-            case IfSessionNew():
-                return head is None
-            case IfSessionKnown():
-                return head is not None and not head.row.purge_at_ms
-            case IfRunsOpenBelow():
-                return (0 if head is None else head.open_runs) < condition.count
-            case IfUntitled():
-                return head is not None and not head.row.titled and not head.row.purge_at_ms
-            case _:
-                assert_never(condition)
-
-    def _run(self, run_id: str, head: KnownHead | None) -> rows.RunRow | None:
-        run_id = clean(run_id)
-        known = self._runs.get(run_id) or (head.runs.get(run_id) if head is not None else None)
-        return known or self._lookups.runs.get(run_id)
-
-    def _ask(self, ask_id: str) -> rows.AskRow | None:
-        ask_id = clean(ask_id)
-        return self._asks.get(ask_id) or self._lookups.asks.get(ask_id)
+        if known is not None and known.expires_at_ms <= now_ms and key not in self._once:
+            self.used_up_keys.append(key)
+        return earlier_answer(known, digest=clean(idempotency_key.digest), now_ms=now_ms)
 
     def _create(self, job: PendingAppend) -> KnownHead:
         head = KnownHead(self._new_keys.pop(0), rows.SessionRow(session_id=job.session_id))
@@ -176,60 +164,55 @@ class AppendPlan:
         return head
 
     def _append(self, job: PendingAppend, head: KnownHead) -> Appended:
-        self._touched[job.session_id] = head
-        self._heads.put(head)
-        if job.session_id not in self._created:
-            self._fences[head.key] = max(self._fences.get(head.key, 0), job.fence.number if job.fence else 0)
-        seq, key = head.last_seq, head.key
-        keys, seqs, crcs, bodies = self._events
-        # A fork copies events whose usage was added when they happened.
-        counts = job.fence is not None or not any(isinstance(one.event, SessionForked) for one in job.records)
-        for nth, record in enumerate(job.records):
-            record.seq = seq = seq + 1
-            body = record.body
-            keys.append(key)
-            seqs.append(seq)
-            crcs.append(crc32(body))
-            bodies.append(body)
-            event = record.event
-            if type(event) not in rows.QUIET:
-                self.loud.add(key)
-                self._index(head, seq, event=event, counts=counts)
-                self._add_text(head, seq, event=event, words=(job.vectors or {}).get(nth))
-        appended = Appended(head.last_seq + 1, seq)
+        session_id, key = job.session_id, head.key
+        if session_id not in self._touched:
+            self._touched[session_id] = head
+            self._heads.put(head)
+        if job.fence is None:
+            self._fences.setdefault(key, 0)
+        else:
+            self._fences[key] = job.fence.number
+        first = seq = head.last_seq + 1
+        for seq, record in enumerate(job.records, first):
+            record.seq = seq
+            self._events.append((key, record))
+        if not job.is_quiet:
+            self._index(job, head)
         head.last_seq = seq
         if job.idempotency_key is not None:
             self._once[clean(job.idempotency_key.key)] = (key, job.idempotency_key)
+        appended = Appended(first, seq)
         self.jobs.append((job, appended))
         return appended
 
-    def _index(self, head: KnownHead, seq: int, *, event: Event, counts: bool) -> None:
-        session_id = head.row.session_id
-        earlier = run = None
-        row = rows.apply_to_session(head.row, event)
-        home = rows.home_after(event)
-        if row is not head.row or home is not None:
-            head.row, head.home = row, head.home if home is None else home
+    def _index(self, job: PendingAppend, head: KnownHead) -> None:
+        counts = job.fence is not None or counts_usage(one.event for one in job.records)
+        known = _PlannedRows(self._runs, self._asks, head, self._lookups)
+        for nth, record in enumerate(job.records):
+            event = record.event
+            if type(event) not in rows.QUIET:
+                self.loud.add(head.key)
+                changes = index_event(head, record.seq, event=event, known=known, counts=counts)
+                self._gather(head, changes, home=rows.home_after(event))
+                if changes.text is not None:
+                    self._add_text(head, changes.text, words=(job.vectors or {}).get(nth))
+
+    def _gather(self, head: KnownHead, changes: RowChanges, *, home: str | None) -> None:
+        if home is not None:
+            head.home = home
+        if home is not None or changes.session is not None:
+            session_id = head.row.session_id
             if session_id not in self._created:
                 self._changed[session_id] = head
-        if run_id := rows.run_of(event):
-            earlier = self._run(run_id, head)
-            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
-            if run is not None and run is not earlier:
-                self._put_run(head, run)
-                head.open_runs += _is_open(run) - _is_open(earlier)
-                head.begun_runs += _is_begun(run) - _is_begun(earlier)
-        if counts:
-            self._add_usage(head.key, usage_of(event, source=row.source, before=earlier, after=run))
-        if ask_id := rows.ask_of(event):
-            known = self._ask(ask_id)
-            ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
-            if ask is not None and ask is not known:
-                self._asks[clean(ask_id)] = ask
-                head.open_asks += _needs_person(ask) - _needs_person(known)
-        if named := rows.blobs_of(event):
-            self._blobs.update(map(clean, named))
-            self._refs.update(dict.fromkeys((clean(name), head.key) for name in named))
+        if changes.run is not None:
+            self._put_run(head, changes.run)
+        if changes.usage:
+            self._add_usage(head.key, changes.usage)
+        if changes.ask is not None:
+            self._asks[clean(changes.ask.ask_id)] = changes.ask
+        if changes.blobs:
+            self._blobs.update(map(clean, changes.blobs))
+            self._refs.update(dict.fromkeys((clean(name), head.key) for name in changes.blobs))
 
     def _put_run(self, head: KnownHead, run: rows.RunRow) -> None:
         run_id = clean(run.run_id)
@@ -239,12 +222,10 @@ class AppendPlan:
         else:
             head.runs[run_id] = run
 
-    def _add_text(self, head: KnownHead, seq: int, *, event: Event, words: list[str] | None) -> None:
-        found = rows.search_text(seq, event)
-        if found is not None:
-            parts = words or vectors(found.text)
-            # A title is replaced by the next one, which is simple only if both are one row.
-            self._texts[head.key, found.seq] = (found.text, parts if found.seq else parts[:1])
+    def _add_text(self, head: KnownHead, found: rows.SearchText, *, words: list[str] | None) -> None:
+        parts = words or vectors(found.text)
+        # A title is replaced by the next one, which is simple only if both are one row.
+        self._texts[head.key, found.seq] = (found.text, parts if found.seq else parts[:1])
 
     def _add_usage(self, session: int, used: Sequence[UsageRow]) -> None:
         for row in used:
@@ -256,11 +237,29 @@ class AppendPlan:
 
     def statement(self) -> tuple[Query, dict[str, Any]]:
         """The statement, and its parameters without those of the node."""
-        keys = sorted(self._fences)
+        keys = sorted(self._fences.keys() - {head.key for head in self._created.values()})
+        bodies = [record.body for _, record in self._events]
         bindings: dict[str, Any] = {
             "keys": keys,
             "fences": [self._fences[key] for key in keys],
-            "changing": sorted(head.key for head in self._changed.values()),
+            "session": [key for key, _ in self._events],
+            "seq": [record.seq for _, record in self._events],
+            "crc": list(map(crc32, bodies)),
+            "body": bodies,
+        }
+        parts: tuple[str, ...] = ()
+        if self.loud:
+            tables = self._tables()
+            parts = tuple(name for name in _PARTS if tables.get(name))
+            bindings |= {name: _json(found) for name, found in tables.items() if found}
+            if "changed" in parts:
+                bindings["changing"] = sorted(head.key for head in self._changed.values())
+            bindings |= self._arrays()
+            parts += tuple(name for name in _ARRAY_PARTS if bindings[_ARRAY_PARTS[name]])
+        return append_statement(parts), bindings
+
+    def _tables(self) -> dict[str, list[dict[str, Any]]]:
+        return {
             "created": [
                 _session(head) | {"owner": head.owner, "fence": head.fence} for head in self._created.values()
             ],
@@ -273,15 +272,7 @@ class AppendPlan:
             ],
             "runs": [asdict(row) | {"session": self._key(row)} for row in self._runs.values()],
             "asks": [asdict(row) | {"session": self._key(row)} for row in self._asks.values()],
-            "once": self._once,
-            "texts": self._texts,
-            "blobs": self._blobs,
         }
-        parts = tuple(name for name in _PARTS if bindings[name])
-        for name in ("created", "changed", "usage", "session_usage", "runs", "asks"):
-            bindings[name] = msgspec.json.encode([_clean_row(row) for row in bindings[name]]).decode()
-        bindings["session"], bindings["seq"], bindings["crc"], bindings["body"] = self._events
-        return append_statement(parts), bindings | self._arrays()
 
     def _arrays(self) -> dict[str, list[Any]]:
         once = list(self._once.items())
@@ -312,17 +303,9 @@ def _session(head: KnownHead) -> dict[str, Any]:
     return asdict(head.row) | {"key": head.key, "home": head.home}
 
 
+def _json(found: Sequence[Mapping[str, Any]]) -> str:
+    return msgspec.json.encode([_clean_row(row) for row in found]).decode()
+
+
 def _clean_row(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: clean(value) if isinstance(value, str) else value for name, value in row.items()}
-
-
-def _is_begun(row: rows.RunRow | None) -> bool:
-    return row is not None and row.status in {"running", "stopping"}
-
-
-def _is_open(row: rows.RunRow | None) -> bool:
-    return row is not None and row.status != "ended"
-
-
-def _needs_person(row: rows.AskRow | None) -> bool:
-    return row is not None and row.waits_for == "person"

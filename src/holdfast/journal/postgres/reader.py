@@ -87,6 +87,10 @@ class PostgresReader(Index):
         return _listed(found[0]) if found else None
 
     @override
+    async def logs(self, source: str) -> Sequence[SessionRow]:
+        return [_session(row) for row in await self._pool.rows("logs", source=source)]
+
+    @override
     async def undelivered_steers(self) -> Sequence[str]:
         return [row["session_id"] for row in await self._pool.rows("undelivered_steers")]
 

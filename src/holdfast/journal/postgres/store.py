@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
+from holdfast.folds.rows import QUIET
 from holdfast.interfaces.journal import (
     TRANSIENT_AT_OPENING,
     Appended,
@@ -30,11 +31,13 @@ from holdfast.interfaces.journal import (
     StoreDamaged,
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
-from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
+from holdfast.journal.follow import ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.postgres.connection import Connection, Database, Pool
+from holdfast.journal.postgres.event_types import READS, EventTypes
 from holdfast.journal.postgres.foreign import ForeignAppends
 from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
-from holdfast.journal.postgres.node import Lease, Membership, NodeRowGone
+from holdfast.journal.postgres.lost_commits import Restoring
+from holdfast.journal.postgres.node import Lease, Membership, NodeEntry, NodeRowGone
 from holdfast.journal.postgres.notices import NoticeListener, NoticeSender
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import queries
@@ -54,37 +57,44 @@ class PostgresStore(PostgresReader, Store):
     """Journal, index, notes and blobs in one database; opening it makes this process one of its nodes."""
 
     database_type: type[Database] = Database
+    lease_type: type[Lease] = Lease
+    reads: frozenset[str] = READS  # the types of events that it can read
 
     def __init__(
         self,
         dsn: str,
         *,
         name: str,
-        url: str = "",
-        homes: tuple[str, ...] = (),
-        window_bytes_max: int = WINDOW_BYTES_MAX,
+        entry: NodeEntry | None = None,
+        direct: str = "",
         tuning: PostgresTuning | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
         database = self.database_type(dsn, tuning)
+        # Past a pooler, for what needs a connection of its own: beats, notices, migrations and take-overs.
+        near = self.database_type(direct, tuning) if direct else database
+        self._direct = near if direct else None
         super().__init__(Pool(database, "reader", tuning.readers))
         self._blob_pool = Pool(database, "blobs", tuning.blob_connections)
-        self._tails = Tails(self._read_on, window_bytes_max=window_bytes_max)
+        self._tails = Tails(self._read_on, window_bytes_max=tuning.window_bytes_max)
         self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._channel = ""
-        self._membership = Membership(database, name=name, url=url, homes=homes, tuning=tuning)
-        hooks = WriterHooks(
-            prepare=self._prepare,
-            committed=self._publish,
-            forget=self._tails.forget,
-            lost=lambda: self._ownership.tell("lost"),
+        self._types = EventTypes(self.reads)
+        self._membership = Membership(
+            near, name=name, entry=entry or NodeEntry(), types=self._types, tuning=tuning
         )
-        self._writer = StatementWriter(database, self._membership, hooks, tuning=tuning)
+        self._writer = StatementWriter(
+            database, self._membership, self._hooks(), types=self._types, tuning=tuning
+        )
         self._foreign = ForeignAppends(
-            self._pool, self._tails, self._writer.heads, changed=self._ownership.tell
+            self._pool,
+            self._tails,
+            self._writer.heads,
+            changed=self._ownership.tell,
+            purged=self._writer.recent.forget,
         )
-        self._lease = Lease(
-            database,
+        self._lease = self.lease_type(
+            near,
             self._membership,
             tuning=tuning,
             changed=self._ownership.tell,
@@ -98,15 +108,23 @@ class PostgresStore(PostgresReader, Store):
             tuning=tuning,
         )
         self._listener = NoticeListener(
-            database,
+            near,
+            self._foreign,
             incarnation=lambda: self._membership.incarnation,
             channel=lambda: self._channel,
             tuning=tuning,
-            heard=self._foreign.heard,
-            reread=self._foreign.reread,
         )
         self._working = asyncio.create_task(self._work(), name="holdfast store")
         self._closing: asyncio.Task[None] | None = None
+
+    def _hooks(self) -> WriterHooks:
+        return WriterHooks(
+            prepare=self._prepare,
+            committed=self._publish,
+            forget=self._forget,
+            lost=lambda: self._ownership.tell("lost"),
+            restored=self._restored,
+        )
 
     @classmethod
     async def open(
@@ -114,17 +132,16 @@ class PostgresStore(PostgresReader, Store):
         dsn: str,
         *,
         name: str,
-        url: str = "",
-        homes: tuple[str, ...] = (),
-        window_bytes_max: int = WINDOW_BYTES_MAX,
+        entry: NodeEntry | None = None,
+        direct: str = "",
         tuning: PostgresTuning | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
-        store = cls(dsn, name=name, url=url, homes=homes, window_bytes_max=window_bytes_max, tuning=tuning)
+        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning)
         try:
             await store._writer.tried.wait()
             store._writer.insist()
-            await store._listener.is_listening.wait()
+            await store._listener.is_ready.wait()
         except BaseException:
             await store.close()
             raise
@@ -136,12 +153,12 @@ class PostgresStore(PostgresReader, Store):
         dsn: str,
         *,
         name: str,
-        url: str = "",
-        homes: tuple[str, ...] = (),
+        entry: NodeEntry | None = None,
+        direct: str = "",
         tuning: PostgresTuning | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, and wait for the database if it can't be reached yet."""
-        store = cls(dsn, name=name, url=url, homes=homes, tuning=tuning)
+        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning)
         try:
             await store.writable()
         except BaseException:
@@ -151,9 +168,19 @@ class PostgresStore(PostgresReader, Store):
 
     async def _prepare(self, connection: Connection) -> None:
         if not self._channel:
-            await migrate(connection)
+            await self._migrate(connection)
             ((schema,),) = await connection.fetch("SELECT current_schema()")
             self._channel = f"holdfast_{schema}"[:63]
+
+    async def _migrate(self, connection: Connection) -> None:
+        if self._direct is None:
+            await migrate(connection)
+            return
+        near = await self._direct.connect("migration")
+        try:
+            await migrate(near)
+        finally:
+            near.terminate()
 
     async def _work(self) -> None:
         """Do everything that the store does on its own, until it is closed."""
@@ -223,6 +250,7 @@ class PostgresStore(PostgresReader, Store):
                 max(row["lease_left_s"], 0.0),
                 tuple(row["homes"]),
                 row["sessions"],
+                tuple(row["offers"]),
             )
             for row in found
         ]
@@ -321,9 +349,15 @@ class PostgresStore(PostgresReader, Store):
         session_id.encode()  # raises what the database can't store, before it is in anybody's way
         records: list[Record] = []
         size = 0
+        is_quiet = fence is not None and not when and idempotency_key is None
+        new_types: Sequence[type[Event]] = ()
         for event in events:
             body = encode(event)
             size += len(body)
+            if type(event) not in QUIET:
+                is_quiet = False
+            if type(event) not in self._types.writable:
+                new_types = (*new_types, type(event))
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
         return writer.submit(
@@ -335,6 +369,8 @@ class PostgresStore(PostgresReader, Store):
                 fence=fence,
                 when=when,
                 idempotency_key=idempotency_key,
+                new_types=new_types,
+                is_quiet=is_quiet,
             )
         )
 
@@ -350,6 +386,18 @@ class PostgresStore(PostgresReader, Store):
         for job, _ in plan.jobs:
             self._tails.publish(job.session_id, job.records)
         self._notifier.grown(tops)
+
+    def _forget(self) -> None:
+        """Drop what other nodes or a failover may have changed."""
+        self._tails.forget()
+        self._foreign.forget_keys()
+
+    def _restored(self, restoring: Restoring) -> None:
+        """Tell of writes that the database had lost; readers of logs whose seqs have changed begin anew."""
+        self._notifier.grown(restoring.grown)
+        for session_id in restoring.moved:
+            self._tails.end(session_id)
+            self._notifier.renewed(session_id)
 
     @override
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
@@ -384,6 +432,7 @@ class PostgresStore(PostgresReader, Store):
             if gone < 0:
                 return
             self._writer.heads.forget([session_id])
+            self._writer.recent.forget(session_id)
             self._tails.end(session_id)
             if gone:
                 self._notifier.purged(session_id)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from holdfast.journal.follow import WINDOW_BYTES_MAX
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresTuning:
@@ -10,14 +12,20 @@ class PostgresTuning:
     lease_s: float = 4.0  # a node that hasn't renewed its lease for this long can be taken over from
     beat_s: float = 1.0
     listen_silence_s: float = 3.0  # a listener that hears no beat for this long connects again
+    notice_pause_s: float = 0.001  # between notices, so that commits in quick succession share one
     connect_s: float = 3.0  # the longest that connecting may take
     query_s: float = 30.0  # the longest that a query may take
     write_s: float = 5.0  # the longest that an append may take before its connection counts as lost
     write_bytes_per_s: float = 200_000.0  # a large append may take longer by as much
     resolve_s: float = 5.0  # how long an append whose connection was lost waits to learn what became of it
+    remember_s: float = 60.0  # how long a write is kept in memory in case the database loses it
     lock_s: float = 0.5  # how long a take-over waits for the dead node's last statement before it ends it
     pause_first_s: float = 0.05  # between attempts to reach the database, doubled each time
     pause_last_s: float = 0.5
+    poll_s: float = 0.015  # between looks at followed logs where notices don't arrive
+    poll_idle_s: float = 1.0  # the same while nobody follows a log
+    listen_again_s: float = 60.0  # how long a node polls before it tries to listen again
+    window_bytes_max: int = WINDOW_BYTES_MAX  # the newest records that are kept in memory
     readers: int = 4
     blob_connections: int = 2
     group_jobs_max: int = 1_024  # per commit

@@ -12,18 +12,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from holdfast.folds import rows
 from holdfast.interfaces.journal import (
     FenceLost,
     JournalError,
+    NodeNameTaken,
     OutcomeUnknown,
     StoreClosed,
     StoreOverloaded,
     StoreReadOnly,
 )
+from holdfast.journal.lost_writes import NOTE, LostWrites
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
+from holdfast.journal.postgres.event_types import EventTypes
 from holdfast.journal.postgres.heads import Heads
 from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
+from holdfast.journal.postgres.lost_commits import RecentCommits, Restoring
 from holdfast.journal.postgres.node import Membership, NodeRowGone
 from holdfast.journal.postgres.plan import AppendPlan, NotFresh
 from holdfast.journal.postgres.queries import queries
@@ -49,14 +55,22 @@ class WriterHooks:
     committed: Callable[[AppendPlan], None]  # after each statement, before its futures complete
     forget: Callable[[], None]  # other nodes may have written what this one has cached
     lost: Callable[[], None]  # the node's sessions may belong to others
+    restored: Callable[[Restoring], None]  # commits that the database had lost were written again
 
 
 class StatementWriter:
     """Writes jobs in the order in which they were submitted."""
 
     def __init__(
-        self, database: Database, membership: Membership, hooks: WriterHooks, *, tuning: PostgresTuning
+        self,
+        database: Database,
+        membership: Membership,
+        hooks: WriterHooks,
+        *,
+        types: EventTypes,
+        tuning: PostgresTuning,
     ) -> None:
+        self._types = types
         self._database = database
         self._membership = membership
         self._hooks = hooks
@@ -68,8 +82,10 @@ class StatementWriter:
         self._new_keys: list[int] = []
         self._threads = Threads(1, "holdfast-words")
         self._is_refusing = False
+        self._started: Any = None  # when the server that we are connected to was started
         self._loop = asyncio.get_running_loop()
         self.heads = Heads()
+        self.recent = RecentCommits(tuning.remember_s)
         self.trouble: JournalError | None = StoreClosed("the store is not open yet")
         self.tried = asyncio.Event()  # the first attempt to connect was made
         self.decided = asyncio.Event()  # the store was writable, or never will be
@@ -157,7 +173,11 @@ class StatementWriter:
             try:
                 await self._try_to_connect()
             except (FenceLost, StoreReadOnly) as error:
-                self._be_in_trouble(error)
+                if isinstance(error, NodeNameTaken) and not self._membership.incarnation:
+                    self.trouble = error  # whoever opens the store is told, and it never becomes writable
+                    self.refuse()
+                else:
+                    self._be_in_trouble(error)
                 self.decided.set()
             except JournalError as error:
                 self._be_in_trouble(error, then="; trying again until it works")
@@ -187,7 +207,17 @@ class StatementWriter:
             if self._old_pid:
                 await connection.rows("terminate", pid=self._old_pid)
             await self._hooks.prepare(connection)
+            self._started = await connection.value("server_started")
             is_same = await self._membership.join(connection)
+            try:
+                await self._types.insist(connection)
+            except StoreReadOnly:
+                await self._membership.leave(connection)
+                self._membership.is_lost = True
+                raise
+            self.heads.clear()
+            if had_lease:
+                await self._restore(connection)
         except BaseException as error:
             connection.terminate()
             if isinstance(error, Exception):
@@ -196,11 +226,42 @@ class StatementWriter:
         connection.on_end(self.check_connection)
         self._connection = connection
         self._old_pid = connection.pid
-        self.heads.clear()
         if had_lease:
             self._hooks.forget()
             if not is_same:
                 self._hooks.lost()
+
+    @property
+    def _fence(self) -> dict[str, Any]:
+        """The parameters by which an append shows that this node may write."""
+        member = self._membership
+        return {"incarnation": member.incarnation, "writer": member.writer, "started": self._started}
+
+    async def _restore(self, connection: Connection) -> None:
+        """Write again what the database confirmed and no longer has, and raise an alarm."""
+        missing = await self.recent.missing(connection)
+        if not missing:
+            return
+        restoring, restored = Restoring(connection, self.heads, self._fence), 0
+        for one in missing:
+            written = await restoring.write(one)
+            if written is not None:
+                self.recent.replace(one, written)
+                restored += 1
+        await restoring.renew_epochs()
+        ((now_ms,),) = await connection.fetch("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+        moved = tuple(sorted(restoring.moved))
+        found = LostWrites(now_ms, self._membership.name, len(missing), restored, moved)
+        bindings = {"key": NOTE, "value": msgspec.json.encode(found)}
+        await connection.execute(queries()["put_note"], bindings)
+        _log.critical(
+            "%s. Readers of %d sessions begin anew. Check synchronous_commit, fsync and the standbys: "
+            "run holdfast doctor",
+            found.text,
+            len(moved),
+        )
+        self.heads.clear()
+        self._hooks.restored(restoring)
 
     def _be_in_trouble(self, error: JournalError, *, then: str = "") -> None:
         if self.trouble is None or str(self.trouble) != str(error):
@@ -311,6 +372,9 @@ class StatementWriter:
         for job in step.jobs:
             if job.bytes > LONG_TEXT_BYTES and job.vectors is None:
                 job.vectors = await self._threads.run(_vectors, job)
+            if job.new_types and (refusal := await self._types.refusal(connection, job.new_types)):
+                step.results.append(refusal)
+                continue
             try:
                 step.results.append(plan.add(job))
             except NotFresh:
@@ -334,17 +398,18 @@ class StatementWriter:
             bindings = {"keys": plan.used_up_keys, "now_ms": now_ms}
             await connection.execute(queries()["expire_once"], bindings)
         query, bindings = plan.statement()
-        member = self._membership
-        bindings |= {"incarnation": member.incarnation, "writer": member.writer}
         plan.was_sent = True
         size = sum(job.bytes for job, _ in plan.jobs)
         timeout_s = self._tuning.write_s + size / self._tuning.write_bytes_per_s
-        count = await connection.execute(query, bindings, timeout_s=timeout_s)
+        count = await connection.execute(query, bindings | self._fence, timeout_s=timeout_s)
         if count:
             return
         plan.was_sent = False
-        if not await connection.value("is_node_alive", incarnation=member.incarnation, writer=member.writer):
-            member.is_lost = True
+        (why,) = await connection.rows("why_nothing", **self._fence)
+        if not why["is_alive"]:
+            self._membership.is_lost = True
+        if not why["is_same_server"]:
+            connection.terminate()
         raise _NothingWritten
 
     async def _reconnect(self) -> None:
@@ -395,6 +460,7 @@ class StatementWriter:
     def _deliver(self, step: "_Step", left: deque[PendingAppend]) -> None:
         """Publish what a statement wrote, then complete its futures."""
         if step.plan is not None and step.plan.jobs:
+            self.recent.add(step.plan.jobs, now_s=self._loop.time())
             try:
                 self._hooks.committed(step.plan)
             except Exception:  # noqa: BLE001  # it is in the database, whatever goes wrong here

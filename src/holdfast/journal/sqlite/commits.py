@@ -247,7 +247,10 @@ class Commits:
     def _tried(self, jobs: Sequence[WriteJob]) -> Exception | None:
         transaction = self._transaction
         try:
+            version = transaction.version
             transaction.begin()
+            if transaction.version != version and self._files is not None:
+                self._files.unsure()  # another process may have restarted the log before we got the lock
             if transaction.arrivals < self._arrivals_kept and self._files is not None:
                 self._meet(FileFault("index", self._files.index))
                 assert self.trouble is not None, "it was just said"
@@ -351,6 +354,8 @@ class Commits:
             self._wiping.step()
         except apsw.Error as error:
             _log.warning("fragments of purged text may still be in %s: %s", self._path, error)
+            if self._files is not None:
+                self._files.unsure()
         self._note_db_written()
         if not self._wiping.is_wanted:
             self._wipe_log()

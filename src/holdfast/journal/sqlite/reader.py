@@ -100,6 +100,10 @@ class SqliteReader(Index):
         return ListedSession(row_of(SessionRow, found[0][:-3]), *found[0][-3:]) if found else None
 
     @override
+    async def logs(self, source: str) -> Sequence[SessionRow]:
+        return [row_of(SessionRow, row) for row in await self._rows("logs", {"source": source})]
+
+    @override
     async def undelivered_steers(self) -> Sequence[str]:
         return [row[0] for row in await self._rows("undelivered_steers", {})]
 

@@ -17,6 +17,7 @@ import apsw
 LOG_HEADER_BYTES = 32
 FRAME_HEADER_BYTES = 24
 _COMMIT, _SALT = slice(4, 8), slice(8, 16)  # in a frame's header: non-zero if a commit ends there; its log
+_LOG_SALT = slice(16, 24)  # in the log's own header
 
 Kind: TypeAlias = Literal["removed", "replaced", "overwritten", "moved", "unreachable", "index"]
 
@@ -137,17 +138,28 @@ class StoreFiles:
             self._anchor = None
             return
         before = self._anchor
-        if pages <= self._pages:
-            self._moved_pages, before = 0, None  # the log was restarted
-        self._pages = pages
         at = LOG_HEADER_BYTES + (pages - 1) * self._frame_bytes
-        self._anchor = (at, os.pread(self._log_file, FRAME_HEADER_BYTES, at))
-        if not self._follows(self._anchor, before):
+        frame = os.pread(self._log_file, FRAME_HEADER_BYTES, at)
+        if pages <= self._pages or (before is not None and self._is_restarted(frame, before[1])):
+            self._moved_pages, before = 0, None
+        self._pages, self._anchor = pages, (at, frame)
+        if not self._follows(frame, before):
             self._is_torn = True
 
-    def _follows(self, anchor: tuple[int, bytes], before: tuple[int, bytes] | None) -> bool:
+    def _is_restarted(self, frame: bytes, known: bytes) -> bool:
+        """Whether SQLite began the log again after the commit that ended with `known`.
+
+        It does so once everything in the log is checkpointed, and the first commit may be longer than the
+        whole log was before. It then adds one to the first salt and writes the salts to the log's header. An
+        older copy of the log or another file doesn't have that salt.
+        """
+        salt = frame[_SALT]
+        if salt == known[_SALT] or salt != os.pread(self._log_file, LOG_HEADER_BYTES, 0)[_LOG_SALT]:
+            return False
+        return salt[:4] == _next_salt(known[_SALT][:4])
+
+    def _follows(self, frame: bytes, before: tuple[int, bytes] | None) -> bool:
         """Whether a commit ends there, after the previous one; someone may have overwritten both."""
-        _, frame = anchor
         if len(frame) < FRAME_HEADER_BYTES or not any(frame[_COMMIT]):
             return False
         if before is None:
@@ -156,7 +168,7 @@ class StoreFiles:
         return frame[_SALT] == known[_SALT] and os.pread(self._log_file, len(known), at) == known
 
     def unsure(self) -> None:
-        """Forget where the log ends, after a failed commit or after it was emptied."""
+        """Forget where the log ends: a commit failed, it was emptied, or another process wrote to it."""
         self._anchor = None
 
     def db_written(self) -> None:
@@ -203,6 +215,10 @@ class StoreFiles:
 
 def _of(found: os.stat_result) -> Identity:
     return Identity(found.st_dev, found.st_ino)
+
+
+def _next_salt(salt: bytes) -> bytes:
+    return ((int.from_bytes(salt, "big") + 1) % (1 << 32)).to_bytes(4, "big")
 
 
 def _identity(path: Path) -> Identity | None:

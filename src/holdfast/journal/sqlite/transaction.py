@@ -7,32 +7,24 @@ affect the others. Everything here runs on the writer's thread.
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, assert_never, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import apsw
 import msgspec
 from msgspec.structs import asdict
 
-from holdfast.events import Event, SessionCreated, SessionForked
+from holdfast.events import Event
 from holdfast.folds import rows
-from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.folds.usage import UsageRow
 from holdfast.interfaces.journal import (
     Appended,
-    Condition,
     Declined,
     FenceLost,
     IdempotencyKey,
-    IfAskOpen,
-    IfRunOpen,
-    IfRunsOpenBelow,
-    IfSessionKnown,
-    IfSessionNew,
-    IfUntitled,
     KeyConflict,
-    ListedSession,
     Replayed,
-    UnknownSession,
 )
+from holdfast.journal.append_rules import LogHead, counts_usage, index_event, refusal
 from holdfast.journal.sqlite.jobs import AppendJob
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.recent_events import APPEND_BYTES_MAX, RecentEvents
@@ -45,22 +37,6 @@ if TYPE_CHECKING:
 HEADS_MAX = 4_096
 Row = TypeVar("Row", bound=msgspec.Struct)
 SEARCH_SHIFT = 32  # the rowid of a search text is session key << 32 | seq
-
-
-@dataclasses.dataclass(slots=True)
-class LogHead:
-    """The end of a log as the writer knows it."""
-
-    key: int
-    last_seq: int
-    row: rows.SessionRow
-    open_runs: int = 0
-    open_asks: int = 0
-    begun_runs: int = 0
-
-    def listed(self) -> ListedSession:
-        """The session as the list shows it."""
-        return ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
 
 
 class Transaction:
@@ -79,7 +55,7 @@ class Transaction:
         self._blobs: list[tuple[str, int]] = []
         self._usage: dict[tuple[int, int, str, str], UsageRow] = {}  # session, day, key, target
         self._fence = 0
-        self._version: int | None = None  # the file's data_version when it was last read
+        self.version: int | None = None  # the file's data_version when it was last read
         self.saw_foreign_write = False
         self.is_dirty = False
         self.has_purged = False
@@ -93,12 +69,12 @@ class Transaction:
             self._db.execute("ROLLBACK")
         self._db.execute("BEGIN IMMEDIATE")
         (version,) = self._the_one("data_version")
-        if version != self._version:
+        if version != self.version:
             # Another process has written since, so the cached values may be wrong.
             self._forget()
             self._fence, arrivals, recent = self._the_one("state")
             self._recent.found(arrivals, recent)
-            self._version = version
+            self.version = version
             self.saw_foreign_write = True
         self.is_dirty = self.has_purged = False
         self.blobs_named, self.blobs_purged = [], []
@@ -106,7 +82,7 @@ class Transaction:
     def has_foreign_write(self) -> bool:
         """Whether another process has written since the last transaction began."""
         (version,) = self._the_one("data_version")
-        return version != self._version
+        return version != self.version
 
     def forgo(self) -> None:
         """End a transaction in which nothing was written."""
@@ -114,7 +90,7 @@ class Transaction:
 
     def roll_back(self) -> None:
         """Undo everything since `begin`, in the file and in memory."""
-        self._version = None
+        self.version = None
         self._forget()
         self._clear()
         if self._db.in_transaction:
@@ -149,19 +125,16 @@ class Transaction:
         head = self._head(work.session_id)
         if work.idempotency_key is not None and (known := self._used(work.idempotency_key, work)) is not None:
             return known
-        for condition in work.when:
-            if not self._holds(condition, work.session_id, head=head):
-                return Declined(condition)
-        if head is None:
-            head = self._create(work)
+        first = work.records[0].event
+        declined = refusal(first, head, session_id=work.session_id, when=work.when, known=self)
+        if declined is not None:
+            return declined
+        head = head or self._create(work.session_id)
         seq, key = head.last_seq, head.key
         add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
         quiet = rows.QUIET
         runs: list[rows.RunRow] | None = None
-        # A fork copies events whose usage was added when they happened.
-        counts = work.fence is not None or not any(
-            isinstance(one.event, SessionForked) for one in work.records
-        )
+        counts = work.fence is not None or counts_usage(one.event for one in work.records)
         for record in work.records:
             record.seq = seq = seq + 1
             add(key, record)
@@ -173,7 +146,7 @@ class Transaction:
             work.rows = (head.listed(), runs)
         first_seq, head.last_seq = head.last_seq + 1, seq
         if work.idempotency_key is not None:
-            self._db.execute(self._sql["expire_once"], {"now_ms": work.records[0].event.at_ms})
+            self._db.execute(self._sql["expire_once"], {"now_ms": first.at_ms})
             self._db.execute(
                 self._sql["put_once"], dataclasses.asdict(work.idempotency_key) | {"session": head.key}
             )
@@ -263,16 +236,14 @@ class Transaction:
                 return None
             key, last_seq, open_runs, open_asks, begun_runs, *columns = found
             row = row_of(rows.SessionRow, columns)
-            head = self._heads[session_id] = LogHead(key, last_seq, row, open_runs, open_asks, begun_runs)
+            head = self._heads[session_id] = LogHead(key, row, last_seq, open_runs, open_asks, begun_runs)
         self._heads.move_to_end(session_id)
         return head
 
-    def _create(self, work: AppendJob) -> LogHead:
-        if not isinstance(work.records[0].event, SessionCreated):
-            raise UnknownSession(f"there is no session {work.session_id!r}; it may have been purged")
-        row = rows.SessionRow(session_id=work.session_id)
+    def _create(self, session_id: str) -> LogHead:
+        row = rows.SessionRow(session_id=session_id)
         ((key,),) = self._db.execute(self._sql["insert_session"], asdict(row))
-        head = self._heads[work.session_id] = LogHead(key, 0, row)
+        head = self._heads[session_id] = LogHead(key, row)
         return head
 
     def _used(self, idempotency_key: IdempotencyKey, work: AppendJob) -> Replayed | KeyConflict | None:
@@ -282,69 +253,40 @@ class Transaction:
         digest, answer = found
         return Replayed(answer) if digest == idempotency_key.digest else KeyConflict()
 
-    def _holds(self, condition: Condition, session_id: str, *, head: LogHead | None) -> bool:
-        match condition:
-            case IfRunOpen():
-                run = self._run(condition.run_id)
-                return run is not None and run.session_id == session_id and run.status != "ended"
-            case IfAskOpen():
-                ask = self._ask(condition.ask_id)
-                return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
-            case IfSessionNew():
-                return head is None
-            case IfSessionKnown():
-                return head is not None and not head.row.purge_at_ms
-            case IfRunsOpenBelow():
-                return (0 if head is None else head.open_runs) < condition.count
-            case IfUntitled():
-                return head is not None and not head.row.titled and not head.row.purge_at_ms
-            case _:
-                assert_never(condition)
-
-    def _run(self, run_id: str) -> rows.RunRow | None:
+    def known_run(self, run_id: str) -> rows.RunRow | None:
+        """The row of a run, written or gathered."""
         known = self._runs.get(run_id) or self._open_runs.get(run_id)
         if known is not None:
             return known
         found = self._one("run", {"run_id": run_id})
         row = row_of(rows.RunRow, found) if found else None
-        if row is not None and _is_open(row):
+        if row is not None and row.status != "ended":
             self._open_runs[run_id] = row
         return row
 
-    def _ask(self, ask_id: str) -> rows.AskRow | None:
+    def known_ask(self, ask_id: str) -> rows.AskRow | None:
+        """The row of an ask, written or gathered."""
         if ask_id in self._asks:
             return self._asks[ask_id]
         found = self._one("ask", {"ask_id": ask_id})
         return row_of(rows.AskRow, found) if found else None
 
     def _index(self, head: LogHead, seq: int, *, event: Event, runs: list[rows.RunRow], counts: bool) -> None:
-        session_id = head.row.session_id
-        earlier = run = None
-        row = rows.apply_to_session(head.row, event)
-        if row is not head.row:
-            head.row = row
-            self._sessions[session_id] = head
-        if run_id := rows.run_of(event):
-            earlier = self._run(run_id)
-            run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
-            if run is not None and run is not earlier:
-                self._put_run(run)
-                runs.append(run)
-                head.open_runs += _is_open(run) - _is_open(earlier)
-                head.begun_runs += _is_begun(run) - _is_begun(earlier)
-        if counts:
-            self._add_usage(head, usage_of(event, source=row.source, before=earlier, after=run))
-        if ask_id := rows.ask_of(event):
-            known = self._ask(ask_id)
-            ask = rows.apply_to_ask(known, seq, session_id=session_id, event=event)
-            if ask is not None:
-                self._asks[ask_id] = ask
-                head.open_asks += _needs_person(ask) - _needs_person(known)
-        if (text := rows.search_text(seq, event)) is not None:
-            self._texts[head.key << SEARCH_SHIFT | text.seq] = text.text
-        if named := rows.blobs_of(event):
-            self._blobs += [(blob, head.key) for blob in named]
-            self.blobs_named += named
+        changes = index_event(head, seq, event=event, known=self, counts=counts)
+        if changes.session is not None:
+            self._sessions[changes.session.session_id] = head
+        if changes.run is not None:
+            self._put_run(changes.run)
+            runs.append(changes.run)
+        if changes.usage:
+            self._add_usage(head, changes.usage)
+        if changes.ask is not None:
+            self._asks[changes.ask.ask_id] = changes.ask
+        if changes.text is not None:
+            self._texts[head.key << SEARCH_SHIFT | changes.text.seq] = changes.text.text
+        if changes.blobs:
+            self._blobs += [(blob, head.key) for blob in changes.blobs]
+            self.blobs_named += changes.blobs
 
     def _add_usage(self, head: LogHead, used: Sequence[UsageRow]) -> None:
         for row in used:
@@ -358,18 +300,6 @@ class Transaction:
             self._open_runs.pop(run.run_id, None)
         else:
             self._open_runs[run.run_id] = run
-
-
-def _is_begun(row: rows.RunRow | None) -> bool:
-    return row is not None and row.status in {"running", "stopping"}
-
-
-def _is_open(row: rows.RunRow | None) -> bool:
-    return row is not None and row.status != "ended"
-
-
-def _needs_person(row: rows.AskRow | None) -> bool:
-    return row is not None and row.waits_for == "person"
 
 
 def row_of(kind: type[Row], values: Sequence[Any]) -> Row:

@@ -1,4 +1,4 @@
-"""A store that writes down which API key started a run."""
+"""A store that writes down which API key started a run, and which one wrote a message."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -6,7 +6,7 @@ from typing import cast
 from msgspec.structs import replace
 from typing_extensions import override
 
-from holdfast.events import Input, RunQueued
+from holdfast.events import Input, MessageAccepted, MessageEdited, RunQueued
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -18,9 +18,11 @@ from holdfast.interfaces.journal import (
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.server.access.caller import caller_name
 
+_MARKED = (RunQueued, MessageAccepted, MessageEdited)
+
 
 class AttributedStore(ForwardingStore):
-    """Adds the name of the request's key to the runs that the request starts."""
+    """Adds the name of the request's key to the runs that it starts and the messages that it writes."""
 
     @override
     async def append(
@@ -33,7 +35,7 @@ class AttributedStore(ForwardingStore):
     ) -> Appended | Declined | Replayed | KeyConflict:
         key = caller_name()
         marked = [
-            replace(one, key=key) if isinstance(one, RunQueued) and not one.key else one for one in inputs
+            replace(one, key=key) if isinstance(one, _MARKED) and not one.key else one for one in inputs
         ]
         return await super().append(
             session_id, cast("list[Input]", marked), when=when, idempotency_key=idempotency_key

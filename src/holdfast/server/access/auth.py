@@ -11,6 +11,7 @@ from holdfast.api.scopes import SCOPES, Scope
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Notes
 from holdfast.server.access.keys import AddedKeys, digest_of
+from holdfast.server.access.shared_links import LINK_MS, SharedLinks
 from holdfast.server.options import ApiKey
 
 OPEN = "open"  # everyone's name on a server without keys
@@ -19,7 +20,7 @@ _PREFIX = "sign_in:"
 SIGN_INS_MAX = 1000
 SIGNED_IN_FOR_MS = 30 * 86_400_000
 LINKS_MAX = 100
-LINK_MS = 10 * 60_000
+LEARNED_PER_S = 50
 
 
 class _SignIn(msgspec.Struct, frozen=True):
@@ -124,7 +125,9 @@ class SignIns:
         self._keys = keys
         self._known: dict[bytes, _SignIn] = {}
         self._links: dict[bytes, _Link] = {}
+        self.shared_links: SharedLinks | None = None  # links that other servers know, too
         self._changes = 0
+        self._learn_from_s = 0.0
 
     async def load(self) -> None:
         """Load the sign-ins of an earlier process, or what other nodes have changed."""
@@ -141,6 +144,8 @@ class SignIns:
 
     def new_link(self, key_name: str) -> str:
         """A token for a link that signs in once with a key's rights, within ten minutes."""
+        if self.shared_links is not None:
+            return self.shared_links.new(key_name)
         token = secrets.token_urlsafe(32)
         self._links[digest_of(token)] = _Link(key_name, self._clock.now_ms() + LINK_MS)
         while len(self._links) > LINKS_MAX:
@@ -149,6 +154,9 @@ class SignIns:
 
     async def sign_in_by_link(self, token: str) -> BrowserSecrets | None:
         """Sign in if the link is valid; it stays valid if the store can't take writes right now."""
+        if self.shared_links is not None:
+            name = await self.shared_links.used(token)
+            return await self.sign_in(name) if name and self._keys.mark_of(name) else None
         digest = digest_of(token)
         link = self._links.pop(digest, None)
         if link is None or link.expires_at_ms <= self._clock.now_ms() or not self._keys.mark_of(link.key):
@@ -171,6 +179,18 @@ class SignIns:
         self._changes += 1
         await self._forget_old()
         return made
+
+    async def learn(self, cookie: str) -> None:
+        """Look for a sign-in that another server has just made; the others are told within a second."""
+        name, now_s = digest_of(cookie), self._clock.monotonic_s()
+        if self.shared_links is None or name in self._known or now_s < self._learn_from_s:
+            return
+        # Anybody can send cookies, so the store is asked about so many in a second and not more.
+        self._learn_from_s = max(self._learn_from_s, now_s - 1.0) + 1.0 / LEARNED_PER_S
+        found = await self._notes.note(_PREFIX + name.hex())
+        if found is not None and name not in self._known:
+            self._known[name] = msgspec.json.decode(found, type=_SignIn)
+            self._changes += 1
 
     async def sign_out(self, cookie: str) -> None:
         """Sign out: the cookie stops working."""

@@ -58,6 +58,11 @@ class KeyBudgets:
         """The limits of a key."""
         return self._limits.get(key) or self._limits.get(EVERY_KEY, _NO_LIMITS)
 
+    def has_limits(self, key: str) -> bool:
+        """Whether anything limits a key."""
+        limits = self.of(key)
+        return limits.has_budget or limits.requests_per_minute > 0
+
     def unknown(self, keys: Container[str]) -> list[str]:
         """The names with limits that no key has."""
         return [name for name in self._limits if name != EVERY_KEY and name not in keys]

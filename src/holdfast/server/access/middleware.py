@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 
+import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.api.operations import API_ROOTS, COOKIE_PATHS, is_path_of, paths_of
@@ -18,7 +19,8 @@ from holdfast.server.access.auth import OPEN, KeyRing, SignIns, cookie_in, cooki
 from holdfast.server.access.caller import BY_TICKET, KEY_NAME, KEY_SCOPES, SIGN_IN, begin_call
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
-from holdfast.server.options import ServerOptions
+from holdfast.server.options import Limits, ServerOptions
+from holdfast.server.peers.admission import PeerAdmission, whole_body
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.relay.surfaces import error_body
 from holdfast.server.unserved import not_of_this_route
@@ -28,6 +30,7 @@ _EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104  # compared, not lis
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 HEALTH_PATHS = paths_of("health.alive") | paths_of("health.ready")
 _SIGN_IN_PATHS = paths_of("browsers.sign_in")
+_HOOKS = "/hooks/"
 _UPLOAD_PATHS = paths_of("blobs.upload")
 _MCP_PATHS = paths_of("mcp.post")
 _is_file_path = is_path_of("files.write")
@@ -36,7 +39,7 @@ _RELAYED = (
     *("responses.compact", "responses.create", "responses.input_tokens"),
 )
 _RELAY_PATHS = frozenset(path for endpoint in _RELAYED for path in paths_of(endpoint))
-SIGN_IN_BYTES_MAX = 4096  # the only body that is read without a key
+SIGN_IN_BYTES_MAX = 4096
 _ANTHROPIC_PATH = "/v1/messages"  # errors there have the shape that Anthropic's clients read
 _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -93,8 +96,7 @@ _OPEN_AGAIN = Problem(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _AccessHeaders:
+class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
     """The headers that decide whether a request is admitted."""
 
     host: str
@@ -115,6 +117,7 @@ class Access:
     sign_ins: SignIns
     tickets: Tickets
     secrets: Redactor
+    peers: PeerAdmission
 
 
 class AccessMiddleware:
@@ -139,6 +142,7 @@ class AccessMiddleware:
         self.sign_ins = access.sign_ins
         self._tickets = access.tickets
         self._secrets = access.secrets
+        self._peers = access.peers
         self._hosts = _LOOPBACK | {host.lower() for host in options.hosts}
         self._any_host = "*" in options.hosts
         self._any_address = bool(_EVERY_ADDRESS & self._hosts)
@@ -161,7 +165,14 @@ class AccessMiddleware:
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
-            name = self._admit(scope, asked)
+            seal = self._peers.seal_of(scope)
+            if seal is None:
+                if asked.cookie:
+                    await self.sign_ins.learn(asked.cookie)
+                name = self._admit(scope, asked)
+            else:
+                name = self._peers.admit(scope, seal)
+                receive = await whole_body(receive, seal, bytes_max=self._bytes_max(scope["path"]))
             begin_call(name)
             scope[KEY_NAME], scope[KEY_SCOPES] = name, self.keys.scopes_of(name)
             # With an app in the scope, Starlette raises its errors instead of answering in plain text.
@@ -183,8 +194,11 @@ class AccessMiddleware:
     def brings_key(self, scope: Scope) -> bool:
         """Whether a request is authenticated; asked as soon as its headers are there."""
         try:
+            if self._peers.seal_of(scope) is not None:
+                return True
             asked = _access_headers(scope["headers"])
-            return scope["path"] not in _SIGN_IN_PATHS and self._name_of(asked, scope) is not None
+            is_open = scope["path"] in _SIGN_IN_PATHS or scope["path"].startswith(_HOOKS)
+            return not is_open and self._name_of(asked, scope) is not None
         except Problem:
             return False
 
@@ -220,6 +234,11 @@ class AccessMiddleware:
         path: str = scope["path"]
         if path in HEALTH_PATHS:
             return ""
+        if path.startswith(_HOOKS):
+            # Senders know the server by any name; the signature is checked once the body is there.
+            if asked.body_bytes > self._limits.hook_bytes_max:
+                raise too_large(self._limits.hook_bytes_max)
+            return ""
         self._check_host(asked)
         if path in _SIGN_IN_PATHS:
             self._check_origin(asked)
@@ -229,13 +248,17 @@ class AccessMiddleware:
         name = self._name_of(asked, scope) if path.startswith(API_ROOTS) else ""
         if name is None:
             raise _refusal(asked, scope)
-        is_upload = path in _UPLOAD_PATHS or _is_file_path(path)
-        most = self._limits.blob_bytes_max if is_upload else self._limits.body_bytes_max
-        if path in _RELAY_PATHS:
-            most = self._relay_bytes_max  # an agent's limit applies once the model is known
+        most = self._bytes_max(path)
         if asked.body_bytes > most:
             raise too_large(most)
         return name
+
+    def _bytes_max(self, path: str) -> int:
+        """How large a body of this path may be."""
+        if path in _RELAY_PATHS:
+            return self._relay_bytes_max  # an agent's limit applies once the model is known
+        is_upload = path in _UPLOAD_PATHS or _is_file_path(path)
+        return self._limits.blob_bytes_max if is_upload else self._limits.body_bytes_max
 
     def _check_host(self, asked: _AccessHeaders) -> None:
         """Refuse DNS rebinding: a page whose DNS name points here sends that name as its host."""
@@ -324,6 +347,11 @@ def _refusal(asked: _AccessHeaders, scope: Scope) -> Problem:
     if without_ticket(scope["query_string"].decode("latin-1"))[0]:
         return _OPEN_AGAIN
     return _SIGN_IN_AGAIN if asked.cookie and scope["path"] not in _MCP_PATHS else _UNAUTHORIZED
+
+
+def keyless_bytes_max(path: str, limits: Limits) -> int:
+    """How much of a body is kept of a request that brings no key: a sign-in, or a delivery to a hook."""
+    return limits.hook_bytes_max if path.startswith(_HOOKS) else SIGN_IN_BYTES_MAX
 
 
 def too_large(bytes_max: int) -> Problem:

@@ -12,14 +12,14 @@ PARAMETER = "ticket"
 
 
 class Tickets:
-    """Makes and checks tickets; none is stored, and none outlives the process.
+    """Makes and checks tickets; none is stored. With another `key` than those of other servers, only its own.
 
     A ticket works only with the cookie that it was made for, so it ends with its sign-in.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._key = secrets.token_bytes(32)
+        self.key = secrets.token_bytes(32)
 
     def issue(self, cookie: str, target: str) -> str:
         """A ticket for this path and query."""
@@ -41,7 +41,7 @@ class Tickets:
 
     def _mark(self, cookie: str, target: str, *, until_ms: int) -> str:
         said = b"%b %d %b" % (digest_of(cookie), until_ms, target.encode("utf-8", "surrogateescape"))
-        return hmac.new(self._key, said, sha256).hexdigest()
+        return hmac.new(self.key, said, sha256).hexdigest()
 
 
 def without_ticket(query: str) -> tuple[str, str]:

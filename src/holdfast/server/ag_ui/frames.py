@@ -20,7 +20,6 @@ from holdfast.interfaces.journal import Record
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.client_tools import client_calls
 from holdfast.server.streams import hermes
-from holdfast.server.streams.feeds import live_lines
 from holdfast.server.streams.span_feed import SpanFeed
 from holdfast.server.streams.waiting import ResponseSpan
 
@@ -53,6 +52,9 @@ class AgUiView:
             return self._call(event.tool_call_id, event.name, _arguments(event))
         if isinstance(event, e.ToolEnded):
             return self._result(event)
+        if isinstance(event, e.PlanUpdated):
+            plan = {"steps": msgspec.to_builtins(event.steps), "accepted": event.accepted}
+            return {"type": "CUSTOM", "name": "holdfast.plan", "value": plan}
         match frame and frame["event"]:
             case "message.delta":
                 text = {"role": "assistant", "delta": frame["delta"]} if frame else {}
@@ -173,9 +175,9 @@ class AgUiFeed(SpanFeed):
         self._seen = seen or 0
         self._shown = ""
 
-    def _line(self) -> str | None:
-        """The live line; None while the run isn't active here."""
-        return live_lines(self._deps.supervisor, self._row.session_id).get(self._row.run_id)
+    def _line(self, silent_s: float) -> str | None:
+        """The live line; None while the run isn't active."""
+        return self._deps.lives.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
     @override
     def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
@@ -191,7 +193,7 @@ class AgUiFeed(SpanFeed):
 
     @override
     def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
-        line = self._line()
+        line = self._line(silent_s)
         if silent_s < self._deps.limits.live_after_s or not line or line == self._shown:
             return ()
         self._shown = line
@@ -200,7 +202,9 @@ class AgUiFeed(SpanFeed):
     @override
     def next_check_s(self, silent_s: float) -> float | None:
         limits = self._deps.limits
-        return None if self._line() is None else max(limits.live_after_s - silent_s, limits.live_every_s)
+        return (
+            None if self._line(silent_s) is None else max(limits.live_after_s - silent_s, limits.live_every_s)
+        )
 
 
 def _sse(event: AgUiEvent, *, seq: int | None = None) -> bytes:

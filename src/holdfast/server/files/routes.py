@@ -52,6 +52,8 @@ class FileRoutes:
 
     async def list(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/files."""
+        if (elsewhere := await self._elsewhere(request)) is not None:
+            return elsewhere
         workspace, query = await self._workspace(request), request.query_params
         wanted = PageWanted(
             _text(request, "path"),
@@ -68,6 +70,8 @@ class FileRoutes:
 
     async def read(self, request: Request) -> Response:
         """GET /api/sessions/{session_id}/files/content."""
+        if (elsewhere := await self._elsewhere(request)) is not None:
+            return elsewhere
         workspace, path = await self._workspace(request), _path(request)
         opened = await _within(partial(open_file, workspace, path), undo=OpenedFile.close)
         try:
@@ -113,8 +117,15 @@ class FileRoutes:
         overwrite = flag(request, "overwrite")
         limits = self._deps.limits
         data = await read_body(request, limits, bytes_max=limits.blob_bytes_max)
+        if (elsewhere := await self._elsewhere(request, data)) is not None:
+            return elsewhere
         stored = await _within(partial(store_file, workspace, path, data, overwrite=overwrite))
         return json_response(stored, 200 if stored.replaced else 201)
+
+    async def _elsewhere(self, request: Request, body: bytes = b"") -> Response | None:
+        """The answer of the server that has the session's files, if that is another one."""
+        session_id = (await session_of(self._deps, request)).row.session_id
+        return await self._deps.file_requests.elsewhere(request, session_id, body)
 
     async def _workspace(self, request: Request) -> Workspace:
         agent = self._deps.agent

@@ -14,7 +14,7 @@ from holdfast.server.mcp.peer import TASKS, McpPeer
 from holdfast.server.mcp.rpc import INVALID_PARAMS, MISSING_CAPABILITY, Json, RpcError
 from holdfast.server.mcp.run_calls import RunCalls
 from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
-from holdfast.server.mcp.sessions import SessionViews
+from holdfast.server.mcp.sessions import COMPLETIONS_MAX, SessionViews
 from holdfast.server.mcp.subscriptions import Subscriptions
 from holdfast.server.mcp.tools import AgentTools, Answer
 from holdfast.server.mcp.transport import unknown_method
@@ -56,6 +56,7 @@ class AgentService:
             "resources/read": self._read_resource,
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
+            "completion/complete": self._complete,
         }
         self._handshake_methods: Mapping[str, _Method] = {
             "resources/subscribe": self._subscriptions.subscribe,
@@ -75,7 +76,7 @@ class AgentService:
 
     def capabilities(self, peer: McpPeer) -> Json:
         """What the server offers to this client."""
-        offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}}
+        offered: Json = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
         return offered | ({"extensions": {TASKS: {}}} if peer.is_modern else {})
 
     async def call(self, call: McpCall) -> Answer:
@@ -144,6 +145,16 @@ class AgentService:
         )
         content = {"type": "text", "text": text}
         return {"description": "A task for Holdfast", "messages": [{"role": "user", "content": content}]}
+
+    async def _complete(self, call: McpCall) -> Json:
+        """Sessions that fit what is typed; nothing else here has a list to choose from."""
+        given = call.params.get("argument")
+        argument = cast("Json", given) if isinstance(given, dict) else {}
+        name, typed = argument.get("name"), argument.get("value")
+        if not isinstance(name, str) or not isinstance(typed, str):
+            raise RpcError(INVALID_PARAMS, "'argument' must have a 'name' and a 'value'")
+        values = await self._sessions.matching(typed) if name == "session_id" else []
+        return {"completion": {"values": values, "hasMore": len(values) == COMPLETIONS_MAX}}
 
     async def _get_task(self, call: McpCall) -> Json:
         row = await self._task(call)

@@ -25,7 +25,6 @@ from holdfast.server.mcp.peer import McpPeer
 from holdfast.server.mcp.rpc import Json, notification, result_body, sse
 from holdfast.server.problems import bad_request
 from holdfast.server.streams import hermes
-from holdfast.server.streams.feeds import live_lines
 from holdfast.server.streams.span_feed import SpanFeed
 
 RETRY_MS = 2_000  # before a client comes back: a restart takes about as long
@@ -149,7 +148,7 @@ class RunCallFeed(SpanFeed):
 
     @override
     def ephemeral_frames(self, silent_s: float) -> Sequence[bytes]:
-        line = self._line()
+        line = self._line(silent_s)
         if silent_s < self._deps.limits.live_after_s or not line or line == self._shown:
             return ()
         self._shown = line
@@ -159,13 +158,13 @@ class RunCallFeed(SpanFeed):
     @override
     def next_check_s(self, silent_s: float) -> float | None:
         limits = self._deps.limits
-        if self._call.cursor.token is None or self._line() is None:
+        if self._call.cursor.token is None or self._line(silent_s) is None:
             return None
         return max(limits.live_after_s - silent_s, limits.live_every_s)
 
-    def _line(self) -> str | None:
-        """The live line; None while the run isn't active here."""
-        return live_lines(self._deps.supervisor, self._row.session_id).get(self._row.run_id)
+    def _line(self, silent_s: float) -> str | None:
+        """The live line; None while the run isn't active."""
+        return self._deps.lives.line(self._row.session_id, self._row.run_id, silent_s=silent_s)
 
 
 def input_required(row: RunRow, asks: dict[str, e.PersonAsked]) -> Json:

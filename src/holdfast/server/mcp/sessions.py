@@ -21,6 +21,8 @@ MARKDOWN, JSON = "text/markdown", "application/json"
 PAGE = 50
 ENTRIES_MAX = 200
 TITLE_CHARS_MAX = 120
+COMPLETIONS_MAX = 100  # as the protocol says
+LOOKED_AT_MAX = 500
 _URI = re.compile(re.escape(SCHEME) + r"([^/?#]{1,1024})(/json)?")
 
 
@@ -57,6 +59,17 @@ class SessionViews:
                 },
             ]
         }
+
+    async def matching(self, typed: str) -> list[str]:
+        """`completion/complete`: the newest sessions whose id begins so, or whose title has it."""
+        found = await self._deps.store.sessions(SessionQuery(limit=LOOKED_AT_MAX))
+        words = typed.casefold()
+        ids = [
+            one.row.session_id
+            for one in found
+            if one.row.session_id.startswith(typed) or words in _title(one).casefold()
+        ]
+        return ids[:COMPLETIONS_MAX]
 
     async def read(self, uri: object, *, is_modern: bool) -> Json:
         """`resources/read`."""

@@ -18,8 +18,8 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.sse import FrameRun, SseFrame
-from holdfast.models.wire import Count, MappingParser, StreamParser, tokens_used
+from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
+from holdfast.models.wire import Count, MappingParser, StreamParser, tokens_used, with_whole_characters
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
 OPENINGS = frozenset(
@@ -54,7 +54,30 @@ def is_lifecycle(event: ModelEvent) -> bool:
 
 
 class RelayParser(MappingParser):
-    """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed."""
+    """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed.
+
+    Half a character in a tool's arguments is the client's business, which gets it as it came.
+    """
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        try:
+            return super().parse(frame)
+        except MalformedFrame:
+            whole = with_whole_characters(frame.data)
+            if whole == frame.data:
+                raise
+            return super().parse(SseFrame(frame.event, whole))
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        try:
+            return super().answer(body)
+        except MalformedFrame:
+            whole = with_whole_characters(body)
+            if whole == body:
+                raise
+            return super().answer(whole)
 
     @override
     def mapped(self, event: ModelEvent) -> ModelEvent:

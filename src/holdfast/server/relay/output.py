@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TypeAlias
+
+import msgspec
 
 from holdfast.models.sse import SseParser
 from holdfast.models.wire import StreamParser
@@ -24,12 +25,12 @@ STREAM_HEADERS = {
     "x-accel-buffering": "no",
 }
 _FRAME_END = b"\n\n"
+_FRAME_ENDS = (_FRAME_END, b"\r\n\r\n")
 
 WhenSaved: TypeAlias = Callable[[Callable[[], None]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(msgspec.Struct, frozen=True):
     """The status and headers of a response."""
 
     status: int
@@ -49,9 +50,11 @@ class RelayOutput:
         self.has_content = False  # the client has a part of the answer, so it can't be replaced
         self.has_lifecycle = False  # the client has the opening events of some attempt
         self.is_over = False
+        self.is_full = False  # the client is too far behind
         self.is_whole = False  # the client has the whole answer
         self._filter = ByteFilter(secrets)
         self._sent = SentFrames()
+        self._is_numbered = surface.wire == "responses"
         self._waiting: list[bytes] = []
         self._when_saved: WhenSaved | None = None
         self._unsaved: list[bytes] = []  # what the client gets once its log has it
@@ -63,18 +66,14 @@ class RelayOutput:
         self._is_between_frames = True
         self._is_released = False
         self._has_reader = True
+        self._new_future = asyncio.get_running_loop().create_future
         self._reader: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the client is too far behind."""
-        return self._waiting_bytes > WAITING_BYTES_MAX
 
     async def room(self) -> None:
         """Wait until the client has read what waits for it."""
         while self._waiting_bytes and not self.is_over:
-            self._room = asyncio.get_running_loop().create_future()
+            self._room = self._new_future()
             await self._room
 
     def hold_until(self, when_saved: WhenSaved) -> None:
@@ -95,23 +94,28 @@ class RelayOutput:
         assert self._kept is not None, "it was kept"
         self._has_reader = True
         self._waiting, self._waiting_bytes = list(self._kept), self._kept_bytes
+        self.is_full = self._waiting_bytes > WAITING_BYTES_MAX
 
     def release_reader(self) -> None:
         """Let the reader go, because its client has left; the call isn't held back for it."""
         self._is_released, self._has_reader = True, False
-        self._waiting, self._waiting_bytes = [], 0
-        self._wake()
+        self._waiting, self._waiting_bytes, self.is_full = [], 0, False
+        self._release()
         self._made_room()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Start the response, unless it has started."""
         if self.head is None:
             self.head = ResponseHead(status, headers)
-            self._wake()
+            self._release()
 
     def pass_on(self, piece: bytes) -> None:
         """Add bytes of a provider's body."""
-        self._put(self._filter.feed(piece))
+        piece = self._filter.feed(piece)
+        if self._when_saved is None:
+            self._show(piece)
+        else:
+            self._put(piece)
 
     def keep_alive(self) -> None:
         """Show the client that the call is under way, in its own protocol."""
@@ -127,7 +131,7 @@ class RelayOutput:
         self._put(self._filter.flush())
         self._show_unsaved(self._put_count)
         self.is_over = True
-        self._wake()
+        self._release()
         self._made_room()
 
     def fail(self, problem: Problem) -> None:
@@ -149,13 +153,14 @@ class RelayOutput:
     async def more(self, *, as_a_whole: bool = False) -> list[bytes]:
         """The next pieces, or all of them once they are there; empty at the end, or if only a head came."""
         while not self.is_over and (as_a_whole or not self._waiting):
-            self._reader = asyncio.get_running_loop().create_future()
+            self._reader = reader = self._new_future()
             self._is_released = False
-            await self._reader
+            await reader
             if not as_a_whole or self._is_released:
                 break
-        pieces, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        self._made_room()
+        pieces, self._waiting, self._waiting_bytes, self.is_full = self._waiting, [], 0, False
+        if self._room is not None:
+            self._made_room()
         return pieces
 
     def _put(self, piece: bytes) -> None:
@@ -179,26 +184,37 @@ class RelayOutput:
             self._show(piece)
 
     def _show(self, piece: bytes) -> None:
-        if not self.is_over:
-            self._keep(piece)
-            if self._has_reader:
-                self._waiting.append(piece)
-                self._waiting_bytes += len(piece)
-            self._is_between_frames = piece.endswith((b"\n\n", b"\r\n\r\n"))
-            if self.surface.wire == "responses":
-                self._sent.take(piece)
-            self._wake()
-
-    def _keep(self, piece: bytes) -> None:
+        """Every token comes here, so this is one step."""
+        if self.is_over or not piece:
+            return
         if self._kept is not None:
-            self._kept.append(piece)
-            self._kept_bytes += len(piece)
-            if self._kept_bytes > KEPT_BYTES_MAX:
-                self._kept = None
+            self._keep(self._kept, piece)
+        if self._has_reader:
+            self._waiting.append(piece)
+            self._waiting_bytes += len(piece)
+            self.is_full = self._waiting_bytes > WAITING_BYTES_MAX
+        self._is_between_frames = piece.endswith(_FRAME_ENDS)
+        if self._is_numbered:
+            self._sent.take(piece)
+        reader = self._reader
+        if reader is not None:
+            self._wake(reader)
 
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
+    def _keep(self, kept: list[bytes], piece: bytes) -> None:
+        kept.append(piece)
+        self._kept_bytes += len(piece)
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept = None
+
+    def _wake(self, reader: asyncio.Future[None]) -> None:
+        self._reader = None
+        if not reader.done():
+            reader.set_result(None)
+
+    def _release(self) -> None:
+        """Let the reader look at what has changed."""
+        if self._reader is not None:
+            self._wake(self._reader)
 
     def _made_room(self) -> None:
         if self._room is not None and not self._room.done():

@@ -1,14 +1,16 @@
 """A request body as its client sent it: where its model is named, and what it asks for."""
 
 import re
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from holdfast.models.wire import with_whole_characters
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import UNREADABLE, unreadable
 from holdfast.targets import Wire
 
+T = TypeVar("T")
 CHARS_PER_TOKEN = 4
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ESCAPED = re.compile(rb"\\u006[4-9a-fA-F]")  # a letter of "model" that a key may spell so
@@ -74,10 +76,16 @@ class RawRequest(msgspec.Struct, frozen=True):
 def model_in(body: bytes) -> str | None:
     """The model that a body names; None if it names none, or isn't a JSON object."""
     try:
-        model = _ONE_MODEL.decode(body).model
+        model = _decoded(_ONE_MODEL, body)[0].model
     except UNREADABLE:
         return None
     return model if isinstance(model, str) else None
+
+
+def check_one_model(body: bytes) -> None:
+    """Raise a Problem if a body names more than one model."""
+    if model_in(body) is not None:
+        _place_of_model(_decoded(_ONE_MODEL, body)[1])
 
 
 def raw_request(body: bytes, wire: Wire) -> RawRequest:
@@ -85,12 +93,12 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
     try:
         if not body.isascii():
             body.decode()  # the decoder doesn't look into the texts that it skips
-        top = _TOP.decode(body)
+        top, readable = _decoded(_TOP, body)
     except UNREADABLE as error:
         raise unreadable(error) from None
     if not isinstance(top.model, str) or not top.model:
         raise bad_request("'model' must name a model", param="model")
-    start, end = _place_of_model(body)
+    start, end = _place_of_model(readable)
     return RawRequest(
         before=body[:start],
         model=top.model,
@@ -102,6 +110,20 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         output_tokens_max=_output_tokens_max(top),
         bound_by=_bound_by(body, top, wire),
     )
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> tuple[T, bytes]:
+    """The value, and the body that it was read from: bytes of the same length without half characters.
+
+    A program that cuts text by UTF-16 sends them, and its provider decides what they are worth.
+    """
+    try:
+        return decoder.decode(body), body
+    except UNREADABLE:
+        whole = with_whole_characters(body)
+        if whole == body:
+            raise
+        return decoder.decode(whole), whole
 
 
 def _output_tokens_max(top: _Top) -> int:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from functools import lru_cache
+from urllib.parse import urlsplit
 
+import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -25,8 +27,7 @@ from holdfast.targets import Target
 from holdfast.values import Failure
 
 
-@dataclass(frozen=True, slots=True)
-class SentAlong:
+class SentAlong(msgspec.Struct, frozen=True):
     """What goes up with the body: headers that may pass, the query, and where the request has been."""
 
     headers: Mapping[str, str]
@@ -138,17 +139,23 @@ class RelayedRequest(CallRequest):
 
 def wire_request(target: Target, path: str, *, body: bytes, along: SentAlong) -> WireRequest:
     """The POST that passes a body on; the target's own headers and key win over the client's."""
-    base = urlsplit(target.base_url)
-    base_path = base.path.rstrip("/")
+    origin, base_path, base_query = _parts(target.base_url)
     if target.wire == "anthropic":
         auth = {"x-api-key": target.api_key} if target.api_key else {}
         auth = {"anthropic-version": API_VERSION} | dict(along.headers) | auth
         path = path if base_path.endswith("/v1") else f"/v1{path}"
     else:
         auth = dict(along.headers) | bearer(target)
-    query = "&".join(filter(None, (base.query, along.query)))
-    url = urlunsplit((base.scheme, base.netloc, base_path + path, query, ""))
+    query = "&".join(filter(None, (base_query, along.query)))
+    url = f"{origin}{base_path}{path}?{query}" if query else f"{origin}{base_path}{path}"
     own = {name.lower(): value for name, value in target.headers.items()}
     common = {"content-type": "application/json", "accept": "text/event-stream, application/json"}
     headers = common | auth | {"via": along.via} | own
     return WireRequest(url=url, headers=headers, body=body, proxy=target.proxy)
+
+
+@lru_cache(maxsize=256)
+def _parts(base_url: str) -> tuple[str, str, str]:
+    """The origin of a target's address, its path without a slash at the end, and its query."""
+    base = urlsplit(base_url)
+    return f"{base.scheme}://{base.netloc}", base.path.rstrip("/"), base.query

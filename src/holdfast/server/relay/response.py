@@ -50,7 +50,8 @@ class RelayResponse:
         self._streams_max = streams_max
         self._is_left = False
         self._was_ended = False
-        self._now_s = asyncio.get_running_loop().time
+        loop = asyncio.get_running_loop()
+        self._now_s, self._call_at = loop.time, loop.call_at
         self._sent_s = self._now_s()
         self._timer: asyncio.TimerHandle | None = None
         self._hold_until_s = self._sent_s + times.hold_s
@@ -131,7 +132,7 @@ class RelayResponse:
         at_s = self._sent_s + self._times.keep_alive_s
         if self._output.head is None:
             at_s = min(at_s, self._hold_until_s)
-        self._timer = asyncio.get_running_loop().call_at(at_s, self._check_times)
+        self._timer = self._call_at(at_s, self._check_times)
 
     def _check_times(self) -> None:
         """Begin a response that was held for long enough, and keep a silent one alive."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.requests import Request
 
@@ -36,7 +36,13 @@ from holdfast.server.relay.plain_routes import (
     not_for_agents,
     plain_surface,
 )
-from holdfast.server.relay.raw_request import CHARS_PER_TOKEN, RawRequest, model_in, raw_request
+from holdfast.server.relay.raw_request import (
+    CHARS_PER_TOKEN,
+    RawRequest,
+    check_one_model,
+    model_in,
+    raw_request,
+)
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
@@ -48,6 +54,7 @@ from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
 
+T = TypeVar("T")
 OUTPUT_TOKENS = 1024  # what a call is expected to make if its request sets no limit
 
 
@@ -89,6 +96,7 @@ class RelayRoutes:
         self._agents = agents
         self._headers_up = HeadersUp(self._options.headers)
         self._via = f"holdfast {self._options.server_id}"
+        self._times = RelayTimes(hold_s=self._options.hold_s, keep_alive_s=self._options.keep_alive_s)
 
     async def chat(self, request: Request) -> Any:
         """POST /v1/chat/completions."""
@@ -102,14 +110,14 @@ class RelayRoutes:
         """POST /v1/messages, which always relays."""
         check_scope(request.scope, "relay")
         body = await self._body(request)
-        targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
+        targets = self._names.relayed(await _model_in(body) or "") or self._names.default_of("anthropic")
         return await self._relay(request, SURFACES["anthropic"], body, targets)
 
     async def count_tokens(self, request: Request) -> Any:
         """POST /v1/messages/count_tokens: the provider's count, or on another wire our estimate."""
         check_scope(request.scope, "relay")
         body = await self._body(request)
-        targets = self._names.relayed(model_in(body) or "") or self._names.default_of("anthropic")
+        targets = self._names.relayed(await _model_in(body) or "") or self._names.default_of("anthropic")
         if targets and targets[0].wire == "anthropic":
             return await self._relay(request, COUNTING, body, targets[:1])
         raw = raw_request(body, "anthropic")
@@ -130,9 +138,10 @@ class RelayRoutes:
 
     async def _document(self, request: Request, surface: Surface, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
-        targets = self._names.relayed_for(model_in(body), request)
+        name = await _model_in(body)
+        targets = self._names.relayed_for(name, request)
         if not targets:
-            return await self._by_agent(request, body, agent)
+            return await self._by_agent(request, body, name=name, agent=agent)
         check_scope(request.scope, "relay")
         if targets[0].wire == surface.wire:
             return await self._relay(request, surface, body, targets[:1])
@@ -146,7 +155,7 @@ class RelayRoutes:
         """POST /v1/completions and /v1/embeddings, which only relayed models have."""
         check_scope(request.scope, "relay")
         body = await self._body(request)
-        name = model_in(body) or ""
+        name = await _model_in(body) or ""
         targets = self._names.relayed(name)
         if not targets and name in self._names.agents():
             raise not_for_agents(name, request.scope["path"])
@@ -156,15 +165,24 @@ class RelayRoutes:
 
     async def _serve(self, request: Request, wire: Wire, agent: AgentEndpoint) -> Any:
         body = await self._body(request)
-        name = model_in(body)
+        name = await _model_in(body)
         targets = self._names.relayed_for(name, request)
         if targets:
             check_scope(request.scope, "relay")
             return await self._relay(request, SURFACES[wire], body, targets)
-        return await self._by_agent(request, body, agent)
+        return await self._by_agent(request, body, name=name, agent=agent)
 
-    async def _by_agent(self, request: Request, body: bytes, agent: AgentEndpoint) -> Any:
-        check_scope(request.scope, "chat")
+    async def _by_agent(
+        self, request: Request, body: bytes, *, name: str | None, agent: AgentEndpoint
+    ) -> Any:
+        await _off_loop(check_one_model, body)
+        self._names.insist_on_agent(name, request)
+        try:
+            check_scope(request.scope, "chat")
+        except Problem:
+            # A key that only relays can't have meant the agent: its body is broken, or names no model.
+            await _off_loop(partial(raw_request, wire="chat"), body)
+            raise
         limits = self._deps.limits
         if len(body) > limits.body_bytes_max:
             raise too_large(limits.body_bytes_max)
@@ -190,8 +208,7 @@ class RelayRoutes:
     async def _relay(
         self, request: Request, surface: Surface, body: bytes, targets: tuple[Target, ...]
     ) -> Any:
-        large, wire = len(body) >= LARGE_BYTES, surface.wire
-        raw = await asyncio.to_thread(raw_request, body, wire) if large else raw_request(body, wire)
+        raw = await _off_loop(partial(raw_request, wire=surface.wire), body)
         calls = self._options.calls
         if calls is None or not targets:
             raise self._names.not_found(raw.model)
@@ -229,11 +246,11 @@ class RelayRoutes:
         return self._detached.take(names) if names else None
 
     def _response(self, call: RelayedCall) -> RelayResponse:
-        deps, options = self._deps, self._options
+        deps = self._deps
         return RelayResponse(
             call,
             detached=self._detached,
-            times=RelayTimes(hold_s=options.hold_s, keep_alive_s=options.keep_alive_s),
+            times=self._times,
             streams=deps.streams,
             streams_max=deps.limits.subscribers_max,
         )
@@ -256,7 +273,7 @@ class RelayRoutes:
         self, caller: ModelCalls, asked: RelayedRequest, by: AskedBy
     ) -> AbstractAsyncContextManager[None]:
         """The call in its key's budget, from before it is made until it is on record."""
-        if asked.output.surface.is_free:
+        if asked.output.surface.is_free or not self._deps.budgets.has_limits(by.key):
             return nullcontext()
         most = TokensUsed(
             input_tokens=asked.input_tokens, output_tokens=asked.output_tokens_max or OUTPUT_TOKENS
@@ -281,6 +298,15 @@ class RelayRoutes:
                 return ended
             finally:
                 await log.end(_closed(caller, asked, sink, ended), ended)
+
+
+async def _off_loop(read: Callable[[bytes], T], body: bytes) -> T:
+    """What `read` finds in a body; a large one doesn't hold up the other requests."""
+    return await asyncio.to_thread(read, body) if len(body) >= LARGE_BYTES else read(body)
+
+
+async def _model_in(body: bytes) -> str | None:
+    return await _off_loop(model_in, body)
 
 
 def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:

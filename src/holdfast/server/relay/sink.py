@@ -1,8 +1,8 @@
 """Where the events of a relayed call go: into the metrics and the call's record, by its API key."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import msgspec
 from typing_extensions import override
 
 from holdfast import events as e
@@ -17,8 +17,7 @@ Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
 _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class AskedBy:
+class AskedBy(msgspec.Struct, frozen=True):
     """Whose call it is, and the model that was asked for."""
 
     key: str

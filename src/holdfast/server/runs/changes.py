@@ -18,6 +18,7 @@ from holdfast.api.changes import (
     RunUndone,
     UndoRequest,
 )
+from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.runner.restores import Restores, UndoDone
 from holdfast.runner.undo import Undos, UndoWanted
@@ -25,7 +26,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.runs import row_of
-from holdfast.server.transport.bodies import decoded, json_response
+from holdfast.server.transport.bodies import json_response, parsed, read_body
 from holdfast.tools.offload import offload
 from holdfast.undo.changes import shown
 from holdfast.undo.git_heads import GitMove, git_move
@@ -55,6 +56,8 @@ class ChangeRoutes:
     async def changes(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/changes."""
         row = await row_of(self._deps, request)
+        if (elsewhere := await self._deps.file_requests.elsewhere(request, row.session_id)) is not None:
+            return elsewhere
         view = await self._deps.supervisor.view(row.session_id)
         run, is_undone = view.run(row.run_id), view.session.is_undone(row.run_id)
         if not run.snapshots:
@@ -65,7 +68,7 @@ class ChangeRoutes:
             try:
                 found = await self._undos.changes(row.session_id, row.run_id)
             except CannotUndo as refused:
-                raise _problem(refused) from refused
+                return await self._elsewhere_if_gone(request, row, refused)
             show = partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone)
             return json_response(await offload(show))
 
@@ -77,17 +80,31 @@ class ChangeRoutes:
 
     async def undo(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/undo."""
-        return await self._put_back(request, self._undos.undo)
+        return await self._put_back(request, lambda: self._undos.undo)
 
     async def redo(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/redo."""
-        return await self._put_back(request, self._undos.redo)
+        return await self._put_back(request, lambda: self._undos.redo)
 
-    async def _put_back(self, request: Request, work: _Work) -> Response:
-        body = await decoded(request, self._deps.limits, UndoRequest)
+    async def _elsewhere_if_gone(
+        self, request: Request, row: RunRow, refused: CannotUndo, sent: bytes = b""
+    ) -> Response:
+        """The answer of a server that has the snapshots, or else the refusal."""
+        elsewhere = None
+        if refused.code == "snapshot_gone":
+            elsewhere = await self._deps.file_requests.with_snapshots(request, row.session_id, sent)
+        if elsewhere is None:
+            raise _problem(refused) from refused
+        return elsewhere
+
+    async def _put_back(self, request: Request, work: Callable[[], _Work]) -> Response:
+        sent = await read_body(request, self._deps.limits)
+        body = await parsed(sent, self._deps.limits, UndoRequest)
         if body.force and body.keep_both:
             raise bad_request("Send 'force' or 'keep_both', not both", param="force")
         row = await row_of(self._deps, request)
+        if (elsewhere := await self._deps.file_requests.elsewhere(request, row.session_id, sent)) is not None:
+            return elsewhere
         wanted = UndoWanted(
             files=tuple(body.files),
             keep_log=body.keep_log,
@@ -95,9 +112,9 @@ class ChangeRoutes:
             by=request.scope[KEY_NAME],
         )
         try:
-            done = await work(row.session_id, row.run_id, wanted)
+            done = await work()(row.session_id, row.run_id, wanted)
         except CannotUndo as refused:
-            raise _problem(refused) from refused
+            return await self._elsewhere_if_gone(request, row, refused, sent)
         view = await self._deps.supervisor.view(row.session_id)
         runs = [view.run(one) for one in done.undo.runs or (row.run_id,)]
         moved = None if wanted.files or done.undo.redoes else git_move(runs)

@@ -16,7 +16,7 @@ from holdfast.server.problems import Problem
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.run_state import status_of
 from holdfast.server.runs.runs import RunRoutes, put_images_inline
-from holdfast.server.streams.feeds import HermesFeed, Live, live_lines
+from holdfast.server.streams.feeds import HermesFeed, Live
 from holdfast.server.streams.hermes import code_of, error_of, usage_of
 from holdfast.server.streams.stream import EventStream, Feed
 from holdfast.server.streams.waiting import wait_for
@@ -64,7 +64,9 @@ class ChatRoutes:
         with deps.streams.reserve(deps.limits.subscribers_max) as place:
             row, headers = await self._begun(request)
             live = Live(
-                lambda: live_lines(deps.supervisor, row.session_id), limits=deps.limits, view="hermes"
+                lambda silent_s: deps.lives.lines(row.session_id, silent_s=silent_s),
+                limits=deps.limits,
+                view="hermes",
             )
             frames = await deps.folds.frames(row)
             feed = _Named(HermesFeed(deps.store, row, after=0, live=live, frames=frames), row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,6 +26,7 @@ from holdfast.api.sessions import CompactRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
+from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
@@ -34,13 +36,15 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
-from holdfast.server.runs.run_state import open_ask, run_state, waits_for_someone
+from holdfast.server.runs.run_state import open_ask_of, run_state, waits_for_someone
 from holdfast.server.runs.runs import row_of
+from holdfast.server.sessions.roots import root_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
-from holdfast.values import Choice, GrantRule, Width
+from holdfast.tools.plan import STEP_CHARS_MAX, STEPS_MAX
+from holdfast.values import Choice, GrantRule, PlanStep, Width
 
 _CHOICES = ("once", "session", "always", "deny")
 _LASTING = frozenset(("session", "always"))
@@ -54,6 +58,7 @@ class ApprovalVerdict:
     by: str
     reason: str = ""
     width: Width = "exact"
+    steps: tuple[PlanStep, ...] = ()
 
 
 def approval_choice(given: str) -> Choice:
@@ -177,7 +182,13 @@ class RunInputRoutes:
         row = await row_of(deps, request)
         run = await self._run(row)
         asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
-        verdict = ApprovalVerdict(choice, by=_who(request), reason=wanted.reason or "", width=wanted.width)
+        verdict = ApprovalVerdict(
+            choice,
+            by=_who(request),
+            reason=wanted.reason or "",
+            width=wanted.width,
+            steps=_changed_plan(wanted, asked),
+        )
         resolved = await self.settle(row, asked, verdict)
         if not resolved:
             raise _stale()
@@ -210,6 +221,7 @@ class RunInputRoutes:
                 by=verdict.by,
                 reason=verdict.reason,
                 width=verdict.width,
+                steps=verdict.steps,
             )
             resolved += await self._deps.inbox.answer_approval(row.session_id, answered, rule=rule)
         return resolved
@@ -222,9 +234,10 @@ class RunInputRoutes:
         for ask in await deps.store.open_asks():
             row = await deps.store.run(ask.run_id)
             found = await deps.store.read(ask.session_id, after=ask.seq - 1, limit=1)
-            shown = open_ask(ask, found[0].event) if found else None
+            shown = open_ask_of(ask.session_id, found[0].event) if found else None
             if row is not None and shown is not None:
-                data.append(shown)
+                root = await root_of(deps.store, ask.session_id)
+                data.append(replace(shown, root_session_id=root if root != ask.session_id else ""))
         return json_response(AskList(data=tuple(data)))
 
     async def rule(self, request: Request) -> Response:
@@ -293,7 +306,11 @@ class RunInputRoutes:
         workspace = Path(run.settings.workspace or agent.workspace)
         grants = [grant.rule for grant in state.grants.values()]
         return await asyncio.to_thread(
-            agent.judge.rule, asked.action, grants, workspace=workspace, width=width
+            agent.judge.in_mode(state.approval_mode).rule,
+            asked.action,
+            grants,
+            workspace=workspace,
+            width=width,
         )
 
 
@@ -364,6 +381,21 @@ def _no_width(asked: e.ApprovalAsked, width: Width) -> None:
             param="width",
             code="invalid_approval_choice",
         )
+
+
+def _changed_plan(wanted: ApprovalRequest, asked: Sequence[e.ApprovalAsked]) -> tuple[PlanStep, ...]:
+    """The plan as the person changed it; raises a Problem if it is none, or if no plan was asked about."""
+    steps = wanted.steps
+    if steps is None:
+        return ()
+    if any(one.action.tool != UPDATE_PLAN for one in asked):
+        raise bad_request("'steps' can only change a plan", param="steps")
+    texts = [step.text.strip() for step in steps]
+    if not 0 < len(texts) <= STEPS_MAX or not all(0 < len(text) <= STEP_CHARS_MAX for text in texts):
+        raise bad_request(
+            f"'steps' must be 1 to {STEPS_MAX} steps of 1 to {STEP_CHARS_MAX} characters", param="steps"
+        )
+    return tuple(steps)
 
 
 def _stale() -> Problem:

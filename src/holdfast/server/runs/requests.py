@@ -80,6 +80,8 @@ def settings_of(body: RunRequest) -> RunSettings:
         on_restart=body.on_restart or "",
         on_disconnect=body.on_disconnect or "",
         metadata=metadata_of(body.metadata or {}),
+        plan_first=body.plan_first,
+        goal=body.goal,
     )
 
 

@@ -6,10 +6,10 @@ from msgspec.structs import asdict
 
 from holdfast import events as e
 from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
-from holdfast.api.runs import RunShown, RunState
+from holdfast.api.runs import RunChild, RunShown, RunState, UsageShown
 from holdfast.folds.asks import ask_kind
-from holdfast.folds.rows import AskRow, RunRow
-from holdfast.folds.run import Run
+from holdfast.folds.rows import RunRow
+from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import HermesStatus
@@ -41,8 +41,34 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
         pending_approval_id=asks["approval"].approval_id if "approval" in asks else "",
         pending_clarify_id=asks["question"].question_id if "question" in asks else "",
         refused_actions=run.refused_actions,
+        children=tuple(_child(child) for child in run.children.values()),
+        children_usage=_used_by_children(run),
         **asks,
         **_ending(run),
+    )
+
+
+def _child(child: ChildState) -> RunChild:
+    started, ended = child.started, child.ended
+    return RunChild(
+        session_id=started.child_id,
+        run_id=started.child_run_id,
+        tool_call_id=started.tool_call_id,
+        name=started.name,
+        background=started.background,
+        outcome=ended.outcome if ended is not None else None,
+    )
+
+
+def _used_by_children(run: Run) -> UsageShown | None:
+    used = run.used_by_children
+    if not run.children:
+        return None
+    return UsageShown(
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        total_tokens=used.input_tokens + used.output_tokens,
+        cost_usd=used.cost_usd or None,
     )
 
 
@@ -82,10 +108,10 @@ def _ending(run: Run) -> dict[str, Any]:
             return {"error": hermes.error_of(run), "code": hermes.code_of(run), "hint": hint}
 
 
-def open_ask(ask: AskRow, asked: e.Event) -> OpenAsk | None:
+def open_ask_of(session_id: str, asked: e.Event) -> OpenAsk | None:
     """An approval or question that waits; None if the event is neither."""
     if not isinstance(asked, e.ApprovalAsked | e.QuestionAsked):
         return None
     fields = asdict(hermes.ask_of(asked))
-    fields |= {"run_id": ask.run_id, "session_id": ask.session_id, "asked_at": ask.asked_ms / 1000}
+    fields |= {"run_id": asked.run_id, "session_id": session_id, "asked_at": asked.at_ms / 1000}
     return OpenApproval(**fields) if isinstance(asked, e.ApprovalAsked) else OpenQuestion(**fields)

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from holdfast import events as e
 from holdfast.agent.homes import waiting_text
+from holdfast.agent.offers import needs_text
+from holdfast.api.live import SessionLive
 from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
@@ -25,7 +27,7 @@ from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_state import run_shown, run_state, waiting_for
 from holdfast.server.streams import hermes
-from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View, live_lines
+from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -127,16 +129,26 @@ class RunRoutes:
         """A run as GET shows it."""
         state = run_state(await self._deps.folds.run(row), row)
         more: dict[str, Any] = {"preview": await preview_of(self._deps.store, row)}
+        live = await self._deps.lives.of(row.session_id)
+        jobs = tuple(job for job in live.background if job.run_id == row.run_id)
+        more |= {"live": live.lines.get(row.run_id, ""), "background": jobs}
+        turn = _turn(live, row.run_id)
         if state.status == "queued":
-            more |= {"queue_position": await self._position(row)} | self._turn(row.run_id)
-        elif state.status == "running" and (turn := self._turn(row.run_id)):
+            more |= {"queue_position": await self._position(row, live)} | turn
+            if lacking := await self._deps.supervisor.lacking(row.session_id):
+                more["mark"] = needs_text(lacking)
+        elif state.status == "running" and turn:
             # Active before the server's restart, and not resumed yet.
             more |= turn | {"status": "queued"}
         elif (row.outcome or "interrupted") == "interrupted":
             more["mark"] = await self._mark(row)
+        if row.outcome is None and not live.known and not more.get("mark"):
+            more["mark"] = (
+                f"Server {live.server or 'that works on it'} doesn't answer, so what it does is not known"
+            )
         return run_shown(state, **more)
 
-    async def _position(self, row: RunRow) -> int:
+    async def _position(self, row: RunRow, live: SessionLive) -> int:
         """The run's place in its session's queue, behind runs that have waited longer for a slot."""
         state = await self._deps.inbox.state(row.session_id)
         known = state.runs.get(row.run_id)
@@ -144,7 +156,7 @@ class RunRoutes:
         if not position:
             return 0
         first = state.inbox.messages[state.inbox.queue[0]]
-        turn = self._deps.supervisor.queue_position(first.run_id)
+        turn = live.queue.get(first.run_id)
         return position + (turn.position - 1 if turn is not None else 0)
 
     def _turn(self, run_id: str) -> dict[str, Any]:
@@ -158,6 +170,8 @@ class RunRoutes:
         place = await deps.supervisor.place(row.session_id)
         if row.outcome is None and (place.owner or place.is_away):
             return waiting_text(place) if place.is_away else ""
+        if row.outcome is None and (lacking := await deps.supervisor.lacking(row.session_id)):
+            return needs_text(lacking)
         _, seen = await deps.folds.session(row.session_id)
         said = interruption_text(seen, row.run_id, now_ms=deps.clock.now_ms(), owner_gone=not place.owner)
         if said and row.outcome is None and not deps.supervisor.has_caught_up:
@@ -252,8 +266,10 @@ class RunRoutes:
         return self._disconnects.read_by(row)
 
     def _live(self, row: RunRow, view: View) -> Live:
-        def lines() -> dict[str, str]:
-            known = live_lines(self._deps.supervisor, row.session_id)
+        def lines(silent_s: float) -> dict[str, str] | None:
+            known = self._deps.lives.lines(row.session_id, silent_s=silent_s)
+            if known is None:
+                return None
             return {row.run_id: known[row.run_id]} if row.run_id in known else {}
 
         return Live(lines, limits=self._deps.limits, view=view)
@@ -279,6 +295,12 @@ class RunRoutes:
             # A delta that was joined to one before it; within a run that is over it was that run's own.
             return after if row.status == "ended" and after < row.last_seq else 0
         return after if found and run_of(found[0].event) == row.run_id else 0
+
+
+def _turn(live: SessionLive, run_id: str) -> dict[str, Any]:
+    """The position and reason of a waiting run."""
+    turn = live.queue.get(run_id)
+    return {} if turn is None else {"queue_position": turn.position, "queue_reason": turn.why}
 
 
 def _parts_of(message: IncomingMessage) -> list[Part]:

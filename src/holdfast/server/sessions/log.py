@@ -9,6 +9,7 @@ from starlette.responses import Response, StreamingResponse
 
 from holdfast import events as e
 from holdfast.agent.homes import waiting_text
+from holdfast.agent.offers import needs_text
 from holdfast.api.sessions import Forked, ForkRequest, LogStretch, RewindRequest, TranscriptPage
 from holdfast.codec import numbered
 from holdfast.events import Event
@@ -26,7 +27,7 @@ from holdfast.server.sessions.responses import entry, listed, marks_of_open_runs
 from holdfast.server.sessions.sessions import checked_title, created_response, session_of
 from holdfast.server.sessions.window import newest, runs_of, unsettled_seq
 from holdfast.server.streams.cursors import EPOCH_HEADER, cursor_in
-from holdfast.server.streams.feeds import Live, SessionFeed, SessionListFeed, live_lines
+from holdfast.server.streams.feeds import Live, SessionFeed, SessionListFeed
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     checked_session_id,
@@ -38,7 +39,7 @@ from holdfast.server.transport.bodies import (
     whole_number,
 )
 from holdfast.server.transport.once import earlier_response, once_key
-from holdfast.values import ONE_SHOT, OPENAI, RELAY
+from holdfast.values import CHILD, ONE_SHOT, OPENAI, RELAY
 
 PAGE_MAX = 500
 READ_AT_ONCE = 1000
@@ -68,6 +69,8 @@ class SessionLogRoutes:
             # A run that is only queued waits too, but one remark is enough for all that are.
             waiting = [*marks] or [run.run_id for run in state.open_runs][:1]
             marks = dict.fromkeys(waiting, waiting_text(place))
+        elif state.open_runs and not owned and (lacking := await deps.supervisor.lacking(session_id)):
+            marks = dict.fromkeys([run.run_id for run in state.open_runs][:1], needs_text(lacking))
         if not deps.supervisor.has_caught_up:
             marks = {run_id: text_while_recovering(said) for run_id, said in marks.items()}
         answer = TranscriptPage(
@@ -81,8 +84,8 @@ class SessionLogRoutes:
             is_away=place.is_away,
         )
         if not before:
-            lines = live_lines(deps.supervisor, session_id).items()
-            live = {run_id: line for run_id, line in lines if line}
+            known = (await deps.lives.of(session_id)).lines if state.open_runs else {}
+            live = {run_id: line for run_id, line in known.items() if line}
             shown = listed(found, deps.marks)
             answer = replace(answer, **newest(state, seen), session=shown, live=live)
         return json_response(answer)
@@ -96,7 +99,11 @@ class SessionLogRoutes:
         after = cursor_in(request, epoch=epoch, last_seq=await deps.store.last_seq(session_id))
         if "limit" in request.query_params:
             return await self._stretch(request, found.row, after)
-        live = Live(lambda: live_lines(deps.supervisor, session_id), limits=deps.limits, view="native")
+        live = Live(
+            lambda silent_s: deps.lives.lines(session_id, silent_s=silent_s),
+            limits=deps.limits,
+            view="native",
+        )
         records = deps.store.follow(session_id, after=after)
         feed = SessionFeed(records, deps.list_changes, live=live)
         pace_s = whole_number(request, "pace_ms", default=0, most=PACE_MS_MAX) / 1000
@@ -186,7 +193,7 @@ class SessionLogRoutes:
             raise session_not_found(source_id) from error
         first = events[0]
         assert isinstance(first, e.SessionCreated), "a log begins with its creation"
-        if first.source in {OPENAI, ONE_SHOT, RELAY}:
+        if first.source in {OPENAI, ONE_SHOT, RELAY, CHILD}:
             events[0] = replace(first, source="api")  # someone made this one to keep it, so it is listed
         return [*events, *([e.SessionRenamed(at_ms=now_ms, title=title)] if title else [])]
 

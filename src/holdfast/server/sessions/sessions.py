@@ -9,6 +9,8 @@ from starlette.responses import Response
 from holdfast import events as e
 from holdfast.api.sessions import (
     OFFSET_MAX,
+    ApprovalModeRequest,
+    ApprovalModeShown,
     ChangeSessionRequest,
     CreateSessionRequest,
     DeletedSession,
@@ -35,9 +37,12 @@ from holdfast.interfaces.journal import (
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
+from holdfast.server.peers.peers import PEER
 from holdfast.server.problems import Problem, bad_request, session_not_found
+from holdfast.server.runs.requests import ORIGINS
 from holdfast.server.sessions.read_marks import ReadMark
 from holdfast.server.sessions.responses import cursor_in, cursor_of, hit, listed, wrapped
+from holdfast.server.sessions.roots import with_family
 from holdfast.server.transport.bodies import (
     checked_session_id,
     checked_workspace,
@@ -51,7 +56,7 @@ from holdfast.server.transport.bodies import (
 )
 from holdfast.server.transport.once import earlier_response, once_key, replayed
 from holdfast.server.upkeep.purging import Purges, RunsGoOn
-from holdfast.values import ONE_SHOT, OPENAI, RELAY
+from holdfast.values import AUTOMATION_SOURCES, CHILD, ONE_SHOT, OPENAI, RELAY
 
 PAGE_MAX = 200
 DRAFT_CHARS_MAX = 1_000_000
@@ -95,7 +100,7 @@ class SessionRoutes:
         more = len(found) > limit
         return json_response(
             SessionPage(
-                data=tuple(listed(one, self._deps.marks) for one in page),
+                data=await with_family(store, [listed(one, self._deps.marks) for one in page]),
                 has_more=more,
                 next_cursor=cursor_of(page[-1]) if more else None,
                 limit=limit,
@@ -124,6 +129,7 @@ class SessionRoutes:
             epoch=new_epoch(),
             title=deps.redactor.redact_text(checked_title(wanted.title or "")),
             workspace=checked_workspace(wanted.workspace or ""),
+            source=wanted.origin if wanted.origin in ORIGINS else "api",
         )
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=201)) is not None:
@@ -171,6 +177,13 @@ class SessionRoutes:
             raise session_not_found(session_id)
         return json_response(wrapped(listed(await session_of(deps, request), deps.marks)))
 
+    async def live(self, request: Request) -> Response:
+        """GET /api/sessions/{session_id}/live."""
+        session_id = (await session_of(self._deps, request)).row.session_id
+        lives = self._deps.lives
+        is_peer = PEER in request.scope  # it asks because this server is to know, so nobody else is asked
+        return json_response(lives.here(session_id) if is_peer else await lives.of(session_id))
+
     async def move(self, request: Request) -> Response:
         """POST /api/sessions/{session_id}/move."""
         deps = self._deps
@@ -182,6 +195,16 @@ class SessionRoutes:
         if not await deps.inbox.put(session_id, moved):
             raise session_not_found(session_id)
         return json_response(wrapped(listed(await session_of(deps, request), deps.marks)))
+
+    async def put_mode(self, request: Request) -> Response:
+        """PUT /api/sessions/{session_id}/approval-mode."""
+        deps = self._deps
+        wanted = await decoded(request, deps.limits, ApprovalModeRequest)
+        session_id = (await session_of(deps, request)).row.session_id
+        chosen = e.SessionModeSet(at_ms=deps.clock.now_ms(), mode=wanted.mode, by=request.scope[KEY_NAME])
+        if not await deps.inbox.put(session_id, chosen):
+            raise session_not_found(session_id)
+        return json_response(ApprovalModeShown(mode=wanted.mode))
 
     async def _mark(self, row: SessionRow, read_seq: int) -> None:
         """Mark the session as read up to here."""
@@ -239,9 +262,21 @@ class SessionRoutes:
             restored = e.SessionRestored(at_ms=deps.clock.now_ms())
             try:
                 await deps.store.append(session_id, [restored])
+                await self._restore_children(session_id, row.purge_at_ms)
             except UnknownSession:
                 raise session_not_found(session_id) from None
         return json_response(listed(await session_of(deps, request), deps.marks))
+
+    async def _restore_children(self, session_id: str, purge_at_ms: int) -> None:
+        """Restore the sub-agents that were deleted together with the session."""
+        store = self._deps.store
+        for child_id in await self._purges.children(session_id):
+            row = await store.session(child_id)
+            if row is not None and row.purge_at_ms == purge_at_ms:
+                await store.append(child_id, [e.SessionRestored(at_ms=self._deps.clock.now_ms())])
+                await self._restore_children(child_id, purge_at_ms)
+                # It may have ended without telling its parent, if the server was restarted meanwhile.
+                self._deps.supervisor.wake(child_id, 0)
 
     async def put_draft(self, request: Request) -> Response:
         """PUT /api/sessions/{session_id}/draft."""
@@ -300,8 +335,9 @@ def created_response(result: Appended | Declined | Replayed | KeyConflict, answe
 
 def _sources_hidden(request: Request) -> tuple[str, ...]:
     if flag(request, "all"):
-        return ()
-    return (OPENAI, RELAY) if flag(request, "one_shots") else (OPENAI, RELAY, ONE_SHOT)
+        return AUTOMATION_SOURCES
+    hidden = (OPENAI, RELAY, *AUTOMATION_SOURCES, *(() if flag(request, "children") else (CHILD,)))
+    return hidden if flag(request, "one_shots") else (*hidden, ONE_SHOT)
 
 
 def checked_title(title: str) -> str:

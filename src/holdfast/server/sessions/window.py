@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.api.sessions import TranscriptRun
+from holdfast.api.sessions import PlanShown, TranscriptRun
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.folds.run import Run
 from holdfast.folds.run_view import RunView
@@ -60,7 +60,15 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "queue_paused": state.queue_paused,
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
+        "plan": _plan(seen),
     }
+
+
+def _plan(seen: Transcript) -> PlanShown | None:
+    if not seen.plans:
+        return None
+    seq, plan = seen.plans[-1]
+    return PlanShown(seq=seq, run_id=plan.run_id, steps=plan.steps, accepted=plan.accepted)
 
 
 def _run(run: Run, view: RunView) -> TranscriptRun:
@@ -85,4 +93,5 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         texts=tuple(text.seq for text in view.texts.values()) if view.answers else (),
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
         files_changed=run.files_changed,
+        is_planning=run.is_planning,
     )

@@ -12,7 +12,6 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.interfaces.journal import Following, Journal, Record
-from holdfast.runner.supervisor import Supervisor
 from holdfast.server.options import Limits
 from holdfast.server.streams.hermes import Frame
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, SharedFrames
@@ -23,17 +22,15 @@ View: TypeAlias = Literal["hermes", "native"]
 _encode = msgspec.json.Encoder().encode
 
 
-def live_lines(supervisor: Supervisor, session_id: str) -> dict[str, str]:
-    """The live lines of the session's active runs by run id; a line may be empty."""
-    owner = supervisor.owner(session_id)
-    logs = owner.logs if owner else {}
-    return {id_: log.live_line() for id_, log in logs.items()}
+# The live lines of active runs by run id, for a stream that has been silent for so many seconds; None if they
+# aren't known yet.
+LinesKnown: TypeAlias = Callable[[float], Mapping[str, str] | None]
 
 
 class Live:
     """Live lines as ephemeral frames: sent when they change, after some seconds without events."""
 
-    def __init__(self, lines: Callable[[], Mapping[str, str]], *, limits: Limits, view: View) -> None:
+    def __init__(self, lines: LinesKnown, *, limits: Limits, view: View) -> None:
         self._lines = lines
         self._limits = limits
         self._field = "event" if view == "hermes" else "type"
@@ -43,7 +40,9 @@ class Live:
         """The lines that have changed, once the stream has been silent for long enough."""
         if silent_s < self._limits.live_after_s:
             return ()
-        lines = self._lines()
+        lines = self._lines(silent_s)
+        if lines is None:
+            return ()
         shown, self._shown = self._shown, lines
         return [
             b"data: %b\n\n" % _encode({self._field: "live", "run_id": run_id, "text": line})
@@ -53,7 +52,8 @@ class Live:
 
     def next_check_s(self, silent_s: float) -> float | None:
         """When to look for changed lines again; None while no run has a line."""
-        if not self._lines():
+        lines = self._lines(silent_s)
+        if lines is not None and not lines:
             return None
         return max(self._limits.live_after_s - silent_s, self._limits.live_every_s)
 

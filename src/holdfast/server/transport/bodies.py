@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.runs import SESSION_ID_CHARS_MAX
+from holdfast.interfaces.ids import is_automation
 from holdfast.server.access.middleware import too_large
 from holdfast.server.access.request_secrets import check_holds_no_secret
 from holdfast.server.options import Limits
@@ -171,6 +172,8 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
         and session_id not in {".", ".."}
         and not set(session_id) & {"/", "\\"}
     )
+    if is_automation(session_id):
+        raise bad_request(f"'{param}' begins with letters that are kept for automations", param=param)
     if not fits:
         raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
     check_holds_no_secret(session_id, param=param)

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from holdfast.models.unsent_bytes import unsent_bytes
-from holdfast.server.access.middleware import HEALTH_PATHS, SECURITY_HEADERS, SIGN_IN_BYTES_MAX
+from holdfast.server.access.middleware import HEALTH_PATHS, SECURITY_HEADERS, keyless_bytes_max
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.open_files import AGAIN_S, HEALTH_S, OpenFiles, Place
@@ -101,8 +101,8 @@ class UnauthenticatedConnections:
 class DeadlinedConnection(HttpToolsProtocol):
     """Closes connections that send or read too slowly, or send too much outside of bodies.
 
-    Until a request brings a key, no more of its body is kept than a sign-in needs, and it's closed when there
-    are too many like it.
+    Until a request brings a key, no more of its body is kept than a sign-in or a webhook needs, and it's
+    closed when there are too many like it.
 
     A body that a route reads has its deadline there, with an error response; the one here is for the rest
     of a body that nobody reads.
@@ -251,7 +251,8 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if not self._is_known:
             # One byte past the limit is enough to refuse it.
-            body = body[: max(0, SIGN_IN_BYTES_MAX + 1 - len(self.cycle.body))]
+            most = keyless_bytes_max(self.cycle.scope["path"], self.deadlines)
+            body = body[: max(0, most + 1 - len(self.cycle.body))]
             self._hold(len(self.cycle.body) + len(body))
         super().on_body(body)
 

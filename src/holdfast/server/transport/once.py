@@ -95,17 +95,18 @@ def replay_headers(sent: Sent | Response) -> dict[str, str]:
 def replayed(result: Replayed | KeyConflict, *, status: int) -> Response:
     """The result when another request has just used the same key."""
     if isinstance(result, KeyConflict):
-        raise _conflict()
+        raise key_conflict()
     return raw_response(result.answer, status, headers={"Idempotency-Replayed": "true"})
 
 
 def _again(known: StoredResponse, key: OnceKey, status: int) -> Response:
     if known.digest != key.digest:
-        raise _conflict()
+        raise key_conflict()
     return raw_response(known.answer, status, headers={"Idempotency-Replayed": "true"})
 
 
-def _conflict() -> Problem:
+def key_conflict() -> Problem:
+    """The key stands for another request."""
     return Problem(
         409,
         "This Idempotency-Key or client_id was used for a different request. Use a new one",

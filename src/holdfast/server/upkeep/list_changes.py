@@ -3,9 +3,11 @@
 import logging
 from typing import Any
 
+from holdfast.interfaces.ids import is_automation
 from holdfast.interfaces.journal import JournalError
 from holdfast.server.deps import RouteDeps
 from holdfast.server.sessions.responses import listed
+from holdfast.server.sessions.roots import root_of, with_family
 
 _log = logging.getLogger(__name__)
 
@@ -17,8 +19,12 @@ async def publish_list_changes(deps: RouteDeps) -> None:
     async for ids in deps.store.changes():
         listeners = deps.list_changes.listeners
         for session_id in ids if listeners else ():
+            if is_automation(session_id):
+                continue
             try:
-                deps.list_changes.add(session_id, await _row(deps, session_id))
+                # What a sub-agent asks is counted at the session on top.
+                shown_id = await root_of(deps.store, session_id)
+                deps.list_changes.add(shown_id, await _row(deps, shown_id))
             except JournalError as error:
                 # This row is sent with its next change; if this task ended, no row would be.
                 _log.warning("clients weren't told of a change to session %s: %s", session_id, error)
@@ -30,4 +36,5 @@ async def _row(deps: RouteDeps, session_id: str) -> dict[str, Any]:
     found = await deps.store.listed(session_id)
     if found is None or found.row.purge_at_ms:
         return {"type": "session.gone", "session_id": session_id}
-    return {"type": "session.changed", "session": listed(found, deps.marks)}
+    (shown,) = await with_family(deps.store, [listed(found, deps.marks)])
+    return {"type": "session.changed", "session": shown}

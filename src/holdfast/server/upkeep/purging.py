@@ -4,10 +4,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from holdfast import events as e
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
-from holdfast.interfaces.journal import JournalError, RunQuery, StoreDamaged
+from holdfast.interfaces.journal import IfSessionKnown, JournalError, RunQuery, StoreDamaged
 from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 from holdfast.values import OPENAI, RELAY
@@ -39,6 +40,11 @@ class Purges:
     def look_again(self) -> None:
         """Wake the task: something was deleted."""
         self._wanted.set()
+
+    def collect_soon(self) -> None:
+        """Remove the objects of snapshots that were just forgotten."""
+        self._collect_at_s = 0.0
+        self.look_again()
 
     async def run(self) -> None:
         """Purge what is due, then sleep until something else is."""
@@ -124,8 +130,9 @@ class Purges:
             await self.stop_runs(row.session_id)
 
     async def stop_runs(self, session_id: str) -> None:
-        """Stop every run of the session."""
+        """Stop every run of a deleted session, and delete its sub-agents."""
         store, inbox = self._deps.store, self._deps.inbox
+        await self._delete_children(session_id)
         for status in ("running", "queued"):
             for row in await store.runs(RunQuery(session_id=session_id, status=status, limit=1000)):
                 try:
@@ -133,6 +140,28 @@ class Purges:
                 except (StoreDamaged, UnreadableEvent, IllegalEvent) as error:
                     # Nothing executes a run whose log can't be read, so there's nothing to stop.
                     _log.warning("can't stop run %s of a deleted session: %s", row.run_id, error)
+
+    async def _delete_children(self, session_id: str) -> None:
+        row = await self._deps.store.session(session_id)
+        if row is None or not row.purge_at_ms:
+            return
+        for child_id in await self.children(session_id):
+            deleted = e.SessionDeleted(at_ms=self._deps.clock.now_ms(), purge_at_ms=row.purge_at_ms)
+            await self._deps.store.append(child_id, [deleted], when=[IfSessionKnown()])
+            await self.stop_runs(child_id)
+
+    async def children(self, session_id: str) -> list[str]:
+        """The sessions of its sub-agents; none if its log can't be read."""
+        try:
+            view = await self._deps.supervisor.view(session_id)
+            found: list[str] = []
+            for child_id in view.session.children:
+                parent = (await self._deps.supervisor.view(child_id)).session.parent
+                found += [child_id] if parent is not None and parent.session_id == session_id else []
+        except (StoreDamaged, UnreadableEvent, IllegalEvent) as error:
+            _log.warning("can't find the sub-agents of session %s: %s", session_id, error)
+            return []
+        return found
 
     async def purge(self, session_id: str) -> None:
         """Remove every trace of the session, after its runs have ended.
@@ -154,8 +183,7 @@ class Purges:
             if self._deps.agent.snapshots is not None:
                 # Before the log: after a crash in between, the purge is tried again.
                 await self._deps.agent.snapshots.forget(session_id)
-                self._collect_at_s = 0.0
-                self.look_again()
+                self.collect_soon()
             await store.purge(session_id, last_seq=last_seq, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:

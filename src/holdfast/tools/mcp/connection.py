@@ -32,6 +32,7 @@ from mcp.types import (
 )
 from mcp.types.jsonrpc import (
     CONNECTION_CLOSED,
+    INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -54,6 +55,9 @@ if TYPE_CHECKING:
 PAGES_MAX = 50
 TOOLS_MAX = 256
 ROUNDS_MAX = 20  # in which a server asks for more input for one call
+_HEADER_MISMATCH = -32020
+# How servers that speak only the newest revision answer a greeting of the older ones.
+NOT_GREETED_SO = frozenset({METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, _HEADER_MISMATCH, INVALID_PARAMS})
 _WAIT_S = 0.25  # before a call is repeated that the server wants repeated without input
 Answer: TypeAlias = CallToolResult
 _ANSWER = cast("TypeAdapter[CallToolResult]", TypeAdapter(CallToolResult | InputRequiredResult | TaskState))
@@ -305,6 +309,6 @@ async def _greeted(session: ClientSession) -> None:
         await session.initialize()
     except MCPError as error:
         # Old servers take a first message that is not this greeting badly, so the newer one comes second.
-        if error.code not in {METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION}:
+        if error.code not in NOT_GREETED_SO:
             raise
         await session.discover()

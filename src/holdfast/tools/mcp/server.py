@@ -25,9 +25,9 @@ from holdfast.tools.mcp.sse import sse_wire
 from holdfast.tools.mcp.stdio import stdio_wire
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.confined_run import ConfinedRun
+from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground
 from holdfast.tools.shell.process import Command
-from holdfast.tools.shell.scope import kill_leftovers
 
 WireKind: TypeAlias = Literal["stdio", "http", "sse"]
 _WHY_CHARS = 700

@@ -12,12 +12,11 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from holdfast.tools.offload import offload
-from holdfast.tools.shell.marker import Marker, foreground_tag, markers_in
+from holdfast.tools.shell.marker import Marker, markers_in
 from holdfast.tools.shell.process_table import (
     ON_LINUX,
     ProcessEntry,
@@ -161,20 +160,6 @@ def kill_scope(
         return ()
     survivors = _killed(scope, signal.SIGKILL, within_s=patience.kill_s, meanwhile=meanwhile)
     return tuple(survivors)
-
-
-async def kill_leftovers(
-    run_id: str, *, tool_call_ids: Iterable[str] = (), patience: KillPatience | None = None
-) -> tuple[ProcessEntry, ...]:
-    """Kill what a crashed server left of a run's foreground calls; returns the survivors.
-
-    For the named calls, this includes processes that have cleared their environment.
-    """
-    scope = Scope(
-        belongs=lambda marker: marker.run_id == run_id and not marker.background,
-        tags=frozenset(foreground_tag(run_id, tool_call_id) for tool_call_id in tool_call_ids),
-    )
-    return await offload(lambda: kill_scope(scope, patience=patience), linger_s=10.0)
 
 
 def _killed(

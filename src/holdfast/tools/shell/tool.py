@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 from typing_extensions import override
 
+from holdfast.interfaces.system_clock import steady_s
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SHELL
 from holdfast.sandbox.confinement import Confinement, Confiner
@@ -23,6 +24,7 @@ from holdfast.tools.shell import marker
 from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.confined_run import ConfinedRun
 from holdfast.tools.shell.jobs import BackgroundJob
+from holdfast.tools.shell.keeper import Keeper
 from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, hint_for, lift_for, may_install
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
@@ -33,6 +35,10 @@ from holdfast.values import Action, Lift
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
 EARLY_END_S = 0.5
+_LEASE_LOST = (
+    "[killed: this server couldn't reach the shared database in time, so another server might have continued "
+    "this session. What the command did until then is not undone.]"
+)
 
 
 class ShellArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,6 +73,7 @@ class ShellWorld:
     confiner: Confiner | None = None  # None: commands run without a sandbox
     protected: ProtectedPaths | None = None  # watches over what confined commands change
     resolve: Resolve | None = None  # how the sandbox's proxy resolves names; None: as the system does
+    keeper: Keeper | None = None  # what kills commands if the server loses its lease; None: it has none
 
 
 class Shell(Tool):
@@ -154,7 +161,7 @@ class Shell(Tool):
         return replace(result, text="\n".join([result.text, *more])) if more else result
 
     async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:
-        capture = Capture()
+        capture, began_s = Capture(), steady_s()
         try:
             ended = await run_command(
                 command,
@@ -176,7 +183,11 @@ class Shell(Tool):
         sentences = [_ending(ended, given), _leftovers(ended.leftovers), _survivors(ended.survivors)]
         if left_out:
             sentences.append(f"The whole output is kept as blob {blob}. {lack}".strip())
-        killed = ended.why == "deadline" or bool(ended.survivors)
+        keeper = self._world.keeper
+        is_kept = keeper is not None and (ended.code or 0) < 0 and keeper.has_killed_since(began_s)
+        if is_kept:
+            sentences.append(_LEASE_LOST)
+        killed = ended.why == "deadline" or bool(ended.survivors) or is_kept
         return ToolResult(
             "\n".join([text.rstrip("\n") or "(no output)", *filter(None, sentences)]),
             ok=ended.code == 0 and not killed,

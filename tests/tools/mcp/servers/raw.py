@@ -119,7 +119,8 @@ def hear_the_modern_way(message: dict[str, Any]) -> bool:
     match message.get("method"):
         case "initialize":
             data = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
-            say({"id": message["id"], "error": {"code": -32022, "message": "no such version", "data": data}})
+            code = WISHES["modern"]
+            say({"id": message["id"], "error": {"code": code, "message": "no such version", "data": data}})
         case "server/discover":
             capabilities = {"tools": {"listChanged": True}}
             found = {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, **COMPLETE}

@@ -3,8 +3,11 @@
 
 -- name: fence
 -- Deleting the node's row or raising its writer waits for this lock, and after that this finds nothing.
+-- A server that was started since may have lost commits. Behind a pooler, no broken connection tells of that.
 fence AS MATERIALIZED (
-  SELECT 1 FROM nodes WHERE incarnation = :incarnation AND writer = :writer FOR KEY SHARE
+  SELECT 1 FROM nodes
+  WHERE incarnation = :incarnation AND writer = :writer AND pg_postmaster_start_time() = :started
+  FOR KEY SHARE
 )
 
 -- name: locked
@@ -48,14 +51,15 @@ created AS (
 )
 
 -- name: changed
+-- The epoch stays as it is: it is given once, and what a node knows of it may be out of date (`renew_epoch`).
 changed AS (
   UPDATE sessions
-  SET epoch = new.epoch, title = new.title, titled = new.titled, source = new.source,
+  SET title = new.title, titled = new.titled, source = new.source,
       workspace = new.workspace, preview = new.preview, created_ms = new.created_ms,
       updated_ms = new.updated_ms, pinned = new.pinned, archived = new.archived,
       purge_at_ms = new.purge_at_ms, messages = new.messages, steers = new.steers, home = new.home
   FROM ready, json_to_recordset(:changed::json) AS new (
-    key bigint, epoch text, title text, titled boolean, source text, workspace text, preview text,
+    key bigint, title text, titled boolean, source text, workspace text, preview text,
     created_ms bigint, updated_ms bigint, pinned boolean, archived boolean, purge_at_ms bigint,
     messages bigint, steers text, home text)
   WHERE sessions.key = new.key
@@ -156,6 +160,7 @@ blobs_named AS (
 refs_put AS (
   INSERT INTO blob_refs (blob, session)
   SELECT new.* FROM ready, unnest(:ref_blob::text[], :ref_session::bigint[]) AS new
+  WHERE (SELECT count(*) FROM blobs_locked) >= 0  -- so the locks come first, and a sweep skips these blobs
   ON CONFLICT DO NOTHING
 )
 

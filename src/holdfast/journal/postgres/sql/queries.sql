@@ -1,24 +1,42 @@
 -- name: register
 -- Only if no process uses the name.
 WITH life AS (INSERT INTO lives (name) VALUES (:name) RETURNING incarnation)
-INSERT INTO nodes (incarnation, writer, name, url, homes, expires_at)
-SELECT incarnation, 1, :name, :url, :homes::text[], clock_timestamp() + make_interval(secs => :lease_s) FROM life
+INSERT INTO nodes (incarnation, writer, name, url, homes, identity, offers, reads, expires_at)
+SELECT incarnation, 1, :name, :url, :homes::text[], :identity, :offers::text[], :reads::text[],
+       clock_timestamp() + make_interval(secs => :lease_s)
+FROM life
 RETURNING incarnation
 
+-- name: event_types
+SELECT unnest(event_types) FROM store
+
+-- name: nodes_that_cannot_read
+-- A node of a version that doesn't say what it reads has an empty list, and isn't waited for.
+SELECT name FROM nodes
+WHERE cardinality(reads) > 0 AND NOT reads @> :tags::text[] AND expires_at > clock_timestamp()
+ORDER BY name
+
+-- name: add_event_types
+UPDATE store SET event_types = ARRAY(SELECT unnest(event_types) UNION SELECT unnest(:tags::text[]) ORDER BY 1)
+WHERE NOT event_types @> :tags::text[]
+
 -- name: node_named
-SELECT incarnation FROM nodes WHERE name = :name
+SELECT incarnation, url, identity, expires_at, expires_at < clock_timestamp() AS is_expired
+FROM nodes WHERE name = :name
 
 -- name: beat
+-- The empty notice tells every listener that its connection works.
 WITH beat AS (
   UPDATE nodes SET expires_at = clock_timestamp() + make_interval(secs => :lease_s)
   WHERE incarnation = :incarnation RETURNING 1
-)
+),
+told AS MATERIALIZED (SELECT pg_notify(:channel, ''))
 SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
        EXISTS (SELECT 1 FROM beat) AS is_renewed, extract(epoch FROM clock_timestamp())::float8 AS now_s
-FROM nodes ORDER BY name
+FROM nodes, told ORDER BY name
 
 -- name: nodes
-SELECT name, url, incarnation, homes, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
+SELECT name, url, incarnation, homes, offers, extract(epoch FROM expires_at - clock_timestamp())::float8 AS lease_left_s,
        (SELECT count(*) FROM sessions WHERE owner = incarnation) AS sessions
 FROM nodes ORDER BY name
 
@@ -39,7 +57,26 @@ SELECT pg_terminate_backend(:pid::integer)
 
 -- name: raise_writer
 -- Waits for a statement that the last connection left in flight, or voids it.
-UPDATE nodes SET writer = writer + 1 WHERE incarnation = :incarnation RETURNING writer
+-- With the name, because a failover can take numbers back and give them again.
+UPDATE nodes SET writer = writer + 1 WHERE incarnation = :incarnation AND name = :name RETURNING writer
+
+-- name: server_started
+SELECT pg_postmaster_start_time()
+
+-- name: why_nothing
+SELECT EXISTS (SELECT 1 FROM nodes WHERE incarnation = :incarnation AND writer = :writer) AS is_alive,
+       pg_postmaster_start_time() = :started AS is_same_server
+
+-- name: find_written
+SELECT nth
+FROM unnest(:session_ids::text[], :seqs::bigint[], :crcs::bigint[])
+       WITH ORDINALITY AS ours (session_id, seq, crc, nth)
+JOIN sessions USING (session_id)
+JOIN events ON events.session = sessions.key AND events.seq = ours.seq AND events.crc = ours.crc
+
+-- name: renew_epoch
+WITH renewed AS (UPDATE sessions SET epoch = :epoch WHERE session_id = :session_id RETURNING key)
+UPDATE events SET crc = :crc, body = :body FROM renewed WHERE events.session = renewed.key AND seq = 1
 
 -- name: is_node_alive
 SELECT EXISTS (SELECT 1 FROM nodes WHERE incarnation = :incarnation AND writer = :writer)
@@ -188,6 +225,17 @@ WHERE purge_at_ms = 0 AND archived = :archived
        OR (pinned, updated_ms, session_id) < (:before_pinned::boolean, :before_ms::bigint, :before_id))
   AND source <> ALL (:sources_hidden::text[])
 ORDER BY pinned DESC, updated_ms DESC, session_id DESC LIMIT :limit
+
+-- name: changed_since
+-- The newest first, so that a node that begins to ask does not get everything there ever was.
+SELECT session_id, updated_ms FROM sessions
+WHERE archived = false AND pinned IN (false, true) AND purge_at_ms = 0 AND updated_ms > :since_ms
+ORDER BY updated_ms DESC LIMIT :limit
+
+-- name: logs
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages, steers
+FROM sessions WHERE source = :source AND purge_at_ms = 0 ORDER BY created_ms, session_id
 
 -- name: undelivered_steers
 SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY key

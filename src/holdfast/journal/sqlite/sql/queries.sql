@@ -203,6 +203,11 @@ SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms,
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued')
 FROM sessions WHERE session_id = :session_id
 
+-- name: logs
+SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
+       pinned, archived, purge_at_ms, messages, steers
+FROM sessions WHERE source = :source AND purge_at_ms = 0 ORDER BY created_ms, session_id
+
 -- name: undelivered_steers
 SELECT session_id FROM sessions WHERE steers <> '' AND purge_at_ms = 0 ORDER BY key
 

@@ -1,0 +1,13 @@
+"""Kill a real server at seeded moments while people talk to it on Telegram; see tests/channels/campaign.py.
+
+python bench/faults_channels.py --chats 20 --messages 10 --seed 1
+"""
+
+import runpy
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    tests = Path(__file__).parents[1] / "tests"
+    sys.path.insert(0, str(tests))
+    runpy.run_path(str(tests / "channels" / "campaign.py"), run_name="__main__")

@@ -1,0 +1,259 @@
+/** What agents remember: to read, edit, take back and forget. */
+// Needs what those panels need: otherwise the build cuts the first load into more pieces, which compress worse.
+import "../frame/panels.tsx";
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { MemoryChangeShown, MemoryForgotten, MemoryShown } from "../bodies.ts";
+import { moment } from "../format.ts";
+import { Dialog } from "../frame/dialog.tsx";
+import { closeDialog } from "../frame/ui.ts";
+import { harmless } from "../markdown/safe.ts";
+import {
+  editMemory,
+  forgetMemory,
+  loadMemories,
+  may,
+  memories,
+  memoryHistory,
+  openAt,
+  rollBackMemory,
+} from "../state.ts";
+import { useActing } from "../talk/acting.ts";
+import { Problem } from "../talk/problem.tsx";
+import { Change, OriginLink, Proposals } from "./proposals.tsx";
+
+const MODES: Readonly<Record<string, string>> = {
+  ask: "You are asked before anything is remembered.",
+  auto: "What you type is remembered at once. Anything that comes from elsewhere is proposed first.",
+  off: "Agents neither see nor change this: memory is off in the configuration.",
+};
+const DOCUMENT_CHARS_MAX = 2000;
+const NOTE_CHARS_MAX = 4000;
+
+export function MemoryDialog(): JSX.Element {
+  const loading = useActing();
+  useEffect(() => void loading.act(loadMemories), []);
+  const found = memories.value;
+  return (
+    <Dialog title="Memory" onClose={() => closeDialog("memory")}>
+      <p class="fine muted">{MODES[found?.mode ?? ""] ?? ""}</p>
+      <Proposals />
+      {(found?.data ?? []).filter(isMemory).map((memory) => (
+        <OneMemory key={`${memory.scope} ${memory.workspace ?? ""}`} memory={memory} />
+      ))}
+      <Problem words={loading.trouble} />
+    </Dialog>
+  );
+}
+
+/** Changes of skills are kept in the same way, and shown with the skills. */
+function isMemory({ scope }: MemoryShown): boolean {
+  return scope !== "skills";
+}
+
+function OneMemory({ memory }: { readonly memory: MemoryShown }): JSX.Element {
+  const title = memory.scope === "user" ? "About you" : `About ${memory.workspace ?? ""}`;
+  const [forgotten, setForgotten] = useState<MemoryForgotten | null>(null);
+  return (
+    <section class="memory" aria-label={title}>
+      <h3>{harmless(title)}</h3>
+      <Text memory={memory} name="" text={memory.document ?? ""} />
+      {Object.entries(memory.notes ?? {}).map(([name, text]) => (
+        <Text key={name} memory={memory} name={name} text={text} />
+      ))}
+      {(memory.last_seq ?? 0) > 0 ? (
+        <>
+          <History memory={memory} />
+          {may("approve") ? <Forget memory={memory} onForgotten={setForgotten} /> : null}
+        </>
+      ) : null}
+      {forgotten === null ? null : <StillThere forgotten={forgotten} />}
+    </section>
+  );
+}
+
+interface TextProps {
+  readonly memory: MemoryShown;
+  readonly name: string;
+  readonly text: string;
+}
+
+function Text({ memory, name, text }: TextProps): JSX.Element {
+  const acting = useActing();
+  const [draft, setDraft] = useState<string | null>(null);
+  const most = name === "" ? DOCUMENT_CHARS_MAX : NOTE_CHARS_MAX;
+  const save = async (): Promise<void> => {
+    if (await acting.act(() => editMemory(memory, name, draft ?? ""))) setDraft(null);
+  };
+  return (
+    <div class="memory-text">
+      {name ? <h4>{harmless(name)}</h4> : null}
+      {draft === null ? (
+        <p class={text ? "memory-words" : "muted"} dir="auto">
+          {text ? harmless(text) : "Nothing yet."}
+        </p>
+      ) : (
+        <textarea
+          class="field"
+          rows={8}
+          maxLength={most}
+          aria-label={name || "Memory"}
+          value={draft}
+          dir="auto"
+          onInput={(event) => setDraft(event.currentTarget.value)}
+        />
+      )}
+      {may("approve") ? (
+        <div class="buttons">
+          {draft === null ? (
+            <button type="button" class="button small" onClick={() => setDraft(text)}>
+              Edit
+            </button>
+          ) : (
+            <>
+              <button
+                type="button"
+                class="button small primary"
+                disabled={acting.busy}
+                onClick={() => void save()}
+              >
+                Save
+              </button>
+              <button type="button" class="button small quiet" onClick={() => setDraft(null)}>
+                Cancel
+              </button>
+              <span class="fine muted">
+                {draft.length} of {most}
+              </span>
+            </>
+          )}
+        </div>
+      ) : null}
+      <Problem words={acting.trouble} />
+    </div>
+  );
+}
+
+const HOW: Readonly<Record<MemoryChangeShown["how"], string>> = {
+  auto: "Learned",
+  accepted: "Accepted",
+  edited: "Edited",
+  imported: "Imported",
+  rolled_back: "Taken back",
+  kept: "Kept when something was forgotten",
+};
+
+export function History({ memory }: { readonly memory: MemoryShown }): JSX.Element {
+  const acting = useActing();
+  const [changes, setChanges] = useState<readonly MemoryChangeShown[] | null>(null);
+  const load = () =>
+    acting.act(async () => {
+      const result = await memoryHistory(memory);
+      if (result.ok) setChanges(result.value);
+      return result;
+    });
+  useEffect(() => {
+    if (changes !== null) void load();
+  }, [memory.last_seq]);
+  return (
+    <details class="memory-history" onToggle={(event) => event.currentTarget.open && void load()}>
+      <summary>History</summary>
+      <ul>
+        {(changes ?? []).map((change, at) => (
+          <li key={change.seq}>
+            <p class="inbox-head">
+              <strong>{HOW[change.how]}</strong>
+              <span class="muted">{moment(change.changed_at * 1000)}</span>
+              <span class="muted">{harmless(change.document)}</span>
+            </p>
+            <Change before={change.before} after={change.after} />
+            {change.reason ? <p class="fine muted">Why: {harmless(change.reason)}</p> : null}
+            <div class="buttons">
+              {may("approve") ? (
+                <button
+                  type="button"
+                  class="button small"
+                  disabled={acting.busy}
+                  title="The memory is again what it was before this change"
+                  onClick={() => void acting.act(() => rollBackMemory(memory, changes?.[at + 1]?.seq ?? 0))}
+                >
+                  Undo
+                </button>
+              ) : null}
+              <OriginLink origin={change.origin} />
+            </div>
+          </li>
+        ))}
+      </ul>
+      <Problem words={acting.trouble} />
+    </details>
+  );
+}
+
+interface ForgetProps {
+  readonly memory: MemoryShown;
+  readonly onForgotten: (forgotten: MemoryForgotten) => void;
+}
+
+/** Removes lines with a text, or everything, with the history: this can't be taken back. */
+function Forget({ memory, onForgotten }: ForgetProps): JSX.Element {
+  const acting = useActing();
+  const [text, setText] = useState("");
+  return (
+    <details class="memory-forget">
+      <summary>Forget</summary>
+      <form
+        class="step"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void acting.act(async () => {
+            const result = await forgetMemory(memory, text.trim());
+            if (result.ok) onForgotten(result.value);
+            return result;
+          });
+        }}
+      >
+        <label>
+          <span>Forget lines with these words. Leave it empty to forget everything.</span>
+          <input class="field" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        </label>
+        <div class="buttons">
+          <button type="submit" class="button small danger" disabled={acting.busy}>
+            {text.trim() ? "Forget it for good" : "Forget everything for good"}
+          </button>
+        </div>
+      </form>
+      <Problem words={acting.trouble} />
+    </details>
+  );
+}
+
+function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX.Element {
+  const sessions = forgotten.sessions ?? [];
+  return (
+    <div role="status">
+      <p class="fine">Forgotten, with its history.</p>
+      {sessions.length > 0 ? (
+        <>
+          <p class="fine">These chats still contain it, or it came from them. Delete them if you want:</p>
+          <ul>
+            {sessions.map((one) => (
+              <li key={one.session_id}>
+                <button
+                  type="button"
+                  class="button small quiet"
+                  onClick={() => {
+                    closeDialog("memory");
+                    openAt(one.session_id, { seq: 0, passage: "" });
+                  }}
+                >
+                  {harmless(one.title ?? "") || "A chat"}
+                </button>
+              </li>
+            ))}
+          </ul>
+        </>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,86 @@
+/** What agents remember, and what they propose to remember. */
+
+import { computed, signal } from "@preact/signals";
+import type { Result } from "../api.ts";
+import type {
+  MemoryChangeShown,
+  MemoryForgotten,
+  MemoryHistory,
+  MemoryList,
+  MemoryProposalShown,
+  MemoryShown,
+  SkillList,
+  SkillShown,
+} from "../bodies.ts";
+import { ask } from "./asking.ts";
+
+/** The memories as last read; null before that, or if the server has none. */
+export const memories = signal<MemoryList | null>(null);
+
+export interface Proposal {
+  readonly memory: MemoryShown;
+  readonly proposal: MemoryProposalShown;
+}
+
+/** What waits for a person, the oldest first. */
+export const proposals = computed<readonly Proposal[]>(() =>
+  (memories.value?.data ?? [])
+    .flatMap((memory) => (memory.proposals ?? []).map((proposal) => ({ memory, proposal })))
+    .toSorted((a, b) => a.proposal.proposed_at - b.proposal.proposed_at),
+);
+
+export async function loadMemories(): Promise<Result<MemoryList>> {
+  const result = await ask<MemoryList>("GET", "/v1/memory");
+  if (result.ok) memories.value = result.value;
+  return result;
+}
+
+/** The fields that name a memory in requests. */
+function placeOf({ scope, workspace = "" }: MemoryShown): Readonly<Record<string, string>> {
+  return workspace ? { scope, workspace } : { scope };
+}
+
+async function changed<Value>(request: Promise<Result<Value>>): Promise<Result<Value>> {
+  const result = await request;
+  await loadMemories();
+  return result;
+}
+
+export function decideMemory(
+  memory: MemoryShown,
+  verdict: "accept" | "reject",
+  ids: readonly string[],
+): Promise<Result<unknown>> {
+  return changed(ask("POST", "/v1/memory/decide", { body: { ...placeOf(memory), [verdict]: ids } }));
+}
+
+export function editMemory(memory: MemoryShown, document: string, text: string): Promise<Result<unknown>> {
+  return changed(ask("PUT", "/v1/memory", { body: { ...placeOf(memory), document, text } }));
+}
+
+export function rollBackMemory(memory: MemoryShown, toSeq: number): Promise<Result<unknown>> {
+  return changed(ask("POST", "/v1/memory/rollback", { body: { ...placeOf(memory), to_seq: toSeq } }));
+}
+
+export function forgetMemory(memory: MemoryShown, text: string): Promise<Result<MemoryForgotten>> {
+  return changed(ask("POST", "/v1/memory/forget", { body: { ...placeOf(memory), text } }));
+}
+
+export async function memoryHistory(memory: MemoryShown): Promise<Result<readonly MemoryChangeShown[]>> {
+  const result = await ask<MemoryHistory>(
+    "GET",
+    `/v1/memory/history?${new URLSearchParams(placeOf(memory))}`,
+  );
+  return result.ok ? { ok: true, value: result.value.data } : result;
+}
+
+const inWorkspace = (workspace: string): string =>
+  workspace ? `?${new URLSearchParams({ workspace })}` : "";
+
+export function readSkills(workspace: string): Promise<Result<SkillList>> {
+  return ask("GET", `/v1/skills${inWorkspace(workspace)}`);
+}
+
+export function readSkill(name: string, workspace: string): Promise<Result<SkillShown>> {
+  return ask("GET", `/v1/skills/${encodeURIComponent(name)}${inWorkspace(workspace)}`);
+}

@@ -1,0 +1,277 @@
+"""Sub-agents as logs: how one is created, told about, stopped and waited for.
+
+The parent's log has `child.started` before the sub-agent exists, and `child.ended` after its run has ended;
+the sub-agent's own log has `parent.told` after that. Each is written under a key, so it is written once,
+whoever does it and however often: the first time and the time after a crash are one path.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.codec import encodable
+from holdfast.folds.entries import ending_words
+from holdfast.folds.run import ChildState, Run
+from holdfast.interfaces.ids import message_of, new_epoch
+from holdfast.interfaces.journal import (
+    Appended,
+    Condition,
+    Declined,
+    IdempotencyKey,
+    IfRunKnown,
+    IfRunOpen,
+    IfSessionKnown,
+    IfSessionNew,
+    KeyConflict,
+    Replayed,
+)
+from holdfast.journal.redacting import RedactingBlobs
+from holdfast.journal.retrying_append import PASSING
+from holdfast.racing import race
+from holdfast.tools.shell.output import Shown, shorten
+from holdfast.values import CHILD, NOT_CREATED, PARENT_STOPPED, ApprovalMode, ChildUsage, ParentLink
+
+_log = logging.getLogger(__name__)
+
+KEPT_UNTIL_MS = 253_402_300_799_000  # the year 9999: these keys never expire
+PAUSE_S = 1.0  # before the store is asked again that didn't answer
+ANSWER_SHOWN = Shown()
+CREATED, NEVER = "created", "never"
+
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True)
+class NewChild:
+    """What a sub-agent's session begins with."""
+
+    started: e.ChildStarted
+    parent: ParentLink
+    task: str
+    api_key: str = ""  # whose budget its calls count towards
+    mode: Literal["", ApprovalMode] = ""  # of the parent's session
+
+
+async def create(deps: AgentDeps, child: NewChild) -> None:
+    """Create the session and the run of a sub-agent, unless they exist or were given up."""
+    started, now_ms = child.started, deps.clock.now_ms()
+    begun: list[e.Input] = [
+        e.SessionCreated(
+            at_ms=now_ms,
+            epoch=new_epoch(),
+            source=CHILD,
+            workspace=started.settings.workspace,
+            parent=child.parent,
+        ),
+        e.MessageAccepted(at_ms=now_ms, message_id=started.message_id, text=child.task),
+        e.RunQueued(
+            at_ms=now_ms,
+            run_id=started.child_run_id,
+            message_id=started.message_id,
+            settings=started.settings,
+            key=child.api_key,
+        ),
+    ]
+    if child.mode:
+        begun.insert(1, e.SessionModeSet(at_ms=now_ms, mode=child.mode))
+    key = _key(started.child_id, digest=CREATED)
+    result = await append(deps, started.child_id, begun, when=[IfSessionNew()], once=key)
+    if isinstance(result, Appended):
+        deps.wakes.wake(started.child_id, result.last_seq, run_id=started.child_run_id)
+
+
+async def tell_parent(deps: AgentDeps, child_id: str, view: SharedFold) -> None:
+    """Write the ending of a sub-agent into its parent's log, and into its own that this is done."""
+    is_told = await _deliver(deps, child_id, view)
+    told = e.ParentTold(at_ms=deps.clock.now_ms(), gone=not is_told)
+    await append(deps, child_id, [told], once=_key(child_id, "told"))
+
+
+async def _deliver(deps: AgentDeps, child_id: str, view: SharedFold) -> bool:
+    """Write the ending of a sub-agent into its parent's log; False if the parent is purged.
+
+    A deleted parent gets it, too, because the stop of its run waits for it, and because the deletion can be
+    undone. But it gets no message, which would start a run.
+    """
+    parent, run = view.session.parent, view.session.delegated_run
+    assert parent is not None, "only a sub-agent has a parent"
+    assert run is not None, "its session was made with its run"
+    assert run.outcome is not None, "only an ending is told"
+    text, blob = await _answer(deps, run, output=view.runs[run.run_id].output)
+    # Whoever stopped it has nothing to be told, and must not be woken by it.
+    is_message = parent.background and run.cause != PARENT_STOPPED
+    ended = e.ChildEnded(
+        at_ms=deps.clock.now_ms(),
+        run_id=parent.run_id,
+        child_id=child_id,
+        outcome=run.outcome,
+        cause=run.cause,
+        result=text,
+        blob=blob,
+        used=used_by(run),
+    )
+    once, exists = _key(child_id, "ended"), IfRunKnown(parent.run_id)
+    result = Declined(exists)
+    if is_message:
+        inputs = [replace(ended, result=""), _message(parent, ended, text=text)]
+        result = await append(deps, parent.session_id, inputs, when=[exists, IfSessionKnown()], once=once)
+    if isinstance(result, Declined):
+        result = await append(deps, parent.session_id, [ended], when=[exists], once=once)
+    if isinstance(result, Declined):
+        return False
+    deps.wakes.wake(parent.session_id, result.last_seq if isinstance(result, Appended) else 0)
+    return True
+
+
+def used_by(run: Run) -> ChildUsage:
+    """What the run and its sub-agents used."""
+    others = run.used_by_children
+    return ChildUsage(
+        input_tokens=run.usage.input_tokens + others.input_tokens,
+        output_tokens=run.usage.output_tokens + others.output_tokens,
+        turns=run.turns + others.turns,
+        cost_usd=run.known_cost_usd + others.cost_usd,
+    )
+
+
+class Children:
+    """The sub-agents of one session, as its owner sees them."""
+
+    def __init__(self, session_id: str, view: SharedFold, deps: AgentDeps) -> None:
+        self._session_id = session_id
+        self._view = view
+        self._deps = deps
+
+    async def stop(self, child: ChildState, *, cause: str) -> None:
+        """Ask the sub-agent to stop, without waiting; one that doesn't exist is ended here."""
+        started, deps = child.started, self._deps
+        row = await patiently(deps, lambda: deps.store.run(started.child_run_id))
+        if row is None or row.status == "ended":
+            await self.look_after([child])
+            return
+        seq = 0
+        if row.status != "stopping":
+            stop = e.StopRequested(at_ms=deps.clock.now_ms(), run_id=started.child_run_id, cause=cause)
+            result = await append(deps, started.child_id, [stop], when=[IfRunOpen(started.child_run_id)])
+            seq = result.last_seq if isinstance(result, Appended) else 0
+        deps.wakes.wake(started.child_id, seq)
+
+    async def stopped(self, children: Sequence[ChildState], *, cause: str) -> None:
+        """Stop these sub-agents, and return when the parent's log has their endings."""
+        for child in children:
+            if child.ended is None:
+                await self.stop(child, cause=cause)
+        await self.until(lambda: all(child.ended is not None for child in children), children)
+
+    async def until(self, condition: Callable[[], bool], children: Sequence[ChildState]) -> None:
+        """Wait until the parent's log makes the condition true, and see to it that the endings arrive."""
+        while not condition():
+            await race(self._view.when(condition), within_s=self._deps.ask_poll_s)
+            if not condition():
+                await self.look_after([child for child in children if child.ended is None])
+
+    async def look_after(self, children: Sequence[ChildState]) -> None:
+        """See to it that the endings of those arrive that are over, and that the others have an owner."""
+        deps = self._deps
+        for child in children:
+            child_id, run_id = child.started.child_id, child.started.child_run_id
+            row = await patiently(deps, lambda run_id=run_id: deps.store.run(run_id))
+            if row is None:
+                await self._give_up(child)
+            elif row.status != "ended" or not await self._deliver_again(child_id):
+                # Its owner may be gone; a new one tells what is still untold.
+                deps.wakes.wake(child_id, 0)
+
+    async def give_up_uncreated(self, run_id: str) -> None:
+        """End the sub-agents of this run, and of runs that have ended, that were never created."""
+        deps = self._deps
+        for child in self._view.session.children.values():
+            started = child.started
+            is_over = self._view.run(started.run_id).outcome is not None or started.run_id == run_id
+            if child.ended is not None or not is_over:
+                continue
+            child_run_id = started.child_run_id
+            if await patiently(deps, lambda id_=child_run_id: deps.store.run(id_)) is None:
+                await self._give_up(child)
+
+    async def _deliver_again(self, child_id: str) -> bool:
+        """Deliver an ending whose sub-agent took its parent for gone; False if it will still tell it."""
+        fold = SharedFold()
+        await patiently(self._deps, lambda: fold.catch_up(self._deps.store, child_id))
+        if not fold.session.parent_told:
+            return False
+        return await _deliver(self._deps, child_id, fold)
+
+    async def _give_up(self, child: ChildState) -> None:
+        """End a sub-agent that was never created, or is purged; from here on it can't be created."""
+        started = child.started
+        ended = e.ChildEnded(
+            at_ms=self._deps.clock.now_ms(),
+            run_id=started.run_id,
+            child_id=started.child_id,
+            outcome="cancelled",
+            cause=NOT_CREATED,
+            result="It was stopped before it began, or its session was deleted.",
+        )
+        key = _key(started.child_id, digest=NEVER)
+        await append(self._deps, self._session_id, [ended], when=[IfRunKnown(started.run_id)], once=key)
+
+
+async def append(
+    deps: AgentDeps,
+    session_id: str,
+    inputs: Sequence[e.Input],
+    *,
+    when: Sequence[Condition] = (),
+    once: IdempotencyKey | None = None,
+) -> Appended | Declined | Replayed | KeyConflict:
+    """Append to any session's log; while the store accepts no writes, wait."""
+    clean: list[e.Input] = [deps.secrets.redact(encodable(one)) for one in inputs]  # pyright: ignore[reportAssignmentType]  # the same types
+    return await patiently(
+        deps, lambda: deps.store.append(session_id, clean, when=when, idempotency_key=once)
+    )
+
+
+async def patiently(deps: AgentDeps, ask: Callable[[], Awaitable[_Found]]) -> _Found:
+    """What the store answers; while it can't be reached or accepts no writes, wait."""
+    while True:
+        try:
+            return await ask()
+        except PASSING as trouble:
+            _log.warning("a session with sub-agents waits for the store: %s", trouble)
+            await deps.clock.sleep_s(PAUSE_S)
+
+
+def _key(child_id: str, step: str = "", *, digest: str = "") -> IdempotencyKey:
+    name = f"child/{child_id}/{step}" if step else f"child/{child_id}"
+    return IdempotencyKey(name, digest or step, b"", KEPT_UNTIL_MS)
+
+
+async def _answer(deps: AgentDeps, run: Run, *, output: str) -> tuple[str, str]:
+    """What the parent's model is shown, and the blob with all of it where it was cut."""
+    if run.outcome != "completed" and run.outcome is not None:
+        words = ending_words(run.outcome, run.cause, failure=run.failure)
+        output = f"It didn't finish. {words}." + (f"\n\nIt said so far:\n{output}" if output else "")
+    text, left_out = shorten(output or "(It ended without an answer.)", ANSWER_SHOWN)
+    if not left_out:
+        return text, ""
+    return text, await RedactingBlobs(deps.store, deps.secrets).put_blob(output.encode())
+
+
+def _message(parent: ParentLink, ended: e.ChildEnded, *, text: str) -> e.MessageAccepted:
+    """The ending of a sub-agent in the background, which the parent reads like what people say meanwhile."""
+    how = "has completed its task" if ended.outcome == "completed" else "has ended"
+    return e.MessageAccepted(
+        at_ms=ended.at_ms,
+        message_id=message_of(f"ended {ended.child_id}"),
+        text=f"[Sub-agent {parent.name} {how}. What follows is from it, not from the user.]\n\n{text}",
+        mode="steer",
+        run_id=parent.run_id,
+        child=ended.child_id,
+    )

@@ -1,0 +1,393 @@
+"""Delegation: what the tools for sub-agents do.
+
+A call of `delegate` derives the sub-agent's ids from its effect key, so a call that runs again after a crash
+finds the sub-agent that it made.
+"""
+
+import asyncio
+import logging
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from msgspec.structs import asdict, replace
+
+from holdfast import events as e
+from holdfast.agent.budgets import RunLimits
+from holdfast.agent.children import Children, NewChild, append, create, patiently
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.codec import UnreadableEvent
+from holdfast.decisions.shared_budgets import share_of
+from holdfast.folds.child_lines import progress_line, tail_of
+from holdfast.folds.run import ChildState
+from holdfast.folds.session import Session
+from holdfast.interfaces.ids import child_ids, message_of
+from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, JournalError
+from holdfast.interfaces.tool import ToolCall, ToolResult
+from holdfast.policy.tool_names import (
+    CHILD_STATUS,
+    CHILD_STEER,
+    CHILD_STOP,
+    CHILD_TAIL,
+    CHILD_TOOLS,
+    CHILD_VERBS,
+    CHILD_WAIT,
+    DELEGATE,
+)
+from holdfast.racing import wait_through_cancel
+from holdfast.tools.arguments import BadArguments, parsed
+from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
+from holdfast.tools.registry import Registry
+from holdfast.values import PARENT_STOPPED, Budget, ParentLink, RunSettings
+
+_log = logging.getLogger(__name__)
+
+KEPT_MS = 10 * 365 * 86_400_000
+PREFIX = "agent-"
+NO_TOOLS = ("none",)  # an empty list of tools would mean all of them
+SUB_AGENT = (
+    "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
+    "the task alone, and put everything that it needs to know into your last answer."
+)
+
+
+class WaitingCall(ToolCall, Protocol):
+    """A call whose patience can rest while sub-agents work."""
+
+    def resting(self) -> AbstractContextManager[None]:
+        """Let the tool's patience rest."""
+        ...
+
+
+def offered(tools: Registry, session: Session, deps: AgentDeps) -> Registry:
+    """The tools without those for sub-agents that make no sense in this session.
+
+    The verbs are for sub-agents in the background, so they come once there is one.
+    """
+    depth = session.parent.depth if session.parent is not None else 0
+    if not deps.children_max or depth >= deps.children_depth_max:
+        left_out: tuple[str, ...] = CHILD_TOOLS
+    elif any(child.started.background for child in session.children.values()):
+        return tools
+    else:
+        left_out = CHILD_VERBS
+    for name in left_out:
+        tools = tools.without(name)
+    return tools
+
+
+class Delegation:
+    """Carries out the calls of one run."""
+
+    def __init__(self, view: SharedFold, log: RunLog, deps: AgentDeps) -> None:
+        self._view = view
+        self._log = log
+        self._deps = deps
+        self._children = Children(log.session_id, view, deps)
+        self._reserving = asyncio.Lock()  # one at a time, so that each sees what the others reserved
+        self._lines: dict[str, str] = {}  # what sub-agents that are waited for did last, by name
+
+    async def run(self, asked: e.ToolAsked, call: WaitingCall, tools: Registry) -> ToolResult:
+        """Carry out one call; `tools` are those that the run itself has."""
+        args = asked.args
+        match asked.name:
+            case name if name == DELEGATE:
+                return await self._delegate(parsed(DelegateArgs, args), call, tools)
+            case name if name == CHILD_STATUS:
+                return await self._status(parsed(StatusArgs, args))
+            case name if name == CHILD_WAIT:
+                return await self._wait(parsed(WaitArgs, args), call)
+            case name if name == CHILD_TAIL:
+                return await self._tail(parsed(TailArgs, args))
+            case name if name == CHILD_STEER:
+                return await self._steer(parsed(SteerArgs, args), call)
+            case name:
+                assert name == CHILD_STOP, "there is no other tool for sub-agents"
+                return await self._stop(parsed(ChildArgs, args), call)
+
+    async def wait_at_the_end(self) -> None:
+        """If the model has finished, wait for the next of its sub-agents in the background, if there is one.
+
+        Only a sub-agent waits: when it has ended, nobody would read what its own sub-agents say.
+        """
+        run, session = self._view.run(self._log.run_id), self._view.session
+        if session.parent is None or run.finish != "stop" or run.unfinished_tools:
+            return
+        working = run.open_children
+
+        def has_news() -> bool:
+            return bool(session.inbox.steers(run.run_id)) or any(child.ended for child in working)
+
+        if working:
+            await self._children.until(has_news, working)
+
+    async def _delegate(self, args: DelegateArgs, call: WaitingCall, tools: Registry) -> ToolResult:
+        ids = child_ids(call.effect_key)
+        child = self._view.session.children.get(ids.session_id)
+        if child is None:
+            reserved = await self._reserved(args, call, tools)
+            if isinstance(reserved, ToolResult):
+                return reserved
+            child = reserved
+        if child.ended is None:
+            await self._create(child, args)
+        name = child.started.name
+        if args.background:
+            return ToolResult(
+                f"Sub-agent {name} works in the background. Its answer will come as a message. "
+                f"{CHILD_STATUS}, {CHILD_WAIT}, {CHILD_TAIL}, {CHILD_STEER} and {CHILD_STOP} take its name."
+            )
+        await self._awaited(child, call)
+        assert child.ended is not None, "it was waited for"
+        ended = child.ended
+        return ToolResult(ended.result, ok=ended.outcome == "completed", blob=ended.blob)
+
+    async def _reserved(
+        self, args: DelegateArgs, call: WaitingCall, tools: Registry
+    ) -> ChildState | ToolResult:
+        """The sub-agent with its budget reserved on the log; a result for the model if it can't be had."""
+        settings = self._settings(args, tools)
+        # Others may wait for room meanwhile, so the call's patience rests here, too.
+        with call.resting():
+            await self._reserving.acquire()
+        try:
+            with call.resting():
+                has_room = await self._has_room(args)
+            if not has_room:
+                return _not_started(
+                    f"{self._deps.children_max} sub-agents are working, and that is the most. Wait for one "
+                    f"with {CHILD_WAIT}, or stop one."
+                )
+            budget = self._share(args)
+            if budget is None:
+                return _not_started("Nothing is left of the budget, so no sub-agent can be started.")
+            ids = child_ids(call.effect_key)
+            self._log.emit(
+                e.ChildStarted(
+                    at_ms=self._log.now_ms(),
+                    run_id=self._log.run_id,
+                    child_id=ids.session_id,
+                    child_run_id=ids.run_id,
+                    message_id=ids.message_id,
+                    tool_call_id=call.tool_call_id,
+                    name=self._name(call.tool_call_id),
+                    settings=replace(settings, budget=None if budget == Budget() else budget),
+                    background=args.background,
+                    outlives=args.background and args.outlives_stop,
+                )
+            )
+            await self._view.settled(self._log)
+            return self._view.session.children[ids.session_id]
+        finally:
+            self._reserving.release()
+
+    def _name(self, tool_call_id: str) -> str:
+        """A name that is new in this session; those of one answer are numbered in the answer's order."""
+        run = self._view.run(self._log.run_id)
+        answer = run.tools[tool_call_id].attempt_id
+        together = [
+            call.asked.tool_call_id
+            for call in run.tools.values()
+            if call.asked.name == DELEGATE and call.attempt_id == answer
+        ]
+        earlier = [
+            int(child.started.name.removeprefix(PREFIX))
+            for child in self._view.session.children.values()
+            if child.started.run_id != run.run_id or child.started.tool_call_id not in together
+        ]
+        return f"{PREFIX}{max(earlier, default=0) + together.index(tool_call_id) + 1}"
+
+    async def _has_room(self, args: DelegateArgs) -> bool:
+        """Whether one more may work; a call that waits for its sub-agent waits for room, too."""
+        most = self._deps.children_max
+
+        def open_ones() -> list[ChildState]:
+            return [child for child in self._view.session.children.values() if child.ended is None]
+
+        if args.background:
+            if len(open_ones()) >= most:
+                left = [one for one in open_ones() if self._view.run(one.started.run_id).outcome is not None]
+                await self._children.look_after(left)
+                await self._caught_up()
+            return len(open_ones()) < most
+        await self._children.until(lambda: len(open_ones()) < most, open_ones())
+        return True
+
+    async def _caught_up(self) -> None:
+        store, session_id = self._deps.store, self._log.session_id
+        await patiently(self._deps, lambda: self._view.catch_up(store, session_id))
+
+    def _share(self, args: DelegateArgs) -> Budget | None:
+        run = self._view.run(self._log.run_id)
+        left = RunLimits.of(run, self._deps).left_to_share(self._log.now_ms())
+        if left is None:
+            return None
+        begun = {child.started.tool_call_id for child in run.children.values()}
+        sharers = [
+            call
+            for call in run.unfinished_tools
+            if call.asked.name == DELEGATE and call.asked.tool_call_id not in begun
+        ]
+        wanted = Budget(**asdict(args.budget)) if args.budget is not None else None
+        return share_of(left, wanted, sharers=len(sharers))
+
+    def _settings(self, args: DelegateArgs, tools: Registry) -> RunSettings:
+        """What the sub-agent's run has: what this run has, or less."""
+        own = self._view.run(self._log.run_id).settings
+        names = [spec.name for spec in tools.specs()]
+        if unknown := [name for name in args.tools or () if name not in names]:
+            raise BadArguments(f"You have no tool {unknown[0]!r} to give. Yours are: {', '.join(names)}.")
+        allowed = own.tools if args.tools is None else tuple(dict.fromkeys(args.tools)) or NO_TOOLS
+        return replace(
+            own,
+            model=args.target or own.model,
+            instructions="\n\n".join(text for text in (own.instructions, args.instructions) if text.strip()),
+            tools=allowed,
+            # These are about the client's own request.
+            on_disconnect="",
+            metadata={},
+            output=None,
+            client_tools=(),
+            tool_choice="",
+            client="",
+            purpose="answer",
+            plan_first=False,
+            goal=False,
+        )
+
+    async def _create(self, state: ChildState, args: DelegateArgs) -> None:
+        session, started = self._view.session, state.started
+        row = await patiently(self._deps, lambda: self._deps.store.run(self._log.run_id))
+        parent = ParentLink(
+            session_id=self._log.session_id,
+            run_id=self._log.run_id,
+            tool_call_id=started.tool_call_id,
+            name=started.name,
+            depth=1 + (session.parent.depth if session.parent is not None else 0),
+            background=started.background,
+            home=session.home,
+        )
+        api_key = row.api_key if row is not None else ""
+        child = NewChild(started, parent, args.task, api_key, session.approval_mode)
+        await create(self._deps, child)
+
+    async def _awaited(self, child: ChildState, call: WaitingCall) -> None:
+        """Wait for the sub-agent's ending, and show meanwhile what it does."""
+        with call.resting():
+            showing = asyncio.create_task(self._show(child, call), name=f"show {child.started.name}")
+            self._log.live = self._live_line
+            try:
+                await self._children.until(lambda: child.ended is not None, [child])
+            finally:
+                showing.cancel()
+                await wait_through_cancel(showing)
+                self._lines.pop(child.started.name, None)
+                if not self._lines:
+                    self._log.live = None
+
+    async def _show(self, child: ChildState, call: WaitingCall) -> None:
+        started, store = child.started, self._deps.store
+        self._lines[started.name] = ""
+        try:
+            after = await store.last_seq(started.child_id)
+            async for records in store.follow(started.child_id, after=after, pace="seldom"):
+                for line in filter(None, (progress_line(record.event) for record in records)):
+                    self._lines[started.name] = line
+                    await call.say(f"{started.name}: {line}\n", stream="progress")
+        except (JournalError, UnreadableEvent) as error:
+            _log.info("what sub-agent %s does can't be shown: %s", started.child_id, error)
+
+    def _live_line(self) -> str:
+        count = len(self._lines)
+        doing = [f"{name}: {line}" for name, line in self._lines.items() if line]
+        return " · ".join([f"waiting for {count} sub-agent{'s' if count > 1 else ''}", *doing[-1:]])
+
+    def _named(self, name: str) -> ChildState:
+        children = self._view.session.children.values()
+        for child in children:
+            if child.started.name == name:
+                return child
+        known = ", ".join(child.started.name for child in children) or "none"
+        raise BadArguments(f"There is no sub-agent {name!r}. There are: {known}.")
+
+    async def _status(self, args: StatusArgs) -> ToolResult:
+        children = [self._named(args.name)] if args.name else list(self._view.session.children.values())
+        lines = [await self._status_line(child) for child in children]
+        return ToolResult("\n".join(lines) or "There are no sub-agents.")
+
+    async def _status_line(self, child: ChildState) -> str:
+        started, store = child.started, self._deps.store
+        if child.ended is not None:
+            return f"{started.name}: ended, {child.ended.outcome}"
+        row = await patiently(self._deps, lambda: store.run(started.child_run_id))
+        session = await patiently(self._deps, lambda: store.session(started.child_id))
+        asks = [
+            ask for ask in await patiently(self._deps, store.open_asks) if ask.session_id == started.child_id
+        ]
+        state = "starting" if row is None else "waits for the user" if asks else row.status
+        said = session.preview.strip().partition("\n")[0] if session is not None else ""
+        return f"{started.name}: {state}" + (f"; last: {said}" if said else "")
+
+    async def _wait(self, args: WaitArgs, call: WaitingCall) -> ToolResult:
+        names = args.names
+        children = (
+            [self._named(name) for name in names] if names else list(self._view.session.children.values())
+        )
+        working = [child for child in children if child.ended is None]
+        enough = all if names else any
+
+        def is_over() -> bool:
+            return not working or enough(child.ended is not None for child in working)
+
+        with call.resting():
+            waiting = asyncio.ensure_future(self._children.until(is_over, working))
+            try:
+                await asyncio.wait([waiting], timeout=args.seconds)
+            finally:
+                waiting.cancel()
+                await wait_through_cancel(waiting)
+        lines = [await self._status_line(child) for child in children]
+        late = (
+            ""
+            if is_over()
+            else f"\nStill working after {args.seconds:g} s; wait again, or do something else."
+        )
+        return ToolResult("\n".join(lines) + late if lines else "There are no sub-agents.")
+
+    async def _tail(self, args: TailArgs) -> ToolResult:
+        child = self._named(args.name)
+        fold = SharedFold()
+        await patiently(self._deps, lambda: fold.catch_up(self._deps.store, child.started.child_id))
+        return ToolResult(tail_of(fold.transcript, lines=args.lines) or "It has said nothing yet.")
+
+    async def _steer(self, args: SteerArgs, call: WaitingCall) -> ToolResult:
+        started, deps = self._named(args.name).started, self._deps
+        said = e.MessageAccepted(
+            at_ms=self._log.now_ms(),
+            message_id=message_of(call.effect_key),
+            text=args.message,
+            mode="steer",
+            run_id=started.child_run_id,
+        )
+        once = IdempotencyKey(f"steer/{call.effect_key}", "steer", b"", self._log.now_ms() + KEPT_MS)
+        when = [IfRunOpen(started.child_run_id)]
+        result = await append(deps, started.child_id, [said], when=when, once=once)
+        if isinstance(result, Declined):
+            return ToolResult(f"{args.name} has ended, so it can't be told anything.", ok=False)
+        deps.wakes.wake(started.child_id, 0)
+        return ToolResult(f"{args.name} reads it before its next step.")
+
+    async def _stop(self, args: ChildArgs, call: WaitingCall) -> ToolResult:
+        child = self._named(args.name)
+        with call.resting():
+            await self._children.stopped([child], cause=PARENT_STOPPED)
+        ended = child.ended
+        assert ended is not None, "it was waited for"
+        if ended.cause == PARENT_STOPPED:
+            return ToolResult(f"{args.name} was stopped. {ended.result}", blob=ended.blob)
+        return ToolResult(f"{args.name} had ended already ({ended.outcome}). Its answer comes as a message.")
+
+
+def _not_started(text: str) -> ToolResult:
+    return ToolResult(text, ok=False, ending="not_started")

@@ -1,0 +1,70 @@
+"""What nodes offer to runs: names and digests of their targets, tools and MCP servers, and what a run needs.
+
+An offer is a text such as `target:main=3f2a…`; without a digest, the name is all that matters.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.folds.run import Run
+from holdfast.interfaces.nodes import Node
+from holdfast.policy.tool_names import BUILT_IN
+
+_MCP = "mcp__"
+_WORDS = {"target": "the target", "tool": "the tool", "mcp": "the MCP server", "model": "the model"}
+
+
+def names_in(offers: Iterable[str]) -> frozenset[str]:
+    """What is offered, without digests."""
+    return frozenset(one.partition("=")[0] for one in offers)
+
+
+def needs_of(runs: Iterable[Run], *, offered: frozenset[str]) -> frozenset[str]:
+    """What open runs need of a node; `offered` is what any node has.
+
+    A model that nobody has ever offered is only a client's word for the default one.
+    """
+    found: set[str] = set()
+    for run in runs:
+        model = run.settings.model
+        if model and (run.target == model or not offered.isdisjoint((f"target:{model}", f"model:{model}"))):
+            found.add(f"target:{model}")
+        found.update(_need_of_tool(call.asked.name) for call in run.unfinished_tools)
+    return frozenset(found - {""})
+
+
+def _need_of_tool(name: str) -> str:
+    if name.startswith(_MCP):
+        return f"mcp:{name.removeprefix(_MCP).partition('__')[0]}"
+    return f"tool:{name}" if name in BUILT_IN else ""  # others are a client's own
+
+
+def missing(needs: Iterable[str], offers: Iterable[str]) -> frozenset[str]:
+    """What a node with these offers lacks; a target may be named by its model."""
+    has = names_in(offers)
+    return frozenset(
+        need for need in needs if need not in has and f"model:{need.removeprefix('target:')}" not in has
+    )
+
+
+def missing_everywhere(needs: frozenset[str], nodes: Sequence[Node]) -> tuple[str, ...]:
+    """What keeps every living node from continuing a run: what the best of them lacks; empty if one fits."""
+    lacks = [missing(needs, node.offers) for node in nodes if node.lease_left_s > 0]
+    return tuple(sorted(min(lacks, key=len, default=needs)))
+
+
+def needs_text(lacking: Iterable[str]) -> str:
+    """What people read about a run that no living node can continue."""
+    said = [f"{_WORDS[kind]} {name}" for kind, _, name in (one.partition(":") for one in lacking)]
+    return (
+        f"Waiting for a server that has {' and '.join(said)}: no running server does. Configure it, or stop "
+        "the run."
+    )
+
+
+def differences(nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+    """For each node by name, what others offer and it doesn't, or not in the same way."""
+    every = {offer for node in nodes for offer in node.offers}
+    return {
+        node.name: tuple(sorted({offer.partition("=")[0] for offer in every - set(node.offers)}))
+        for node in nodes
+    }

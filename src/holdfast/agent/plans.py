@@ -1,0 +1,139 @@
+"""Plans and goals: what the tools update_plan and finish_goal do to the log of a run."""
+
+from holdfast import events as e
+from holdfast.agent.asks import Asks
+from holdfast.agent.policy import Judge
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.decisions.goals import TOLD, missing_evidence
+from holdfast.folds.plans import plan_text, steps_done
+from holdfast.folds.run import AskStatus
+from holdfast.interfaces.tool import ToolResult
+from holdfast.policy.approvals import deny_unattended
+from holdfast.policy.tool_names import UPDATE_PLAN
+from holdfast.policy.verdicts import Deny
+from holdfast.tools.arguments import arguments_hash, parsed
+from holdfast.tools.plan import FinishGoalArgs, UpdatePlanArgs
+from holdfast.values import Action, PlanStep, RunSettings
+
+PLAN_FIRST = (
+    "Plan mode: until the user accepts your plan you have only tools that read. Look at what you need to "
+    "know, then call update_plan with the steps that you propose. The user may change them. Only when the "
+    "result says that the plan is accepted, carry it out."
+)
+GOAL = (
+    "The user's message is a goal. Work on it by yourself, without waiting for the user, until it is "
+    "reached. Check your results, and then call finish_goal with exact quotations from results of your tools "
+    "that show that the goal is reached."
+)
+STILL_PLANNING = (
+    "Not run: this is plan mode, and the user hasn't accepted a plan yet. Propose one with update_plan."
+)
+UPDATED = "The user sees the plan."
+ACCEPTED = "The user accepted the plan. Carry it out, and keep it up to date with update_plan."
+CHANGED = "The user changed the plan and accepted it. Carry it out as it is now:"
+_HEADLINE = "Accept this plan?"
+
+
+def mode_instructions(settings: RunSettings) -> str:
+    """What the model is told about the way in which the run works."""
+    modes = [text for text, is_on in ((PLAN_FIRST, settings.plan_first), (GOAL, settings.goal)) if is_on]
+    return "\n\n".join(modes)
+
+
+class Plans:
+    """The plan and the goal of one run."""
+
+    def __init__(self, view: SharedFold, log: RunLog, people: Asks, *, judge: Judge) -> None:
+        self._view = view
+        self._log = log
+        self._people = people
+        self._judge = judge
+
+    async def update(self, asked: e.ToolAsked) -> ToolResult:
+        """Store the plan; in plan mode, only if a person accepts it."""
+        steps = parsed(UpdatePlanArgs, asked.args).plan()
+        run = self._view.run(self._log.run_id)
+        known = run.plan
+        if known is not None and known.tool_call_id == asked.tool_call_id:
+            return _accepted(known.steps, proposed=steps) if known.accepted else ToolResult(UPDATED)
+        if not run.is_planning:
+            await self._put(asked, steps)
+            return ToolResult(UPDATED)
+        ask = await self._proposed(asked, steps)
+        if isinstance(ask, ToolResult):
+            return ask
+        if (refused := _refused(ask)) is not None:
+            return refused
+        await self._put(asked, ask.steps or steps, accepted_by_person=ask)
+        return _accepted(ask.steps or steps, proposed=steps)
+
+    async def _proposed(self, asked: e.ToolAsked, steps: tuple[PlanStep, ...]) -> AskStatus | ToolResult:
+        """The settled approval of the plan; a result if nobody can be asked."""
+        ask = self._people.earlier(asked.tool_call_id)
+        if ask is None:
+            found = (steps_done(steps),)
+            is_alone = self._view.run(self._log.run_id).settings.unattended
+            verdict = deny_unattended(found) if is_alone else self._judge.for_a_person(found)
+            if isinstance(verdict, Deny):
+                return ToolResult(verdict.why, ok=False, ending=verdict.reason)
+            digest = arguments_hash(UPDATE_PLAN, asked.args)
+            action = Action(tool=UPDATE_PLAN, summary=plan_text(steps), digest=digest)
+            verdict = type(verdict)((), headline=_HEADLINE)
+            self._people.ask_about(asked.tool_call_id, action, verdict, choices=("once", "deny"))
+            await self._view.settled(self._log)
+            ask = self._people.earlier(asked.tool_call_id)
+            assert ask is not None, "it was asked just now"
+        return await self._people.settled(ask)
+
+    async def _put(
+        self, asked: e.ToolAsked, steps: tuple[PlanStep, ...], *, accepted_by_person: AskStatus | None = None
+    ) -> None:
+        self._log.emit(
+            e.PlanUpdated(
+                at_ms=self._log.now_ms(),
+                run_id=self._log.run_id,
+                tool_call_id=asked.tool_call_id,
+                steps=steps,
+                accepted=accepted_by_person is not None,
+            )
+        )
+        await self._view.settled(self._log)
+
+    async def finish(self, asked: e.ToolAsked) -> ToolResult:
+        """Check the evidence that the goal is reached."""
+        given = parsed(FinishGoalArgs, asked.args)
+        run = self._view.run(self._log.run_id)
+        if not run.settings.goal:
+            return ToolResult("This run has no goal.", ok=False)
+        missing = missing_evidence(run, given.outcome, given.evidence)
+        if missing:
+            return ToolResult(missing, ok=False)
+        return ToolResult("Noted. Now tell the user the outcome in a few words.")
+
+    async def go_on(self) -> None:
+        """Begin the next round of work on the goal."""
+        run = self._view.run(self._log.run_id)
+        nth = run.goal_rounds + 1
+        told = TOLD.format(round=nth)
+        self._log.emit(
+            e.GoalContinued(at_ms=self._log.now_ms(), run_id=self._log.run_id, round=nth, told=told)
+        )
+        await self._view.settled(self._log)
+
+
+def _accepted(steps: tuple[PlanStep, ...], *, proposed: tuple[PlanStep, ...]) -> ToolResult:
+    return ToolResult(ACCEPTED if steps == proposed else f"{CHANGED}\n{plan_text(steps)}")
+
+
+def _refused(ask: AskStatus) -> ToolResult | None:
+    """The result if the plan wasn't accepted."""
+    if ask.state == "answered" and ask.answer != "deny":
+        return None
+    if ask.state == "answered":
+        why = f" The user says: {ask.reason}" if ask.reason else ""
+        text = (
+            f"The user didn't accept the plan.{why} You can still only read. Change it and propose it again."
+        )
+        return ToolResult(text, ok=False, ending="denied")
+    return ToolResult("Nobody accepted the plan in time.", ok=False, ending="expired")

@@ -1,0 +1,57 @@
+"""The bodies of hermes-agent's /api/jobs, as far as their fields have a meaning here."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+
+
+class JobRequest(msgspec.Struct, kw_only=True):
+    """The body of POST and PATCH; `differs` in the response says which fields have no meaning here."""
+
+    name: str | None = None
+    schedule: Annotated[
+        str | None, msgspec.Meta(description="`every 2h`, `30m` for once, five fields of cron, or a time.")
+    ] = None
+    prompt: str | None = None
+    model: str | None = None
+    enabled: bool | None = None
+    deliver: Any = None
+    skills: Any = None
+    repeat: Any = None
+
+
+class JobShown(ResponseBody, frozen=True, kw_only=True):
+    """A trigger as a job."""
+
+    id: str
+    name: str
+    prompt: str
+    schedule_display: str
+    enabled: bool
+    state: Annotated[str, one_of("scheduled", "paused", "completed")]
+    created_at: str
+    next_run_at: str | None = None
+    last_run_at: str | None = None
+    last_status: str | None = None
+    deliver: str = "local"
+    differs: tuple[str, ...] = ()  # what of the request has no meaning here
+
+
+class JobBody(ResponseBody, frozen=True):
+    """One job."""
+
+    job: JobShown
+
+
+class JobList(ResponseBody, frozen=True):
+    """All jobs; webhooks are none."""
+
+    jobs: tuple[JobShown, ...]
+
+
+class JobDeleted(ResponseBody, frozen=True):
+    """The job is gone."""
+
+    ok: Annotated[bool, ALWAYS_TRUE]

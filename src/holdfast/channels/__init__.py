@@ -1,0 +1,1 @@
+"""Channels: they carry messages between chat platforms and sessions."""

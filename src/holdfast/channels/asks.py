@@ -1,0 +1,163 @@
+"""Answers approvals and questions from a chat: by id, by those who may, in the chat that was asked."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast import events as e
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.people import may_approve
+from holdfast.folds.channel import ChannelState
+from holdfast.folds.rows import AskRow
+from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.session import Session
+from holdfast.values import Choice
+
+NOT_YOURS = "You can't approve for this agent."
+STALE = "This is already decided, or it has expired."
+ELSEWHERE = "This belongs to another conversation."
+UNKNOWN = "There is no approval with this id."
+LISTED_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """The person who answers, where, and under which key the platform told of it."""
+
+    user: str
+    name: str
+    chat: str
+    key: str = ""
+    is_direct: bool = False  # the chat is the person's own with the bot
+
+
+class ChannelAsks:
+    """Settles asks for one channel; each answer is a short text for the person who gave it."""
+
+    def __init__(self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState) -> None:
+        self._deps = deps
+        self._options = options
+        self._state = state
+
+    async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
+        """Answer exactly this ask. A choice is a word, the number of a question's choice, or free text."""
+        row = await self._deps.store.ask(ask_id)
+        if row is None or self._state.chats.get(row.session_id) != who.chat:
+            return ELSEWHERE
+        return await self._settle(row, choice, who)
+
+    async def decide(self, approval_id: str, choice: str, who: Answerer) -> str:
+        """Answer the approval that a command names: in its chat, or from an approver's own chat."""
+        row = await self._deps.store.ask(approval_id)
+        chat = self._state.chats.get(row.session_id) if row is not None else None
+        is_theirs = chat == who.chat or (who.is_direct and self._is_approver(who))
+        if row is None or row.kind != "approval" or chat is None or not is_theirs:
+            return UNKNOWN
+        return await self._settle(row, choice, who)
+
+    async def waiting_elsewhere(self, who: Answerer) -> list[AskStatus]:
+        """What waits in other chats, for an approver who asks in their own."""
+        if not who.is_direct or not self._is_approver(who):
+            return []
+        chats = {session_id: chat for session_id, chat in self._state.chats.items() if chat != who.chat}
+        rows = [one for one in await self._deps.store.open_asks() if one.session_id in chats]
+        found: list[AskStatus] = []
+        for row in rows[:LISTED_MAX]:
+            run = (await self._deps.inbox.state(row.session_id)).runs.get(row.run_id)
+            ask = run.asks.get(row.ask_id) if run is not None else None
+            if ask is not None and ask.state == "open" and isinstance(ask.asked, e.ApprovalAsked):
+                found.append(ask)
+        return found
+
+    def _is_approver(self, who: Answerer) -> bool:
+        return may_approve(self._options, self._state, who.user)
+
+    async def _settle(self, row: AskRow, choice: str, who: Answerer) -> str:
+        session = await self._deps.inbox.state(row.session_id)
+        run = session.runs.get(row.run_id)
+        ask = run.asks.get(row.ask_id) if run is not None else None
+        if run is None or ask is None or ask.state != "open":
+            return STALE
+        if isinstance(ask.asked, e.QuestionAsked):
+            return await self._question(row.session_id, ask.asked, choice, who)
+        # Who talks with the agent alone may always deny what it asks for there.
+        if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
+            return NOT_YOURS
+        assert isinstance(ask.asked, e.ApprovalAsked)
+        return await self._approval(row.session_id, session, run, asked=ask.asked, choice=choice, who=who)
+
+    async def open_asks(self, chat: str) -> list[AskStatus]:
+        """The approvals and questions that wait in this chat."""
+        session_id = self._state.sessions.get(chat)
+        if session_id is None:
+            return []
+        session = await self._deps.inbox.state(session_id)
+        asks = [ask for run in session.open_runs for ask in run.open_asks]
+        return [ask for ask in asks if isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked)]
+
+    async def was_answered(self, who: Answerer) -> bool:
+        """Whether this very message has answered a question already, before a crash."""
+        session_id = self._state.sessions.get(who.chat)
+        if session_id is None:
+            return False
+        session = await self._deps.inbox.state(session_id)
+        last = next(reversed(session.runs.values()), None)
+        if last is None or not any(isinstance(ask.asked, e.QuestionAsked) for ask in last.asks.values()):
+            return False
+        after = last.first_seq
+        while records := await self._deps.store.read(session_id, after=after):
+            answers = (one.event for one in records if isinstance(one.event, e.QuestionAnswered))
+            if any(answer.client_id == who.key for answer in answers):
+                return True
+            after = records[-1].seq
+        return False
+
+    async def _question(self, session_id: str, asked: e.QuestionAsked, choice: str, who: Answerer) -> str:
+        answer = asked.choices[int(choice)] if _is_place(choice, asked) else choice
+        answered = e.QuestionAnswered(
+            at_ms=self._deps.clock.now_ms(),
+            run_id=asked.run_id,
+            question_id=asked.question_id,
+            answer=answer,
+            by=who.name,
+            client_id=who.key,
+        )
+        return "Answered" if await self._deps.inbox.answer_question(session_id, answered) else STALE
+
+    async def _approval(
+        self,
+        session_id: str,
+        session: Session,
+        run: Run,
+        *,
+        asked: e.ApprovalAsked,
+        choice: str,
+        who: Answerer,
+    ) -> str:
+        wanted = _choice(asked, choice)
+        if wanted is None:
+            return "This isn't one of the choices."
+        rule = None
+        if wanted in {"session", "always"}:
+            place = Path(run.settings.workspace or self._deps.workspace)
+            grants = [grant.rule for grant in session.grants.values()]
+            judge = self._deps.supervisor.judge
+            rule = await asyncio.to_thread(judge.rule, asked.action, grants, workspace=place, width="exact")
+        answered = e.ApprovalAnswered(
+            at_ms=self._deps.clock.now_ms(),
+            run_id=run.run_id,
+            approval_id=asked.approval_id,
+            choice=wanted,
+            by=who.name,
+        )
+        done = await self._deps.inbox.answer_approval(session_id, answered, rule=rule)
+        return ("Denied" if wanted == "deny" else "Allowed") if done else STALE
+
+
+def _choice(asked: e.ApprovalAsked, text: str) -> Choice | None:
+    """The choice that was meant, if the approval offers it."""
+    return next((one for one in asked.choices if one == text), None)
+
+
+def _is_place(choice: str, asked: e.QuestionAsked) -> bool:
+    return choice.isdigit() and int(choice) < len(asked.choices)

@@ -1,0 +1,65 @@
+"""The log of a channel in the hands of its owner: its fold, kept up to date, and appends with the fence."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.events import Event
+from holdfast.folds.channel import ChannelState, apply_to_channel
+from holdfast.interfaces.journal import Fence, Store
+
+READ_AT_ONCE = 500
+
+
+async def channel_state(store: Store, log_id: str) -> ChannelState:
+    """The state of a channel as its log says it, for anyone who only looks."""
+    log = ChannelLog(store, log_id)
+    await log.catch_up()
+    return log.state
+
+
+class ChannelLog:
+    """One channel's log; without a fence it can only be read."""
+
+    def __init__(self, store: Store, log_id: str, fence: Fence | None = None) -> None:
+        self.log_id = log_id
+        self.state = ChannelState()
+        self.last_seq = 0
+        self._store = store
+        self._fence = fence
+        self._reading = asyncio.Lock()
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def append(self, *events: Event) -> None:
+        """Append as the owner; when this returns, the state includes the events."""
+        assert self._fence is not None, "only the owner appends"
+        await self._store.append_run(self.log_id, events, fence=self._fence)
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Read what is new."""
+        async with self._reading:
+            while True:
+                records = await self._store.read(self.log_id, after=self.last_seq, limit=READ_AT_ONCE)
+                for record in records:
+                    apply_to_channel(self.state, record.seq, record.event)
+                    self.last_seq = record.seq
+                if len(records) < READ_AT_ONCE:
+                    break
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def follow(self) -> None:
+        """Keep the state up to date with what others append; returns when the log is gone."""
+        async for _ in self._store.follow(self.log_id, after=self.last_seq):
+            await self.catch_up()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait until the log makes the condition true."""
+        while not condition():
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)

@@ -1,0 +1,184 @@
+"""The commands that people send in a chat, and what each says."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast import events as e
+from holdfast.channels.asks import Answerer, ChannelAsks
+from holdfast.channels.deps import ChannelDeps
+from holdfast.channels.words import COMMANDS, help_text
+from holdfast.folds.asks import ask_kind
+from holdfast.folds.channel import ChannelState
+from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.session import Session
+from holdfast.interfaces.ids import derived_session_id
+from holdfast.interfaces.journal import Replayed
+from holdfast.runner.inbox import OnceFor, Sent
+from holdfast.runner.restores import Restores
+from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.safe_text import safe_line
+from holdfast.undo.planning import CannotUndo
+
+NOTHING_YET = "There is no conversation here yet. Write something first."
+LINE_CHARS_MAX = 80
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDone:
+    """What a command says, what it adds to the channel's log, and the message that it had answered again."""
+
+    text: str = ""
+    events: tuple[e.Event, ...] = ()
+    awaits: Sent | None = None
+
+
+def command_of(text: str) -> tuple[str, str] | None:
+    """The command and what follows it; None if the text is a message."""
+    if not text.startswith("/"):
+        return None
+    word, _, rest = text[1:].partition(" ")
+    name = word.partition("@")[0].lower()
+    name = "help" if name == "start" else name
+    return (name, rest.strip()) if name in COMMANDS else None
+
+
+def next_session(log_id: str, state: ChannelState, chat: str) -> str:
+    """The id of the chat's next session; the same until it is bound."""
+    return derived_session_id(log_id, chat, str(state.bound.get(chat, 0) + 1))
+
+
+class ChatCommands:
+    """Carries out commands for one channel."""
+
+    def __init__(self, deps: ChannelDeps, log_id: str, state: ChannelState, asks: ChannelAsks) -> None:
+        self._deps = deps
+        self._log_id = log_id
+        self._state = state
+        self._asks = asks
+
+    async def carry_out(self, command: tuple[str, str], who: Answerer, *, once: OnceFor) -> CommandDone:
+        """Do what the command says; `once` keeps a repeated one from starting a second run."""
+        name, rest = command
+        match name:
+            case "new":
+                session_id = next_session(self._log_id, self._state, who.chat)
+                bound = e.ChannelChatBound(
+                    at_ms=self._deps.clock.now_ms(), chat=who.chat, session_id=session_id
+                )
+                return CommandDone("A new conversation begins.", (bound,))
+            case "help":
+                return CommandDone(help_text())
+            case "model":
+                return self._model(who.chat, rest)
+            case "approve" | "deny":
+                return CommandDone(await self._decide(name, rest, who))
+            case _:
+                return await self._about_session(name, who, once=once)
+
+    def _model(self, chat: str, wanted: str) -> CommandDone:
+        known = self._deps.models()
+        if not wanted:
+            now = self._state.models.get(chat) or (known[0] if known else "the default")
+            listed = ", ".join(f"`{name}`" for name in known)
+            return CommandDone(f"The model is {now}. There are: {listed}.\n\nChoose one with /model NAME.")
+        if wanted not in known:
+            listed = ", ".join(f"`{name}`" for name in known)
+            return CommandDone(f"There is no model `{wanted}`. There are: {listed}.")
+        chosen = e.ChannelModelChosen(at_ms=self._deps.clock.now_ms(), chat=chat, model=wanted)
+        return CommandDone(f"From the next message on, {wanted} answers.", (chosen,))
+
+    async def _decide(self, name: str, rest: str, who: Answerer) -> str:
+        """Answer the ask with this id; without an id, only if there is exactly one."""
+        asks = [ask for ask in await self._asks.open_asks(who.chat) if ask_kind(ask.asked) == "approval"]
+        ask_id = rest.split(maxsplit=1)[0] if rest else ""
+        if not ask_id and len(asks) == 1:
+            ask_id = asks[0].asked.ask_id
+        if not ask_id:
+            asks = asks or await self._asks.waiting_elsewhere(who)
+            return "Nothing waits for your approval." if not asks else _several(asks)
+        return await self._asks.decide(ask_id, "once" if name == "approve" else "deny", who)
+
+    async def _about_session(self, name: str, who: Answerer, *, once: OnceFor) -> CommandDone:
+        session_id = self._state.sessions.get(who.chat)
+        if session_id is None:
+            return CommandDone(NOTHING_YET)
+        session = await self._deps.inbox.state(session_id)
+        match name:
+            case "stop":
+                return CommandDone(await self._stop(session_id, session, who))
+            case "status":
+                return CommandDone(_status(session))
+            case "queue":
+                return CommandDone(_queue(session))
+            case "retry":
+                return await self._retry(session_id, session, once)
+            case _:
+                return CommandDone(await self._undo(session_id, session, who))
+
+    async def _stop(self, session_id: str, session: Session, who: Answerer) -> str:
+        runs = session.open_runs
+        current = session.current_run or (runs[0] if runs else None)
+        if current is None:
+            return "Nothing is running."
+        stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)
+        return "" if stopped else "It had already ended."  # the ending itself says that it stopped
+
+    async def _retry(self, session_id: str, session: Session, once: OnceFor) -> CommandDone:
+        last = _last_run(session)
+        if last is None:
+            return CommandDone(NOTHING_YET)
+        sent = await self._deps.inbox.retry(session_id, last.run_id, once=once)
+        match sent:
+            case Sent():
+                return CommandDone(awaits=sent)
+            case Replayed():
+                return CommandDone(awaits=msgspec.json.decode(sent.answer, type=Sent))
+            case _:
+                return CommandDone("The agent is still working. /stop it first.")
+
+    async def _undo(self, session_id: str, session: Session, who: Answerer) -> str:
+        last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
+        if self._deps.snapshots is None or last is None:
+            return "There is nothing to undo."
+        undos = Undos(
+            Restores(self._deps.store, self._deps.snapshots, self._deps.clock), self._deps.supervisor
+        )
+        try:
+            done = await undos.undo(session_id, last.run_id, UndoWanted(by=who.name))
+        except CannotUndo as refused:
+            return str(refused)
+        files = "\n".join(f"- `{safe_line(name, LINE_CHARS_MAX)}`" for name in done.files[:20])
+        return f"Taken back: {len(done.files)} files.\n\n{files}"
+
+
+def _several(asks: Sequence[AskStatus]) -> str:
+    lines = [
+        f"- `{ask.asked.ask_id}`: {safe_line(ask.asked.action.summary, LINE_CHARS_MAX)}"
+        for ask in asks
+        if isinstance(ask.asked, e.ApprovalAsked)
+    ]
+    return "Press a button, or name what you mean, as in /approve ID. This waits:\n\n" + "\n".join(lines)
+
+
+def _status(session: Session) -> str:
+    current = session.current_run
+    waiting = len(session.inbox.queue)
+    queued = f" {waiting} waiting." if waiting else ""
+    if current is None:
+        return f"Nothing is running.{queued}"
+    doing = "It waits for you." if current.open_asks else "It is working."
+    spent = f" {current.usage.output_tokens} tokens so far." if current.usage.output_tokens else ""
+    return f"{doing} {current.turns} turns.{spent}{queued}"
+
+
+def _queue(session: Session) -> str:
+    waiting = session.inbox.waiting()
+    if not waiting:
+        return "No message waits."
+    return "\n".join(f"{at}. {safe_line(one.text, LINE_CHARS_MAX)}" for at, one in enumerate(waiting[:20], 1))
+
+
+def _last_run(session: Session) -> Run | None:
+    return next(reversed(session.runs.values()), None)

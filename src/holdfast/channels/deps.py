@@ -1,0 +1,56 @@
+"""What channels work with, and the settings of one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from aiohttp import AsyncResolver
+from aiohttp.abc import AbstractResolver
+
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.ids import channel_log_id
+from holdfast.interfaces.journal import Store
+from holdfast.runner.inbox import Inbox
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.image_urls import HttpsOnly
+from holdfast.tools.web.addresses import AddressPolicy
+from holdfast.undo.snapshots import Snapshots
+from holdfast.values import RunSettings
+
+Groups: TypeAlias = Literal["off", "mention", "all"]
+FILE_BYTES_MAX = 20 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelOptions:
+    """One channel as it is configured."""
+
+    name: str
+    token: str
+    base_url: str = ""
+    allow: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
+    groups: Groups = "mention"
+    settings: RunSettings = field(default_factory=RunSettings)  # of the runs that its messages start
+    file_bytes_max: int = FILE_BYTES_MAX
+
+    @property
+    def log_id(self) -> str:
+        """The id of the channel's log."""
+        return channel_log_id(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelDeps:
+    """What all channels share."""
+
+    store: Store
+    clock: Clock
+    inbox: Inbox
+    supervisor: Supervisor
+    workspace: Path  # of runs that name none
+    snapshots: Snapshots | None = None
+    models: Callable[[], tuple[str, ...]] = tuple  # the names that /model takes
+    webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # where results may be posted
+    resolver: Callable[[], AbstractResolver] = AsyncResolver

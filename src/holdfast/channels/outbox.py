@@ -1,0 +1,85 @@
+"""Sends what a log's outbox has: in order within a chat, and no chat waits for another."""
+
+import asyncio
+import logging
+from typing import Protocol
+
+from holdfast import events as e
+from holdfast.agent.calls import LEASE_LOOK_S, LEASE_S_MIN
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.decisions.deliveries import RecordFirst, SendLater, SendNow, SendResult, next_step, record_of
+from holdfast.folds.outbox import OutboxEntry
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.racing import race
+
+_log = logging.getLogger(__name__)
+AT_ONCE_MAX = 32  # sends; those that wait for their time don't count
+
+
+class Carrier(Protocol):
+    """Brings one delivery to its platform. It says what became of it, and raises nothing."""
+
+    async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
+        """Send it; a marked one tells its reader that it may be a repeat."""
+        ...
+
+
+class OutboxSender:
+    """The owner of an outbox: says that it sends, sends, and says what became of it."""
+
+    def __init__(self, log: ChannelLog, carrier: Carrier, *, store: Store, clock: Clock) -> None:
+        self._channel = log
+        self._carrier = carrier
+        self._store = store
+        self._clock = clock
+        self._sending = asyncio.Semaphore(AT_ONCE_MAX)
+        self._chats: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Send until cancelled; raises what the store raises, and the owner begins again."""
+        outbox = self._channel.state.outbox
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for chat in [chat for chat in outbox.queues if chat not in self._chats]:
+                    task = tasks.create_task(self._empty(chat), name=f"send to {chat}")
+                    self._chats[chat] = task
+                    task.add_done_callback(lambda _, chat=chat: self._chats.pop(chat))
+                await self._channel.until(lambda: any(chat not in self._chats for chat in outbox.queues))
+
+    async def _empty(self, chat: str) -> None:
+        """Send everything that one chat is to be told."""
+        outbox = self._channel.state.outbox
+        while (delivery := outbox.head(chat)) is not None:
+            match next_step(outbox, delivery, self._clock.now_ms()):
+                case RecordFirst(event=event):
+                    await self._channel.append(event)
+                case SendLater(at_ms=at_ms):
+                    await self._wait(chat, at_ms)
+                case SendNow() as now:
+                    async with self._sending:
+                        await self._send(delivery, now)
+
+    async def _wait(self, chat: str, at_ms: int) -> None:
+        """Wait for the time, or until the chat has been closed meanwhile."""
+        outbox = self._channel.state.outbox
+        wait_s = max(0.0, (at_ms - self._clock.now_ms()) / 1000)
+        closed = asyncio.create_task(self._channel.until(lambda: chat in outbox.closed_chats))
+        await race(closed, asyncio.create_task(self._clock.sleep_s(wait_s)))
+
+    async def _send(self, delivery: OutboxEntry, now: SendNow) -> None:
+        attempted = e.DeliveryAttempted(
+            at_ms=self._clock.now_ms(), delivery=delivery.key, nth=now.nth, marked=now.is_marked
+        )
+        await self._channel.append(attempted)
+        await self._until_leased()
+        result = await self._carrier.send(delivery, is_marked=now.is_marked)
+        record = record_of(delivery, result, self._clock.now_ms())
+        if not isinstance(record, e.DeliveryConfirmed):
+            _log.info("delivery %s to chat %s: %s", delivery.key, delivery.intended.chat, record.why)
+        await self._channel.append(record)
+
+    async def _until_leased(self) -> None:
+        """Wait while another node may take this one for dead: it would send the same once more."""
+        while self._store.node.lease_left_s < LEASE_S_MIN:
+            await self._clock.sleep_s(LEASE_LOOK_S)

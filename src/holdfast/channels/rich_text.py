@@ -1,0 +1,237 @@
+"""Markdown as spans of text with styles, and how it is split into messages that a platform takes.
+
+Text is never mixed with markup: a span's text stays text, and only the platform's renderer adds markup around
+it. So nothing that someone wrote can break out of its formatting, and a split closes and reopens styles.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+CHARS_MAX = 100_000  # of the markdown; what comes after is left out, and the text says so
+CUT = "\n\n(The answer is longer. You can read all of it on the page.)"
+RULE = "———"
+BULLET = "•"
+_STYLES: Final = {"strong": "bold", "em": "italic", "s": "strike"}
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+@dataclass(frozen=True, slots=True)
+class TextStyle:
+    """How a span looks: bold, italic, strike, code, pre, quote or link.
+
+    `value` is the language of code, or the address of a link.
+    """
+
+    name: str
+    value: str = ""
+
+
+TextStyles: TypeAlias = tuple[TextStyle, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text with its styles, the outermost first."""
+
+    text: str
+    styles: TextStyles = ()
+
+
+Spans: TypeAlias = Sequence[Span]
+Measure: TypeAlias = Callable[[str], int]
+
+
+def rich_text(markdown: str) -> list[list[Span]]:
+    """The blocks of a markdown text: paragraphs, headings, items, quotes, code and tables."""
+    text = markdown if len(markdown) <= CHARS_MAX else markdown[:CHARS_MAX] + CUT
+    reader = _Reader()
+    reader.read(_MARKDOWN.parse(text))
+    return [block for block in reader.blocks if any(span.text.strip() for span in block)]
+
+
+def split(blocks: Sequence[Spans], *, units_max: int, measure: Measure) -> list[list[Span]]:
+    """The blocks as messages of at most this length, split between blocks, else lines, else words."""
+    messages: list[list[Span]] = []
+    current: list[Span] = []
+    for block in blocks:
+        joined = [*current, Span(_gap(current, block)), *block] if current else [*block]
+        if _units(joined, measure) <= units_max:
+            current = joined
+            continue
+        if current:
+            messages.append(current)
+        *whole, current = _pieces(block, units_max=units_max, measure=measure)
+        messages.extend(whole)
+    return [*messages, current] if current else messages
+
+
+def plain(spans: Spans) -> str:
+    """The text alone."""
+    return "".join(span.text for span in spans)
+
+
+def _gap(before: Spans, block: Spans) -> str:
+    """Items of one list follow each other without an empty line."""
+    return "\n" if _is_item(before) and _is_item(block) else "\n\n"
+
+
+def _is_item(spans: Spans) -> bool:
+    return any(span.styles == (_ITEM,) for span in spans[-1:]) or any(
+        span.styles == (_ITEM,) for span in spans[:1]
+    )
+
+
+_ITEM = TextStyle("item")  # marks where a list item begins and ends; no platform shows it
+
+
+def _units(spans: Spans, measure: Measure) -> int:
+    return sum(measure(span.text) for span in spans)
+
+
+def _pieces(block: Spans, *, units_max: int, measure: Measure) -> list[list[Span]]:
+    """One block in pieces that fit; always at least one."""
+    pieces: list[list[Span]] = [[]]
+    room = units_max
+    for span in block:
+        rest = span.text
+        while rest:
+            taken = _that_fits(rest, room=room, measure=measure)
+            if not taken:
+                pieces.append([])
+                room = units_max
+                continue
+            pieces[-1].append(Span(taken, span.styles))
+            room -= measure(taken)
+            rest = rest[len(taken) :]
+            if rest:
+                pieces.append([])
+                room = units_max
+    return pieces
+
+
+def _that_fits(text: str, *, room: int, measure: Measure) -> str:
+    """The longest beginning that fits: whole lines if there are some, else words, else characters."""
+    if measure(text) <= room:
+        return text
+    low, high = 0, min(len(text), room)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if measure(text[:middle]) <= room else (low, middle - 1)
+    fitting = text[:low]
+    for border in ("\n", " "):
+        if (at := fitting.rfind(border)) > len(fitting) // 4:
+            return fitting[: at + 1]
+    return fitting
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Turns the tokens of a markdown text into blocks."""
+
+    blocks: list[list[Span]] = field(default_factory=list[list[Span]])
+    quotes: int = 0
+    lists: list[int] = field(default_factory=list[int])  # the next number of each open list, 0 for bullets
+    pending: str = ""  # what an item begins with, until its first text
+
+    def read(self, tokens: Sequence[Token]) -> None:
+        at = 0
+        while at < len(tokens):
+            token = tokens[at]
+            match token.type:
+                case "inline":
+                    heading = tokens[at - 1].type == "heading_open"
+                    self._add(list(_inline(token, (TextStyle("bold"),) if heading else ())))
+                case "fence" | "code_block":
+                    language = token.info.split()[0] if token.info.split() else ""
+                    self._add([Span(token.content.rstrip("\n"), (TextStyle("pre", language),))])
+                case "hr":
+                    self._add([Span(RULE)])
+                case "table_open":
+                    end = next(i for i in range(at, len(tokens)) if tokens[i].type == "table_close")
+                    self._add([Span(_table(tokens[at:end]), (TextStyle("pre"),))])
+                    at = end
+                case _:
+                    self._nest(token)
+            at += 1
+
+    def _nest(self, token: Token) -> None:
+        match token.type:
+            case "blockquote_open":
+                self.quotes += 1
+            case "blockquote_close":
+                self.quotes -= 1
+            case "bullet_list_open":
+                self.lists.append(0)
+            case "ordered_list_open":
+                self.lists.append(int(str(token.attrs.get("start", 1))))
+            case "bullet_list_close" | "ordered_list_close":
+                self.lists.pop()
+            case "list_item_open":
+                number = self.lists[-1]
+                self.pending = f"{number}. " if number else f"{BULLET} "
+                self.lists[-1] += 1 if number else 0
+            case _:
+                pass
+
+    def _add(self, spans: list[Span]) -> None:
+        if self.lists:
+            indent = "  " * (len(self.lists) - 1)
+            lead = indent + (self.pending or "  ")
+            self.pending = ""
+            spans = [Span(lead, (_ITEM,)), *spans, Span("", (_ITEM,))]
+        if self.quotes:
+            quote = TextStyle("quote")
+            spans = [
+                span if span.styles == (_ITEM,) and not span.text else Span(span.text, (quote, *span.styles))
+                for span in spans
+            ]
+        self.blocks.append(spans)
+
+
+def _inline(token: Token, outer: TextStyles) -> Iterator[Span]:
+    """The spans of a paragraph or heading."""
+    open_styles = list(outer)
+    for child in token.children or []:
+        styles = tuple(open_styles)
+        match child.type:
+            case "strong_open" | "em_open" | "s_open":
+                open_styles.append(TextStyle(_STYLES[child.tag]))
+            case "link_open":
+                open_styles.append(_link(str(child.attrs.get("href", ""))))
+            case "strong_close" | "em_close" | "s_close" | "link_close":
+                open_styles.pop()
+            case "code_inline":
+                yield Span(child.content, (*styles, TextStyle("code")))
+            case "softbreak" | "hardbreak":
+                yield Span("\n", styles)
+            case "image":
+                yield Span(child.content or "image", (*styles, _link(str(child.attrs.get("src", "")))))
+            case _:
+                yield Span(child.content, styles)
+
+
+def _link(address: str) -> TextStyle:
+    """A link that a chat may show as one; any other is shown as its text alone."""
+    is_safe = address.startswith(("https://", "http://", "mailto:"))
+    return TextStyle("link", address) if is_safe else TextStyle("plain")
+
+
+def _table(tokens: Sequence[Token]) -> str:
+    """A table as aligned text."""
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(plain(list(_inline(token, ()))).replace("\n", " "))
+    columns = max(len(row) for row in rows)
+    widths = [max(len(row[at]) if at < len(row) else 0 for row in rows) for at in range(columns)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

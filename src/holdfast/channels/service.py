@@ -1,0 +1,58 @@
+"""Runs the channels of this server: each has a log of its own, and one node owns it at a time."""
+
+import logging
+from collections.abc import Sequence
+
+from holdfast import events as e
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.webhooks import run_webhooks
+from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
+from holdfast.interfaces.journal import Fence, IfSessionNew
+from holdfast.journal.retrying_append import PASSING
+from holdfast.runner.claimed_logs import RETRY_S, ClaimedLogs
+from holdfast.values import CHANNEL
+
+_log = logging.getLogger(__name__)
+
+
+class Channels:
+    """All configured channels; one that fails takes no other down."""
+
+    def __init__(self, deps: ChannelDeps, options: Sequence[ChannelOptions]) -> None:
+        self._deps = deps
+        self._options = {one.log_id: one for one in options}
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        store, clock = self._deps.store, self._deps.clock
+        await store.writable()
+        for options in self._options.values():
+            await self._create(options)
+        await ClaimedLogs(store, clock, source=CHANNEL, own=self._own).run()
+
+    async def _create(self, options: ChannelOptions) -> None:
+        """See to it that the channel has a log, however long the store takes."""
+        store, clock = self._deps.store, self._deps.clock
+        while True:
+            created = e.SessionCreated(
+                at_ms=clock.now_ms(), epoch=new_epoch(), source=CHANNEL, title=options.name
+            )
+            try:
+                await store.append(options.log_id, [created], when=[IfSessionNew()])
+            except PASSING as error:
+                _log.warning("channel %s waits for the store: %s", options.name, error)
+                await clock.sleep_s(RETRY_S)
+            else:
+                return
+
+    async def _own(self, log_id: str, fence: Fence) -> None:
+        options = self._options.get(log_id)
+        if log_id == WEBHOOKS_LOG:
+            await run_webhooks(self._deps, log_id, fence)
+            return
+        # One that isn't in this server's settings is left to others. Nothing is sent, and nothing is lost.
+        if options is not None:
+            # Imported only where there is such a channel, because it takes a while.
+            from holdfast.channels.telegram.channel import run_telegram
+
+            await run_telegram(self._deps, options, fence)

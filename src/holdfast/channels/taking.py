@@ -1,0 +1,284 @@
+"""Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.channels.asks import NOT_YOURS, Answerer, ChannelAsks
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.commands import ChatCommands, command_of, next_session
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.people import looks_like_code, may_talk
+from holdfast.channels.words import (
+    ALREADY_PAIRED,
+    CODE_WRONG,
+    FILE_LOST,
+    FILE_TOO_BIG,
+    PAIRED,
+    QUEUE_FULL,
+    REFUSAL,
+    TOO_LATE_TO_EDIT,
+    pressed,
+)
+from holdfast.events.channels import UpdateBecame
+from holdfast.folds.channel import code_digest
+from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
+from holdfast.models.parts import IMAGE_TYPES
+from holdfast.runner.inbox import IncomingMessage, NotSent, OnceFor, Sent
+from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
+
+KEPT_MS = 7 * 86_400_000  # longer than any platform repeats an update
+TEXT_CHARS_MAX = 100_000
+
+Download: TypeAlias = Callable[[ChatFile], Awaitable[bytes | None]]
+AnswerClick: TypeAlias = Callable[[str, str], Awaitable[None]]  # the click, and what to show
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What taking needs from the platform."""
+
+    download: Download
+    answer_click: AnswerClick
+    source: str = TELEGRAM
+
+
+class _CannotTake(Exception):
+    """A message that isn't taken; the text says why, to its sender."""
+
+
+class Taking:
+    """Turns arrivals into messages, answers and commands, for one channel."""
+
+    def __init__(
+        self, deps: ChannelDeps, options: ChannelOptions, log: ChannelLog, platform: Platform
+    ) -> None:
+        self._deps = deps
+        self._options = options
+        self._channel = log
+        self._platform = platform
+        self._asks = ChannelAsks(deps, options, log.state)
+        self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
+
+    async def take(self, arrival: Arrival) -> None:
+        """Take it; when this returns, it is on the log, and the platform may forget it."""
+        state = self._channel.state
+        if arrival.key in state.keys:
+            return
+        if not may_talk(self._options, state, arrival.user):
+            await self._stranger(arrival)
+        elif isinstance(arrival, ButtonPress):
+            await self._press(arrival)
+        elif not self._is_ours(arrival):
+            return  # a group's own talk: nothing of it is kept, and reading it again is harmless
+        elif arrival.is_edit:
+            await self._edit(arrival)
+        elif (code := self._open_code(arrival)) is not None:
+            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
+            tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
+            await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
+        elif (command := command_of(arrival.text)) is not None:
+            await self._command(arrival, command)
+        else:
+            await self._message(arrival)
+
+    def _is_ours(self, message: PlatformMessage) -> bool:
+        if message.is_direct:
+            return True
+        match self._options.groups:
+            case "off":
+                return False
+            case "mention":
+                return message.is_for_us
+            case "all":
+                return True
+
+    async def _stranger(self, arrival: Arrival) -> None:
+        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once."""
+        state, now_ms = self._channel.state, self._deps.clock.now_ms()
+        if isinstance(arrival, ButtonPress):
+            await self._platform.answer_click(arrival.click, NOT_YOURS)
+            return
+        if not arrival.is_for_us or arrival.is_edit:
+            return
+        if arrival.is_direct and (code := self._open_code(arrival)) is not None:
+            allowed = e.ChannelUserAllowed(
+                at_ms=now_ms, user=arrival.user, name=arrival.name, role="approver", by="code", code=code
+            )
+            await self._record(arrival, "command", allowed, says=PAIRED)
+            return
+        has_codes = bool(state.open_codes(now_ms))
+        is_try = arrival.is_direct and has_codes and looks_like_code(arrival.text)
+        tried = [e.ChannelCodeTried(at_ms=now_ms, user=arrival.user)] if is_try else []
+        is_told = arrival.user in state.refused
+        if is_told and not is_try:
+            return
+        await self._record(arrival, "refused", *tried, says=CODE_WRONG if is_try else REFUSAL)
+
+    def _open_code(self, message: PlatformMessage) -> str | None:
+        """The digest of the pairing code that the message is; None if it is none that works now."""
+        digest = code_digest(self._channel.log_id, message.text)
+        return digest if digest in self._channel.state.open_codes(self._deps.clock.now_ms()) else None
+
+    async def _press(self, press: ButtonPress) -> None:
+        found = pressed(press.data)
+        text = "I don't know this button."
+        if found is not None:
+            who = Answerer(press.user, press.name, press.chat, is_direct=press.is_direct)
+            text = await self._asks.settle(found[0], found[1], who)
+        await self._record(press, "answer", why=text)
+        await self._platform.answer_click(press.click, text)
+
+    async def _edit(self, message: PlatformMessage) -> None:
+        """An edit of a message that still waits edits it; any other is ignored, visibly."""
+        known = self._channel.state.taken.get((message.chat, message.platform_id))
+        if known is None:
+            await self._record(message, "ignored", why="the message isn't known")
+            return
+        edited = e.MessageEdited(
+            at_ms=self._deps.clock.now_ms(), message_id=known.message_id, text=self._text_of(message)
+        )
+        changed = await self._deps.inbox.change_message(known.session_id, edited)
+        if changed is None:
+            await self._record(message, "ignored", says=TOO_LATE_TO_EDIT, why="it was too late")
+        else:
+            await self._record(message, "edit")
+
+    async def _command(self, message: PlatformMessage, command: tuple[str, str]) -> None:
+        who = Answerer(message.user, message.name, message.chat, is_direct=message.is_direct)
+        done = await self._commands.carry_out(command, who, once=self._once(message))
+        awaits = done.awaits
+        await self._record(message, "command", *done.events, says=done.text, sent=awaits)
+
+    async def _message(self, message: PlatformMessage) -> None:
+        state = self._channel.state
+        if (answered := await self._answers_question(message)) is not None:
+            await self._record(message, "answer", why=answered)
+            return
+        try:
+            incoming = await self._incoming(message)
+        except _CannotTake as error:
+            await self._record(message, "ignored", says=str(error), why="its file could not be taken")
+            return
+        session_id = state.sessions.get(message.chat, "")
+        bound: list[e.Event] = []
+        if not session_id or await self._is_gone(session_id):
+            session_id = next_session(self._channel.log_id, state, message.chat)
+            bound = [
+                e.ChannelChatBound(at_ms=self._deps.clock.now_ms(), chat=message.chat, session_id=session_id)
+            ]
+        sent = await self._send(session_id, incoming, self._once(message))
+        if isinstance(sent, NotSent):
+            await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)
+            return
+        became: UpdateBecame = "steer" if sent.mode == "steer" else "message"
+        await self._record(message, became, *bound, sent=sent)
+
+    async def _has_one_waiting(self, chat: str) -> bool:
+        """Whether an earlier message of the chat waits for its own run; a later one must not pass it."""
+        session_id = self._channel.state.sessions.get(chat)
+        if session_id is None:
+            return False
+        session = await self._deps.inbox.state(session_id)
+        waiting = (session.inbox.messages[message_id] for message_id in session.inbox.queue)
+        known = (self._channel.state.awaited.get(one.message_id) for one in waiting if not session.holds(one))
+        return any(taken is not None and taken.chat == chat for taken in known)
+
+    async def _is_gone(self, session_id: str) -> bool:
+        row = await self._deps.store.session(session_id)
+        return row is not None and bool(row.purge_at_ms)
+
+    async def _send(self, session_id: str, message: IncomingMessage, once: OnceFor) -> Sent | NotSent:
+        """Give the message to the session, once: sent again, it is what it was."""
+        sent = await self._deps.inbox.send(session_id, message, once=once)
+        match sent:
+            case Replayed(answer=answer):
+                return msgspec.json.decode(answer, type=Sent)
+            case KeyConflict():
+                raise AssertionError("the key is made of the message itself")
+            case _:
+                return sent
+
+    async def _answers_question(self, message: PlatformMessage) -> str | None:
+        """While the agent waits for an answer, what is written is the answer."""
+        asks = [ask.asked for ask in await self._asks.open_asks(message.chat)]
+        questions = [asked for asked in asks if isinstance(asked, e.QuestionAsked)]
+        who = Answerer(message.user, message.name, message.chat, message.key)
+        if len(questions) != 1 or not message.text:
+            return "Answered" if await self._asks.was_answered(who) else None
+        return await self._asks.settle(questions[0].question_id, message.text, who)
+
+    async def _incoming(self, message: PlatformMessage) -> IncomingMessage:
+        parts = [await self._part(file) for file in message.files]
+        model = self._channel.state.models.get(message.chat, "")
+        settings = self._options.settings
+        return IncomingMessage(
+            text=self._text_of(message),
+            parts=tuple(parts),
+            client_id=message.key,
+            settings=replace(settings, model=model or settings.model),
+            source=self._platform.source,
+            when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",
+        )
+
+    async def _part(self, file: ChatFile) -> Part:
+        """The file as a part of the message; it is on disk before an event names it."""
+        limit = self._options.file_bytes_max
+        if file.size_bytes > limit:
+            raise _CannotTake(FILE_TOO_BIG.format(mb=limit // (1024 * 1024)))
+        data = await self._platform.download(file)
+        if data is None:
+            raise _CannotTake(FILE_LOST)
+        blob = await self._deps.store.put_blob(data)
+        if file.media_type in IMAGE_TYPES:
+            return ImagePart(blob=blob, media_type=file.media_type, name=file.name[:255])
+        return FilePart(blob=blob, media_type=file.media_type[:255], name=file.name[:255])
+
+    def _text_of(self, message: PlatformMessage) -> str:
+        """What the agent reads; in a group, with the name of who said it."""
+        text = message.text[:TEXT_CHARS_MAX]
+        return text if message.is_direct else f"{message.name}: {text}"
+
+    def _once(self, message: PlatformMessage) -> OnceFor:
+        key = sha256(f"{self._channel.log_id}/{message.key}".encode()).hexdigest()
+        expires_ms = self._deps.clock.now_ms() + KEPT_MS
+
+        def once(sent: Sent) -> IdempotencyKey:
+            return IdempotencyKey(f"channel:{key}", key, msgspec.json.encode(sent), expires_ms)
+
+        return once
+
+    async def _record(
+        self,
+        arrival: Arrival,
+        became: UpdateBecame,
+        *events: e.Event,
+        says: str = "",
+        sent: Sent | None = None,
+        why: str = "",
+    ) -> None:
+        """Say on the log what it became and what its sender is told, in one append."""
+        now_ms = self._deps.clock.now_ms()
+        taken = e.ChannelUpdateTaken(
+            at_ms=now_ms,
+            key=arrival.key,
+            became=became,
+            chat=arrival.chat,
+            user=arrival.user,
+            platform_id=arrival.platform_id,
+            session_id=sent.session_id if sent else "",
+            message_id=sent.message_id if sent else "",
+            why=why,
+        )
+        said = (
+            [e.DeliveryIntended(at_ms=now_ms, chat=arrival.chat, message=arrival.key, body=says)]
+            if says
+            else []
+        )
+        await self._channel.append(*events, taken, *said)

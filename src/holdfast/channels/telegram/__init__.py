@@ -1,0 +1,1 @@
+"""Telegram: its Bot API, and how a channel speaks it."""

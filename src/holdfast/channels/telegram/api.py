@@ -1,0 +1,154 @@
+"""Telegram's Bot API over HTTP: one request, and what is certain about it afterwards.
+
+A library would fold "was it written?" into one error. Here it is known, because it decides whether a message
+may be sent again.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeAlias
+
+import aiohttp
+
+from holdfast.channels.written import failure_words, request_mark, tracing
+
+BASE_URL = "https://api.telegram.org"
+CONNECT_S = 15.0
+ANSWER_S = 60.0
+BODY_BYTES_MAX = 8 * 1024 * 1024
+TOO_MANY_REQUESTS = 429
+SERVER_ERRORS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramResult:
+    """Telegram did it; this is what it returned."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramFailure:
+    """Telegram answered that it didn't do it."""
+
+    code: int
+    text: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """The request never left this machine."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The request was written, and no answer came that says what became of it."""
+
+    why: str
+
+
+TelegramReply: TypeAlias = TelegramResult | TelegramFailure | Unwritten | Unanswered
+
+
+class TelegramApi:
+    """One bot; `open_telegram` makes it and closes its connections."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, token: str, base_url: str = "") -> None:
+        self._session = session
+        self._token = token
+        self._base = (base_url or BASE_URL).rstrip("/")
+
+    async def call(
+        self, method: str, parameters: Mapping[str, Any] | None = None, *, answer_s: float = ANSWER_S
+    ) -> TelegramReply:
+        """Make one request. It is never made twice."""
+        written = request_mark()
+        try:
+            async with asyncio.timeout(CONNECT_S + answer_s):
+                async with self._session.post(
+                    f"{self._base}/bot{self._token}/{method}",
+                    json=dict(parameters or {}),
+                    trace_request_ctx=written,
+                    allow_redirects=False,
+                ) as response:
+                    body = await _bounded(response)
+        except TimeoutError:
+            return _lost(f"no answer within {answer_s:g} s", written)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _lost(failure_words(error), written)
+        return _reply(response.status, body)
+
+    async def download(self, path: str, *, bytes_max: int, answer_s: float = ANSWER_S) -> bytes | None:
+        """A file that someone sent; None if it is too big, or can't be fetched now."""
+        try:
+            async with (
+                asyncio.timeout(CONNECT_S + answer_s),
+                self._session.get(
+                    f"{self._base}/file/bot{self._token}/{path}", allow_redirects=False
+                ) as response,
+            ):
+                if response.status != 200:  # noqa: PLR2004  # what HTTP calls success
+                    return None
+                data = await response.content.read(bytes_max + 1)
+                while len(data) <= bytes_max and (more := await response.content.read(bytes_max + 1)):
+                    data += more
+                return data if len(data) <= bytes_max else None
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return None
+
+
+@asynccontextmanager
+async def open_telegram(*, token: str, base_url: str = "") -> AsyncGenerator[TelegramApi]:
+    """The API for one bot.
+
+    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
+    could not be told from one that took the message and then failed.
+    """
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trace_configs=[tracing()], auto_decompress=True
+    ) as session:
+        yield TelegramApi(session, token=token, base_url=base_url)
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    data = bytearray()
+    async for piece in response.content.iter_chunked(65_536):
+        data += piece
+        if len(data) > BODY_BYTES_MAX:
+            raise ValueError("the answer is too long")
+    return bytes(data)
+
+
+def _lost(why: str, written: SimpleNamespace) -> Unwritten | Unanswered:
+    return Unanswered(why) if written.is_written else Unwritten(why)
+
+
+def _reply(status: int, body: bytes) -> TelegramReply:
+    """What an answer says; only one in Telegram's own form says that nothing was done."""
+    try:
+        found: Any = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):  # pyright: ignore[reportUnknownMemberType]
+        if status == TOO_MANY_REQUESTS:
+            return TelegramFailure(status, "Too Many Requests", 5.0)
+        return Unanswered(f"HTTP {status}, and not Telegram's answer")
+    answer: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType]
+    if answer["ok"]:
+        return TelegramResult(answer.get("result"))
+    code = int(answer.get("error_code") or status)
+    text = str(answer.get("description") or f"HTTP {status}")[:500]
+    if code >= SERVER_ERRORS:
+        return Unanswered(text)
+    more: dict[str, Any] = answer.get("parameters") or {}
+    wait = more.get("retry_after")
+    return TelegramFailure(code, text, float(wait) if wait is not None else None)

@@ -1,0 +1,152 @@
+"""Brings deliveries to Telegram: as messages, as cards with buttons, and as changes of them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast import events as e
+from holdfast.channels.answers import ANSWER, ask_of, message_of
+from holdfast.channels.telegram.api import (
+    TelegramApi,
+    TelegramFailure,
+    TelegramReply,
+    TelegramResult,
+    Unanswered,
+    Unwritten,
+)
+from holdfast.channels.telegram.html import escaped, plain_of, telegram_html
+from holdfast.channels.words import MARK, Card, card_of
+from holdfast.decisions.deliveries import (
+    Arrived,
+    DidNotArrive,
+    FormatRefused,
+    MayHaveArrived,
+    NotAccepted,
+    SendResult,
+)
+from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.runner.supervisor import Supervisor
+
+NOT_MODIFIED = "message is not modified"
+CHAT_GONE = ("chat not found", "bot was kicked", "user is deactivated", "not enough rights to send")
+GONE = "the session that it is from no longer exists"
+
+
+def place_of(chat: str) -> dict[str, Any]:
+    """The parameters that name a chat, or a topic of it."""
+    chat_id, _, thread = chat.partition("/")
+    return {"chat_id": int(chat_id), **({"message_thread_id": int(thread)} if thread else {})}
+
+
+def keyboard(card: Card) -> dict[str, Any]:
+    """A card's buttons, one to a row."""
+    rows = [[{"text": label, "callback_data": data}] for label, data in card.buttons]
+    return {"inline_keyboard": rows}
+
+
+def card_html(card: Card) -> str:
+    """A card's text."""
+    pieces = [f"<b>{escaped(card.headline)}</b>"]
+    if card.detail:
+        pieces.append(f"<pre>{escaped(card.detail)}</pre>")
+    pieces += [escaped(note) for note in card.notes]
+    return "\n".join(pieces)
+
+
+class TelegramCarrier:
+    """Sends with one bot; words of a session are read from its log when they are sent."""
+
+    def __init__(self, api: TelegramApi, supervisor: Supervisor, outbox: Outbox) -> None:
+        self._api = api
+        self._supervisor = supervisor
+        self._outbox = outbox
+
+    async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
+        """Send it."""
+        intended = delivery.intended
+        request = await self._request(intended)
+        if isinstance(request, NotAccepted):
+            return request
+        method, parameters = request
+        if is_marked:
+            parameters["text"] = f"{escaped(MARK)}\n{parameters['text']}"
+        if delivery.is_plain:
+            del parameters["parse_mode"]
+            parameters["text"] = plain_of(parameters["text"])
+        return _result(await self._api.call(method, parameters))
+
+    async def _request(self, intended: e.DeliveryIntended) -> tuple[str, dict[str, Any]] | NotAccepted:
+        """The method and its parameters, or why there is nothing to send."""
+        try:
+            parameters = place_of(intended.chat)
+        except ValueError:
+            return NotAccepted(f"Telegram has no chat {intended.chat!r}")
+        parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
+        words = await self._words(intended)
+        if words is None:
+            return NotAccepted(GONE)
+        parameters["text"], buttons = words
+        if buttons is not None and buttons["inline_keyboard"]:
+            parameters["reply_markup"] = buttons
+        if not intended.edits:
+            if intended.reply_to:
+                parameters["reply_parameters"] = {
+                    "message_id": int(intended.reply_to),
+                    "allow_sending_without_reply": True,
+                }
+            return "sendMessage", parameters
+        card = self._outbox.deliveries.get(intended.edits)
+        if card is None or not card.platform_id:
+            return NotAccepted("the message that it changes is not there")
+        parameters.pop("message_thread_id", None)
+        return "editMessageText", parameters | {"message_id": int(card.platform_id)}
+
+    async def _words(self, intended: e.DeliveryIntended) -> tuple[str, dict[str, Any] | None] | None:
+        """Text and buttons; None if the session no longer has them."""
+        if intended.body:
+            return _nth(telegram_html(intended.body), intended.part), None
+        view = await self._supervisor.view(intended.session_id)
+        if message_of(intended) == ANSWER:
+            run = view.runs.get(intended.run)
+            texts = telegram_html(run.output) if run is not None else []
+            return (texts[intended.part], None) if intended.part < len(texts) else None
+        ask = ask_of(view, intended)
+        if ask is None:
+            return None
+        card = card_of(ask)
+        return card_html(card), keyboard(card)
+
+
+def _nth(texts: Sequence[str], part: int) -> str:
+    return texts[part] if part < len(texts) else " "
+
+
+def _result(reply: TelegramReply) -> SendResult:
+    """What a reply says about a message."""
+    match reply:
+        case TelegramResult(value=value):
+            sent: dict[str, Any] = value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+            return Arrived(str(sent.get("message_id", "")))
+        case Unwritten(why=why):
+            return DidNotArrive(why)
+        case Unanswered(why=why):
+            return MayHaveArrived(why)
+        case TelegramFailure() as failure:
+            return _refusal(failure)
+
+
+def _refusal(failure: TelegramFailure) -> SendResult:
+    if NOT_MODIFIED in failure.text:
+        return Arrived("")
+    match failure.code:
+        case 429:
+            return DidNotArrive(failure.text, failure.retry_after_s)
+        case 401 | 404 | 409:
+            return DidNotArrive(failure.text)  # the token, not the message: it is sent once that works again
+        case 403:
+            return NotAccepted(failure.text, ends_chat=True)
+        case _ if any(one in failure.text for one in CHAT_GONE):
+            return NotAccepted(failure.text, ends_chat=True)
+        case 400:
+            return FormatRefused(failure.text)
+        case _:
+            return NotAccepted(failure.text)

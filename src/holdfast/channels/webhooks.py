@@ -1,0 +1,140 @@
+"""Posts results to other programs: a carrier of the same outbox, under the address rules of the web tool.
+
+Each request carries the delivery's key as `Idempotency-Key`, so that a receiver can tell a repeat. One that
+may be a repeat says so in `Holdfast-Repeat`. Redirects aren't followed.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+import msgspec
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from holdfast import events as e
+from holdfast.channels.answers import ANSWER, ENDING, message_of
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.deps import ChannelDeps
+from holdfast.channels.outbox import OutboxSender
+from holdfast.channels.watching import Watching
+from holdfast.channels.words import ending_text
+from holdfast.channels.written import failure_words, request_mark, tracing
+from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived, NotAccepted, SendResult
+from holdfast.folds.outbox import OutboxEntry
+from holdfast.interfaces.journal import Fence
+from holdfast.runner.supervisor import Supervisor
+from holdfast.tools.web.addresses import AddressPolicy, CheckedResolver, UrlRefused
+
+CONNECT_S = 10.0
+ANSWER_S = 30.0
+TEXT_CHARS_MAX = 1_000_000
+GONE = "the session that it is from no longer exists"
+
+
+class WebhookBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a receiver gets when a run has ended."""
+
+    type: str = "run.ended"
+    run_id: str
+    session_id: str
+    outcome: str
+    output: str
+    message: str = ""  # what went wrong and what to do, for people
+
+
+class WebhookCarrier:
+    """Posts to addresses that the policy allows; every request has a connection of its own."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        policy: AddressPolicy,
+        *,
+        resolver: Callable[[], AbstractResolver] = aiohttp.AsyncResolver,
+    ) -> None:
+        self._supervisor = supervisor
+        self._policy = policy
+        self._resolver = resolver
+
+    async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
+        """Post it."""
+        intended = delivery.intended
+        if message_of(intended) == ENDING:
+            return Arrived("")  # the body of the answer has the ending
+        if message_of(intended) != ANSWER:
+            return NotAccepted("webhooks get results, and no questions")
+        body = await self._body(intended)
+        if body is None:
+            return NotAccepted(GONE)
+        headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.key}
+        headers |= {"Holdfast-Repeat": "true"} if is_marked else {}
+        return await self._post(intended.chat, body, headers)
+
+    async def _body(self, intended: e.DeliveryIntended) -> bytes | None:
+        view = await self._supervisor.view(intended.session_id)
+        run = view.runs.get(intended.run)
+        if run is None:
+            return None
+        return msgspec.json.encode(
+            WebhookBody(
+                run_id=intended.run,
+                session_id=intended.session_id,
+                outcome=run.state.outcome or "",
+                output=run.output[:TEXT_CHARS_MAX],
+                message=ending_text(run.state),
+            )
+        )
+
+    async def _post(self, address: str, body: bytes, headers: dict[str, str]) -> SendResult:
+        mark, resolver = request_mark(), CheckedResolver(self._resolver(), self._policy)
+        connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, force_close=True)
+        # Without the environment's proxies: a proxy would connect where we did not check.
+        session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+            trace_configs=[tracing()],
+        )
+        try:
+            url = URL(address)
+            self._policy.insist_on_url(url)
+            async with session, asyncio.timeout(CONNECT_S + ANSWER_S):
+                request = session.post(
+                    url, data=body, headers=headers, allow_redirects=False, trace_request_ctx=mark
+                )
+                async with request as response:
+                    return _result(response.status, response.headers.get("Retry-After", ""))
+        except UrlRefused as error:
+            return NotAccepted(str(error))
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            why = "no answer in time" if isinstance(error, TimeoutError) else failure_words(error)
+            return MayHaveArrived(why) if mark.is_written else DidNotArrive(why)
+        finally:
+            await session.close()
+            await resolver.close()
+
+
+def _result(status: int, retry_after: str) -> SendResult:
+    match status:
+        case _ if 200 <= status < 300:  # noqa: PLR2004  # what HTTP calls success
+            return Arrived("")
+        case 429 | 503:
+            wait_s = float(retry_after) if retry_after.isdecimal() else None
+            return DidNotArrive(f"HTTP {status}", wait_s)
+        case _ if status >= 500:  # noqa: PLR2004  # it may have been taken before that
+            return MayHaveArrived(f"HTTP {status}")
+        case _:
+            return NotAccepted(f"HTTP {status}")
+
+
+async def run_webhooks(deps: ChannelDeps, log_id: str, fence: Fence) -> None:
+    """Own the outbox of webhooks until cancelled."""
+    log = ChannelLog(deps.store, log_id, fence)
+    await log.catch_up()
+    carrier = WebhookCarrier(deps.supervisor, deps.webhook_policy, resolver=deps.resolver)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(log.follow(), name=f"follow {log_id}")
+        tasks.create_task(OutboxSender(log, carrier, store=deps.store, clock=deps.clock).run())
+        tasks.create_task(Watching(deps, log, count=lambda _: 1).run())

@@ -1,0 +1,42 @@
+"""Knows whether a request was written: only one that certainly wasn't may simply be made again."""
+
+from types import SimpleNamespace
+
+import aiohttp
+
+
+def request_mark() -> SimpleNamespace:
+    """What to hand to a request as `trace_request_ctx`; `is_written` says whether any of it went out."""
+    return SimpleNamespace(is_written=False)
+
+
+def tracing() -> aiohttp.TraceConfig:
+    """The tracing that sets the mark, for a session."""
+    config = aiohttp.TraceConfig()
+    config.on_request_headers_sent.append(_note_written)
+    config.on_request_chunk_sent.append(_note_written)
+    return config
+
+
+async def _note_written(session: aiohttp.ClientSession, context: SimpleNamespace, parameters: object) -> None:
+    """Called before the first byte is handed to the connection."""
+    del session, parameters
+    if context.trace_request_ctx is not None:
+        context.trace_request_ctx.is_written = True
+
+
+def failure_words(error: Exception) -> str:
+    """What went wrong with a request, without its address, which may hold a token."""
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return "the name of the server can't be resolved"
+        case aiohttp.ClientConnectorCertificateError():
+            return "the server's certificate isn't trusted"
+        case aiohttp.ClientConnectorError():
+            return f"can't connect: {error.os_error.strerror or type(error.os_error).__name__}"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return "the connection was cut"
+        case aiohttp.InvalidURL():
+            return "it is no address"
+        case _:
+            return f"the request failed ({type(error).__name__})"

@@ -1,0 +1,32 @@
+"""A fake Telegram for tests of bots; README.md beside it says how to use it."""
+
+from holdfast.chaos.telegram.faults import (
+    Accept,
+    Double,
+    Hold,
+    RefuseWith,
+    ResetConnection,
+    Reverse,
+    Scripts,
+    SlowAnswer,
+    TooManyRequests,
+)
+from holdfast.chaos.telegram.server import TOKEN, FakeTelegram
+from holdfast.chaos.telegram.world import Call, Chat, World
+
+__all__ = [
+    "TOKEN",
+    "Accept",
+    "Call",
+    "Chat",
+    "Double",
+    "FakeTelegram",
+    "Hold",
+    "RefuseWith",
+    "ResetConnection",
+    "Reverse",
+    "Scripts",
+    "SlowAnswer",
+    "TooManyRequests",
+    "World",
+]

@@ -1,0 +1,118 @@
+"""`holdfast channels`: see the chat platforms, and let people in and out."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+
+from holdfast.api.channels import ChannelLogEntry, ChannelShown
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.terminal.columns import print_columns, print_json, when
+
+TEST_S = 15.0
+LOOK_S = 0.3
+_ENDINGS = frozenset({"delivery.confirmed", "delivery.rejected", "delivery.unknown", "delivery.postponed"})
+
+
+def list_channels(flags: Mapping[str, object], *, form: str) -> int:
+    """Print each channel, its state, and who may talk there."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.channels()
+        if form == "json":
+            print_json(found)
+            return OK
+        head = ("NAME", "KIND", "STATE", "SINCE", "WAITING", "ACCOUNT")
+        print_columns(head, [_row(one) for one in found])
+        for one in found:
+            if one.problem:
+                print(f"{one.name}: {one.problem} {one.hint}".rstrip())
+            if lost := one.rejected + one.given_up:
+                print(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
+            for user in one.users:
+                print(f"{one.name}: {user.name or user.user} ({user.user}) is {user.role}")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def _row(one: ChannelShown) -> tuple[str, ...]:
+    waiting = str(one.awaited + one.undelivered)
+    return (one.name, one.kind, one.state, when(one.since), waiting, one.account)
+
+
+def pair(flags: Mapping[str, object], name: str, *, form: str) -> int:
+    """Make a code and print it, this once."""
+
+    async def work(attached: Attached) -> int:
+        made = await attached.client.pair_channel(name)
+        if form == "json":
+            print_json({"code": made.code, "expires_in_s": made.expires_in_s})
+            return OK
+        print(made.code)
+        minutes = made.expires_in_s // 60
+        print(f"Send this code to the bot within {minutes} minutes. It works once.", file=sys.stderr)
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def allow(flags: Mapping[str, object], name: str, user: str, *, role: str) -> int:
+    """Let a person in."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.allow_in_channel(name, user, role=role)
+        print("Allowed.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def revoke(flags: Mapping[str, object], name: str, user: str) -> int:
+    """Let a person out."""
+
+    async def work(attached: Attached) -> int:
+        await attached.client.revoke_in_channel(name, user)
+        print("Revoked.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
+    """Send a test message, and wait for what becomes of it."""
+
+    async def work(attached: Attached) -> int:
+        sent = await attached.client.test_channel(name, chat)
+        ending: ChannelLogEntry | None = None
+        loop = asyncio.get_running_loop()
+        give_up_s = loop.time() + TEST_S
+        while ending is None and loop.time() < give_up_s:
+            await asyncio.sleep(LOOK_S)
+            log = await attached.client.channel_log(name)
+            ours = [one for one in log if one.type in _ENDINGS and one.what.startswith(sent.delivery)]
+            ending = ours[-1] if ours else None
+        if ending is None:
+            print(f"Not sent within {TEST_S:g} s. `holdfast channels list` says whether {name} works.")
+            return FAILED
+        is_there = ending.type == "delivery.confirmed"
+        print(
+            "Delivered." if is_there else f"Not delivered: {ending.what.removeprefix(sent.delivery + ': ')}"
+        )
+        return OK if is_there else FAILED
+
+    return with_server(flags, work, works="nothing")
+
+
+def show_log(flags: Mapping[str, object], name: str, *, form: str) -> int:
+    """Print what happened."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.channel_log(name)
+        if form == "json":
+            print_json(found)
+        else:
+            rows = [(when(one.at), one.type, one.chat, one.user, one.what) for one in found]
+            print_columns(("WHEN", "WHAT", "CHAT", "USER", "DETAILS"), rows)
+        return OK
+
+    return with_server(flags, work, works="nothing")

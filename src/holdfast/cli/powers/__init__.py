@@ -1,0 +1,1 @@
+"""The commands about what the agent has learned: its memory and its skills."""

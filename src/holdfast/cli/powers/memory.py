@@ -1,0 +1,192 @@
+"""`holdfast memory`: what agents remember, shown, edited, rolled back and forgotten."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.folds.memory import DOCUMENT_CHARS_MAX
+from holdfast.safe_text import safe, safe_line
+
+Flags: TypeAlias = Mapping[str, object]
+TEXT_CHARS = 60
+
+
+def place_of(workspace: str | None) -> dict[str, str]:
+    """The memory that a command is about: the user's, or that of a workspace."""
+    if workspace is None:
+        return {"scope": "user"}
+    return {"scope": "workspace", "workspace": str(Path(workspace).absolute())}
+
+
+def markdown(one: MemoryShown) -> str:
+    """A memory as Markdown."""
+    title = "About you" if one.scope == "user" else f"About {one.workspace}"
+    notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
+    return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
+
+
+def show(flags: Flags, *, form: str) -> int:
+    """Print all memories, and what agents propose to remember."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.memories()
+        if form == "json":
+            print_json(found)
+            return OK
+        print(f"Memory is set to {found.mode}.\n")
+        for one in found.data:
+            if one.document or one.notes or one.proposals:
+                print(safe(markdown(one)))
+            for proposal in one.proposals:
+                print(f"  proposed {proposal.change_id}: {safe(_added(proposal.before, proposal.after))}")
+                why = "; ".join(proposal.because) or "you are always asked"
+                print(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
+        if not any(one.document or one.notes or one.proposals for one in found.data):
+            print("Nothing is remembered yet.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def _added(before: str, after: str) -> str:
+    old = before.split("\n")
+    return " / ".join(line for line in after.split("\n") if line not in old) or "(removes something)"
+
+
+def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
+    """Accept or reject proposals."""
+
+    async def work(attached: Attached) -> int:
+        left = set(ids)
+        for one in (await attached.client.memories()).data:
+            mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in left]
+            if mine:
+                place = {"scope": one.scope, "workspace": one.workspace}
+                await attached.client.change_memory("decide", {**place, verdict: mine})
+                left -= set(mine)
+        for unknown in sorted(left):
+            print(f"holdfast: no proposal has the id {safe_line(unknown, 80)}", file=sys.stderr)
+        return FAILED if left else OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def history(flags: Flags, place: dict[str, str], *, form: str) -> int:
+    """Print the changes of a memory."""
+
+    async def work(attached: Attached) -> int:
+        changes = await attached.client.memory_history(place)
+        if form == "json":
+            print_json(changes)
+        elif not changes:
+            print("Nothing was changed yet.")
+        else:
+            rows = [
+                (
+                    str(one.seq),
+                    when(one.changed_at),
+                    one.how.replace("_", " "),
+                    safe_line(one.document or "document", 20),
+                    safe_line(_added(one.before, one.after), TEXT_CHARS),
+                    safe_line(one.origin.session_id if one.origin else one.by, 40),
+                )
+                for one in changes
+            ]
+            print_columns(("SEQ", "WHEN", "HOW", "WHERE", "TEXT", "FROM"), rows)
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def roll_back(flags: Flags, place: dict[str, str], to_seq: int) -> int:
+    """Make a memory exactly what it was after a change."""
+
+    async def work(attached: Attached) -> int:
+        after = await attached.client.change_memory("rollback", {**place, "to_seq": to_seq})
+        assert isinstance(after, MemoryShown)
+        print(safe(markdown(after)), end="")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> int:
+    """Remove a memory or a text in it; `sessions` is purge if sessions that have it are to go too."""
+
+    async def work(attached: Attached) -> int:
+        gone = await attached.client.change_memory("forget", {**place, "text": text})
+        assert isinstance(gone, MemoryForgotten)
+        print("Forgotten, with its history.")
+        if not gone.sessions:
+            return OK
+        print("\nThese sessions still contain it, or it came from them:")
+        for one in gone.sessions:
+            print(f"  {one.session_id}  {safe_line(one.title, 60)}")
+        if sessions == "purge":
+            for one in gone.sessions:
+                await attached.client.purge(one.session_id)
+            print("\nThey were purged.")
+        else:
+            print("\nTo remove them for good: holdfast sessions delete ID --purge")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def export(flags: Flags, file: Path | None) -> int:
+    """Write all memories as Markdown."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.memories()
+        text = "\n".join(markdown(one) for one in found.data if one.document or one.notes)
+        if file is None:
+            print(safe(text), end="")
+        else:
+            await asyncio.to_thread(file.write_text, text, "utf-8")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def edit(flags: Flags, place: dict[str, str], note: str) -> int:
+    """Open a document or note in an editor, and store what is saved."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.memories()
+        wanted = place.get("workspace", "")
+        mine = [one for one in found.data if one.scope == place["scope"] and one.workspace == wanted]
+        before = (mine[0].notes.get(note, "") if note else mine[0].document) if mine else ""
+        after = await asyncio.to_thread(edited_in_editor, before)
+        if after is None:
+            print("holdfast: the editor failed, so nothing was changed", file=sys.stderr)
+            return FAILED
+        if after.strip() == before.strip():
+            print("Nothing was changed.")
+            return OK
+        await attached.client.edit_memory({**place, "document": note, "text": after.strip()})
+        print(f"Saved ({len(after.strip())} of {DOCUMENT_CHARS_MAX} characters)." if not note else "Saved.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def edited_in_editor(text: str) -> str | None:
+    """The text as a person leaves it in their editor; None if the editor fails."""
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"  # noqa: TID251  # this is the edge
+    with tempfile.NamedTemporaryFile("w+", suffix=".md", encoding="utf-8") as file:
+        file.write(f"{text}\n" if text else "")
+        file.flush()
+        try:
+            done = subprocess.run([*shlex.split(command), file.name], check=False)  # noqa: S603  # their own editor
+        except OSError:
+            return None
+        return Path(file.name).read_text("utf-8") if done.returncode == 0 else None

@@ -1,0 +1,146 @@
+"""`holdfast skills`: the skills that there are, and what agents changed in them."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.powers import memory
+from holdfast.cli.terminal.columns import print_columns, print_json
+from holdfast.config.files import own_config_home
+from holdfast.config.trust import TrustedSkills, TrustUnreadable
+from holdfast.safe_text import safe, safe_line
+from holdfast.tools.skills.folders import read_folder, skill_folders
+from holdfast.tools.skills.skill_file import BadSkill, parse_skill
+
+Flags: TypeAlias = Mapping[str, object]
+SKILLS = {"scope": "skills"}
+FOLDERS_MAX = 1_000
+
+
+def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
+    """Print the skills."""
+    place = str(Path(workspace).absolute()) if workspace else ""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.skills(place)
+        if form == "json":
+            print_json(found)
+            return OK
+        rows = [
+            (
+                one.name,
+                one.origin + (", changed" if one.changed else "") + ("" if one.trusted else ", not trusted"),
+                safe_line(one.description, 80),
+            )
+            for one in found.data
+        ]
+        if rows:
+            print_columns(("NAME", "FROM", "DESCRIPTION"), rows)
+        else:
+            print(f"There are no skills. Put folders with a SKILL.md into {own_config_home() / 'skills'}.")
+        for folder, why in found.problems.items():
+            print(f"not used: {safe_line(folder, 200)}: {safe_line(why, 200)}", file=sys.stderr)
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def show(flags: Flags, name: str, workspace: str | None) -> int:
+    """Print one skill."""
+    place = str(Path(workspace).absolute()) if workspace else ""
+
+    async def work(attached: Attached) -> int:
+        one = await attached.client.skill(name, place)
+        print(f"{one.name}: {safe_line(one.description, 1_100)}\n\n{safe(one.body)}")
+        if one.files:
+            print(f"\nFiles: {safe_line(', '.join(one.files), 2_000)}")
+        if one.allowed_tools:
+            print(f"\nIt names tools ({safe_line(one.allowed_tools, 200)}); that allows nothing here.")
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def add(folder: Path) -> int:
+    """Copy a skill, or all skills below a folder, to the user's own."""
+    found = skill_folders(folder, most=FOLDERS_MAX) if folder.is_dir() else []
+    if not found:
+        print(f"holdfast: {folder} has no SKILL.md", file=sys.stderr)
+        return FAILED
+    failed = False
+    for one in found:
+        try:
+            name = parse_skill(read_folder(one).text).name
+        except BadSkill as error:
+            print(f"holdfast: {one} is not added: {safe_line(str(error))}", file=sys.stderr)
+            failed = True
+            continue
+        into = own_config_home() / "skills" / name
+        if into.exists():
+            print(f"holdfast: {name} is there already: {into}", file=sys.stderr)
+            failed = True
+            continue
+        into.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        shutil.copytree(one, into, symlinks=True)
+        print(f"Added {name}.")
+    return FAILED if failed else OK
+
+
+def trust(folder: Path) -> int:
+    """Trust a skill of a workspace, or all below a folder, as they are now."""
+    trusted = TrustedSkills(own_config_home())
+    roots = [folder, *(folder / name for name in (".agents/skills", ".claude/skills"))]
+    found = [one for root in roots if root.is_dir() for one in skill_folders(root, most=FOLDERS_MAX)]
+    if not found:
+        print(f"holdfast: {folder} has no skills", file=sys.stderr)
+        return FAILED
+    for one in dict.fromkeys(found):
+        try:
+            whole = read_folder(one)
+            name = parse_skill(whole.text).name
+            trusted.trust(one, whole.digest)
+        except (BadSkill, TrustUnreadable, OSError) as error:
+            print(f"holdfast: {one} is not trusted: {safe_line(str(error))}", file=sys.stderr)
+            return FAILED
+        print(f"Trusted {name} with {len(whole.files)} files. Any change of them needs this again.")
+    return OK
+
+
+def remove(flags: Flags, name: str) -> int:
+    """Remove what agents changed in a skill; without a change, the user's own skill itself."""
+
+    async def work(attached: Attached) -> int:
+        client = attached.client
+        changes = await client.memory_history(SKILLS)
+        newest = next((one for one in changes if one.document == name), None)
+        if newest is not None and newest.after:
+            await client.edit_memory({**SKILLS, "document": name, "text": ""})
+            print(f"Removed the change of {name}. Undo it with: holdfast skills rollback {newest.seq}")
+            return OK
+        return await asyncio.to_thread(_remove_own, name)
+
+    return with_server(flags, work, works="nothing")
+
+
+def _remove_own(name: str) -> int:
+    own = own_config_home() / "skills" / name
+    if "/" in name or name.startswith(".") or not own.is_dir():
+        print(f"holdfast: no skill of yours is named {safe_line(name, 64)}", file=sys.stderr)
+        return FAILED
+    shutil.rmtree(own)
+    print(f"Removed {own}.")
+    return OK
+
+
+def history(flags: Flags, *, form: str) -> int:
+    """Print what agents changed in skills."""
+    return memory.history(flags, SKILLS, form=form)
+
+
+def roll_back(flags: Flags, to_seq: int) -> int:
+    """Make all changes of skills what they were."""
+    return memory.roll_back(flags, SKILLS, to_seq)

@@ -1,0 +1,211 @@
+"""`holdfast triggers`: what Holdfast does by itself, and when."""
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from holdfast.api.triggers import FireShown, TriggerShown
+from holdfast.cli.attach import OK, Attached, with_server
+from holdfast.cli.terminal.columns import print_columns, print_json
+
+FAILED = 1
+
+
+def when(at: float) -> str:
+    """A time on this machine's clock, to the second."""
+    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+class NoSuchTrigger(Exception):
+    """No trigger, or several, have this id or name."""
+
+
+def _with(flags: Mapping[str, object], work: Callable[[Attached], Awaitable[int]]) -> int:
+    async def told(attached: Attached) -> int:
+        try:
+            return await work(attached)
+        except NoSuchTrigger as error:
+            print(f"holdfast: {error}", file=sys.stderr)
+            return FAILED
+
+    return with_server(flags, told, works="nothing")
+
+
+def list_triggers(flags: Mapping[str, object], *, form: str) -> int:
+    """Print all triggers."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.triggers()
+        if form == "json":
+            print_json(found)
+        else:
+            rows = [(one.id, one.state, _next(one), one.when, one.name) for one in found]
+            print_columns(("ID", "STATE", "NEXT", "WHEN", "NAME"), rows)
+        return OK
+
+    return _with(flags, work)
+
+
+def show_trigger(flags: Mapping[str, object], name: str, *, form: str) -> int:
+    """Print one trigger."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        print_json(found) if form == "json" else _print(found)
+        return OK
+
+    return _with(flags, work)
+
+
+def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form: str) -> int:
+    """Make a trigger; its next instants are shown, and the secret of a hook this once."""
+
+    async def work(attached: Attached) -> int:
+        made = await attached.client.add_trigger(fields)
+        if form == "json":
+            print_json(made)
+            return OK
+        _print(made)
+        if made.secret:
+            print(f"Secret: {made.secret}")
+            print("Save the secret now: it is not shown again.", file=sys.stderr)
+        return OK
+
+    return _with(flags, work)
+
+
+def edit_trigger(flags: Mapping[str, object], name: str, fields: Mapping[str, Any]) -> int:
+    """Change a trigger."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        _print(await attached.client.edit_trigger(found.id, fields))
+        return OK
+
+    return _with(flags, work)
+
+
+def change_trigger(flags: Mapping[str, object], name: str, change: Literal["pause", "resume", "run"]) -> int:
+    """Pause, resume or run a trigger."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        changed = await attached.client.change_trigger(found.id, change)
+        said = {
+            "pause": "Paused.",
+            "resume": f"Resumed. Next: {_next(changed)}",
+            "run": f"Asked. `holdfast triggers history {found.id}` shows what becomes of it.",
+        }
+        print(said[change])
+        return OK
+
+    return _with(flags, work)
+
+
+def answer_missed(flags: Mapping[str, object], name: str, *, answer: Literal["run", "skip"]) -> int:
+    """Say what is done about missed instants."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        await attached.client.answer_missed(found.id, run=answer == "run")
+        print("It runs once for all of them." if answer == "run" else "Nothing is made up for.")
+        return OK
+
+    return _with(flags, work)
+
+
+def new_secret(flags: Mapping[str, object], name: str) -> int:
+    """Replace the secret of a hook and print the new one, this once."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        print((await attached.client.new_hook_secret(found.id)).secret)
+        return OK
+
+    return _with(flags, work)
+
+
+def remove_trigger(flags: Mapping[str, object], name: str) -> int:
+    """Delete a trigger."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        await attached.client.remove_trigger(found.id)
+        print("Removed.")
+        return OK
+
+    return _with(flags, work)
+
+
+def show_history(flags: Mapping[str, object], name: str, *, form: str) -> int:
+    """Print what a trigger did."""
+
+    async def work(attached: Attached) -> int:
+        found = await _named(attached, name)
+        history = await attached.client.trigger_history(found.id)
+        if form == "json":
+            print_json(history)
+            return OK
+        print_columns(("DUE", "STATE", "RUN"), [_fire(fire) for fire in history.fires])
+        for missed in history.missed:
+            more = "more than " if missed.is_more else ""
+            print(
+                f"Missed: {more}{missed.count} times from {when(missed.first_at)} to {when(missed.last_at)}"
+            )
+        return OK
+
+    return _with(flags, work)
+
+
+def show_next(flags: Mapping[str, object], fields: Mapping[str, Any], *, form: str) -> int:
+    """Print the next five instants of times that aren't saved."""
+
+    async def work(attached: Attached) -> int:
+        found = await attached.client.next_instants(fields)
+        if form == "json":
+            print_json(found)
+        else:
+            print("\n".join(found.local) or f"{found.when} has no times of its own.")
+        return OK
+
+    return _with(flags, work)
+
+
+async def _named(attached: Attached, name: str) -> TriggerShown:
+    """The trigger with this id, the only one whose id begins so, or the only one with this name."""
+    found = await attached.client.triggers()
+    for fits in (
+        [one for one in found if one.id == name],
+        [one for one in found if one.name == name],
+        [one for one in found if one.id.startswith(name)],
+    ):
+        if len(fits) == 1:
+            return fits[0]
+        if fits:
+            raise NoSuchTrigger(f"{len(fits)} triggers are called {name!r}; use the id")
+    raise NoSuchTrigger(f"no trigger is called {name!r}; `holdfast triggers list` shows them")
+
+
+def _next(trigger: TriggerShown) -> str:
+    return when(trigger.next[0]) if trigger.next else "-"
+
+
+def _fire(fire: FireShown) -> Sequence[str]:
+    state = fire.outcome or (f"{fire.state} ({fire.why})" if fire.why else fire.state)
+    return (when(fire.due_at), state, fire.run_id or "-")
+
+
+def _print(trigger: TriggerShown) -> None:
+    print(f"{trigger.id}  {trigger.name}  ({trigger.state})")
+    print(f"When: {trigger.when}")
+    if trigger.hook:
+        print(f"Post to: {trigger.hook}")
+        print(f"A repeated delivery is told {trigger.repeats}.")
+    for at in trigger.next:
+        print(f"  next {when(at)}")
+    if trigger.unanswered is not None:
+        print(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
+    print(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}")
+    if trigger.last is not None:
+        print(f"Last: {'  '.join(_fire(trigger.last))}")

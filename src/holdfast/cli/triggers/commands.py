@@ -1,0 +1,234 @@
+"""The commands about triggers; a command imports what it needs when it runs."""
+
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import AsJson, Config, DataDir
+
+triggers_app = typer.Typer(
+    help="What Holdfast does by itself. Exit codes: 0 success, 1 failure, 2 wrong usage.",
+    short_help="Schedules and webhooks.",
+    no_args_is_help=True,
+)
+Trigger = Annotated[
+    str, typer.Argument(metavar="TRIGGER", help="Its id (trg_…), the start of it, or its name.")
+]
+Cron = Annotated[
+    str | None, typer.Option(metavar="EXPRESSION", help="Five fields, or six that begin with seconds.")
+]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The time zone of --cron; UTC by default.")]
+Every = Annotated[str | None, typer.Option(metavar="TIME", help="An interval such as 15m or 1h30m.")]
+At = Annotated[str | None, typer.Option(metavar="TIME", help="Once, such as 2027-01-31T08:00:00+01:00.")]
+After = Annotated[str | None, typer.Option(metavar="SESSION", help="After each run of this session.")]
+Webhook = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Signed deliveries: github, slack, stripe, standard or bearer."),
+]
+SecretFile = Annotated[
+    typer.FileText | None,
+    typer.Option("--secret-file", help="A file with the hook's secret, if the sender made it; - is stdin."),
+]
+Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What is asked.")]
+Session = Annotated[
+    str | None,
+    typer.Option("--session", "-s", metavar="ID", help="The session that is asked; else a new one."),
+]
+Tool = Annotated[
+    list[str] | None,
+    typer.Option("--tool", metavar="NAME", help="A tool that it may use; repeat for several."),
+]
+Approvals = Annotated[
+    str | None, typer.Option(metavar="MODE", help="ask, or unattended: refuse what would be asked.")
+]
+Network = Annotated[
+    bool | None, typer.Option("--network/--no-network", help="Whether tools may use the network.")
+]
+Missed = Annotated[str | None, typer.Option(metavar="RULE", help="once, skip or ask, for times that passed.")]
+Overlap = Annotated[
+    str | None, typer.Option(metavar="RULE", help="queue, skip or replace, if the last run isn't over.")
+]
+Deliver = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--deliver",
+        metavar="PLACE",
+        help="Where results go: a chat as CHANNEL:CHAT, or an https address; repeat for several.",
+    ),
+]
+
+
+def _flags(data_dir: str | None, config: str | None) -> dict[str, object]:
+    return {"data_dir": data_dir, "config": config}
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@triggers_app.command("list")
+def triggers_list(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
+    """List all triggers, with their next time."""
+    from holdfast.cli.triggers.actions import list_triggers
+
+    raise typer.Exit(list_triggers(_flags(data_dir, config), form="json" if as_json else "text"))
+
+
+@triggers_app.command(
+    "add",
+    epilog="Example: holdfast triggers add news --cron '0 8 * * 1-5' --zone Europe/Berlin --prompt 'News?'",
+)
+def triggers_add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
+    prompt: Prompt = None,
+    cron: Cron = None,
+    zone: Zone = None,
+    every: Every = None,
+    at: At = None,
+    after: After = None,
+    webhook: Webhook = None,
+    secret_file: SecretFile = None,
+    session: Session = None,
+    tool: Tool = None,
+    approvals: Approvals = None,
+    network: Network = None,
+    missed: Missed = None,
+    overlap: Overlap = None,
+    deliver: Deliver = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Begin paused.")] = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Make a trigger: say what is asked, and exactly one of the times."""
+    from holdfast.cli.triggers.actions import add_trigger
+
+    fields = _given(
+        name=name, prompt=prompt, cron=cron, zone=zone, every=every, at=at, after=after, webhook=webhook,
+        secret=secret_file.read().strip() if secret_file else None, session_id=session, tools=tool,
+        approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
+        paused=paused,
+    )  # fmt: skip
+    raise typer.Exit(add_trigger(_flags(data_dir, config), fields, form="json" if as_json else "text"))
+
+
+@triggers_app.command("show")
+def triggers_show(
+    trigger: Trigger, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
+) -> None:
+    """Show one trigger."""
+    from holdfast.cli.triggers.actions import show_trigger
+
+    raise typer.Exit(show_trigger(_flags(data_dir, config), trigger, form="json" if as_json else "text"))
+
+
+@triggers_app.command("edit", epilog="Example: holdfast triggers edit news --cron '30 7 * * 1-5'")
+def triggers_edit(
+    trigger: Trigger,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A new name.")] = None,
+    prompt: Prompt = None,
+    cron: Cron = None,
+    zone: Zone = None,
+    every: Every = None,
+    at: At = None,
+    session: Session = None,
+    tool: Tool = None,
+    approvals: Approvals = None,
+    network: Network = None,
+    missed: Missed = None,
+    overlap: Overlap = None,
+    deliver: Deliver = None,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Change a trigger, from its next time on."""
+    from holdfast.cli.triggers.actions import edit_trigger
+
+    fields = _given(
+        name=name, prompt=prompt, cron=cron, zone=zone, every=every, at=at, session_id=session, tools=tool,
+        approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
+    )  # fmt: skip
+    raise typer.Exit(edit_trigger(_flags(data_dir, config), trigger, fields))
+
+
+@triggers_app.command("pause")
+def triggers_pause(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
+    """Let nothing fire until it is resumed."""
+    from holdfast.cli.triggers.actions import change_trigger
+
+    raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "pause"))
+
+
+@triggers_app.command("resume")
+def triggers_resume(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
+    """Let it fire again."""
+    from holdfast.cli.triggers.actions import change_trigger
+
+    raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "resume"))
+
+
+@triggers_app.command("run")
+def triggers_run(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
+    """Fire now, also if it is paused. A running server does it."""
+    from holdfast.cli.triggers.actions import change_trigger
+
+    raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "run"))
+
+
+@triggers_app.command("missed")
+def triggers_missed(
+    trigger: Trigger,
+    skip: Annotated[bool, typer.Option("--skip", help="Make up for nothing.")] = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Run once for the times that a trigger missed, or skip them."""
+    from holdfast.cli.triggers.actions import answer_missed
+
+    answer = "skip" if skip else "run"
+    raise typer.Exit(answer_missed(_flags(data_dir, config), trigger, answer=answer))
+
+
+@triggers_app.command("secret")
+def triggers_secret(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
+    """Replace the secret of a webhook, and print the new one, once."""
+    from holdfast.cli.triggers.actions import new_secret
+
+    raise typer.Exit(new_secret(_flags(data_dir, config), trigger))
+
+
+@triggers_app.command("remove")
+def triggers_remove(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
+    """Delete a trigger. Sessions that it began stay."""
+    from holdfast.cli.triggers.actions import remove_trigger
+
+    raise typer.Exit(remove_trigger(_flags(data_dir, config), trigger))
+
+
+@triggers_app.command("history")
+def triggers_history(
+    trigger: Trigger, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
+) -> None:
+    """Show what a trigger did, newest first."""
+    from holdfast.cli.triggers.actions import show_history
+
+    raise typer.Exit(show_history(_flags(data_dir, config), trigger, form="json" if as_json else "text"))
+
+
+@triggers_app.command(
+    "next", epilog="Example: holdfast triggers next --cron '0 8 * * 1-5' --zone Europe/Berlin"
+)
+def triggers_next(
+    cron: Cron = None,
+    zone: Zone = None,
+    every: Every = None,
+    at: At = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Show the next five times, before you save them."""
+    from holdfast.cli.triggers.actions import show_next
+
+    fields = _given(cron=cron, zone=zone, every=every, at=at)
+    raise typer.Exit(show_next(_flags(data_dir, config), fields, form="json" if as_json else "text"))

@@ -1,0 +1,37 @@
+"""The settings of [[channels]]: the chat platforms on which people talk to the agent."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from holdfast.config.fields import Amount, Secret, doc
+
+
+class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[[channels]]: chat platforms on which people talk to the agent; `holdfast channels` shows them."""
+
+    name: Annotated[str, doc("The name of the channel: letters, digits, - and _.", "name")]
+    kind: Annotated[Literal["telegram"], doc("The platform.")]
+    token: Annotated[Secret, doc("The bot's token, which @BotFather gives you.", "key")]
+    base_url: Annotated[
+        str, doc("Another Bot API server, such as one of your own; empty means Telegram's.", "url or empty")
+    ] = ""
+    allow: Annotated[
+        tuple[str, ...],
+        doc("The platform's ids of people who may talk to the agent, besides those who paired with a code."),
+    ] = ()
+    approvers: Annotated[
+        tuple[str, ...],
+        doc("The ids of those who may approve actions; if empty, those who paired with a code."),
+    ] = ()
+    groups: Annotated[
+        Literal["off", "mention", "all"],
+        doc("Which messages in groups are for the agent: none, those that mention it, or all."),
+    ] = "mention"
+    workspace: Annotated[
+        str, doc("The folder that the agent works in; empty means the server's.", "path")
+    ] = ""
+    target: Annotated[str, doc("The target that answers; empty means the first.")] = ""
+    instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""
+    tools: Annotated[tuple[str, ...], doc("The tools that the agent may use; empty means all.")] = ()
+    budget_usd: Annotated[Amount, doc("The most US dollars for each message; 0 means no limit.")] = 0.0

@@ -1,0 +1,131 @@
+"""What to do about a delivery, and about what became of an attempt to send it."""
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from holdfast import events as e
+from holdfast.folds.outbox import Outbox, OutboxEntry
+
+BACKOFF_FIRST_S = 1.0
+BACKOFF_LAST_S = 60.0
+LIMITED_S_MAX = 3_600.0
+# How long to wait each time that it is unclear whether it arrived; after the last it is given up.
+UNKNOWN_WAITS_S = (1.0, 10.0, 60.0, 300.0)
+INTERRUPTED = "the server stopped while it was being sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The platform has it, under this id."""
+
+    platform_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotArrive:
+    """It certainly didn't arrive: the request wasn't written, or the platform said to come back later."""
+
+    why: str
+    again_after_s: float | None = None  # as the platform said
+
+
+@dataclass(frozen=True, slots=True)
+class MayHaveArrived:
+    """The request was written, and no answer says what became of it."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotAccepted:
+    """The platform doesn't take it, and wouldn't later; `ends_chat` if it takes nothing for the chat."""
+
+    why: str
+    ends_chat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FormatRefused:
+    """The platform doesn't take it like this; it may take its plain text."""
+
+    why: str
+
+
+SendResult: TypeAlias = Arrived | DidNotArrive | MayHaveArrived | NotAccepted | FormatRefused
+
+
+@dataclass(frozen=True, slots=True)
+class SendNow:
+    """Send it; `is_marked` if it has to say that it may be a repeat."""
+
+    nth: int
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SendLater:
+    """Send it later."""
+
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFirst:
+    """Append this event, then look again."""
+
+    event: e.DeliveryUnknown | e.DeliveryRejected
+
+
+NextStep: TypeAlias = SendNow | SendLater | RecordFirst
+
+
+def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
+    """What is to be done about an open delivery whose turn it is."""
+    closed = outbox.closed_chats.get(delivery.intended.chat)
+    if delivery.state == "attempted":
+        # Whoever attempted it is gone, or it would have said what became of it.
+        return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, wait_s=0.0))
+    if closed is not None:
+        return RecordFirst(e.DeliveryRejected(at_ms=now_ms, delivery=delivery.key, why=closed))
+    if now_ms < delivery.until_ms:
+        return SendLater(delivery.until_ms)
+    is_new = not delivery.intended.edits  # an edit that happens twice changes nothing
+    return SendNow(delivery.attempts + 1, is_marked=delivery.may_have_arrived and is_new)
+
+
+def record_of(
+    delivery: OutboxEntry, result: SendResult, now_ms: int
+) -> e.DeliveryConfirmed | e.DeliveryPostponed | e.DeliveryRejected | e.DeliveryUnknown:
+    """The event that says what became of an attempt."""
+    key = delivery.key
+    match result:
+        case Arrived():
+            return e.DeliveryConfirmed(at_ms=now_ms, delivery=key, platform_id=result.platform_id)
+        case DidNotArrive():
+            wait_s = min(BACKOFF_FIRST_S * 2 ** min(delivery.attempts - 1, 6), BACKOFF_LAST_S)
+            if result.again_after_s is not None:
+                wait_s = min(max(result.again_after_s, 0.0), LIMITED_S_MAX)
+            until_ms = now_ms + int(wait_s * 1000)
+            return e.DeliveryPostponed(at_ms=now_ms, delivery=key, why=result.why, until_ms=until_ms)
+        case MayHaveArrived():
+            waits = (*UNKNOWN_WAITS_S, 0.0)
+            wait_s = waits[min(delivery.unknowns, len(UNKNOWN_WAITS_S))]
+            return _unknown(delivery, now_ms, result.why, wait_s=wait_s)
+        case NotAccepted():
+            return e.DeliveryRejected(at_ms=now_ms, delivery=key, why=result.why, ends_chat=result.ends_chat)
+        case FormatRefused() if delivery.is_plain:
+            return e.DeliveryRejected(at_ms=now_ms, delivery=key, why=result.why)
+        case FormatRefused():
+            return e.DeliveryPostponed(
+                at_ms=now_ms, delivery=key, why=result.why, until_ms=now_ms, plain=True
+            )
+        case _:
+            assert_never(result)
+
+
+def _unknown(delivery: OutboxEntry, now_ms: int, why: str, *, wait_s: float) -> e.DeliveryUnknown:
+    is_last = delivery.unknowns >= len(UNKNOWN_WAITS_S)
+    until_ms = 0 if is_last or not wait_s else now_ms + int(wait_s * 1000)
+    return e.DeliveryUnknown(
+        at_ms=now_ms, delivery=delivery.key, why=why, given_up=is_last, until_ms=until_ms
+    )

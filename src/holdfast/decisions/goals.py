@@ -1,0 +1,59 @@
+"""Goals: whether a run has shown that its goal is reached, and whether it goes on."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from holdfast.folds.run import Run
+from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL, UPDATE_PLAN
+
+ROUNDS_MAX = 50
+TOLD = (
+    "(The goal isn't shown to be reached yet, so go on working on it; this is round {round}. When it is "
+    "reached, call finish_goal with quotations from results of your tools that show it. If you can't reach "
+    "it without the user, call finish_goal with the outcome blocked.)"
+)
+ROUNDS_OVER = (
+    f"The agent worked on the goal for {ROUNDS_MAX} rounds without showing that it is reached. Its work so "
+    "far is kept: send another message to continue."
+)
+_SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, UPDATE_PLAN})
+
+
+def after_answer(run: Run) -> Literal["finished", "blocked", "go_on", "rounds_over"]:
+    """What follows when the model has answered and wants no more tools."""
+    if not run.settings.goal:
+        return "finished"
+    outcomes = [
+        call.asked.args.get("outcome")
+        for call in run.tools.values()
+        if call.asked.name == FINISH_GOAL and call.ended is not None and call.ended.ok
+    ]
+    if outcomes:
+        return "blocked" if outcomes[-1] == "blocked" else "finished"
+    return "go_on" if run.goal_rounds < ROUNDS_MAX else "rounds_over"
+
+
+def missing_evidence(run: Run, outcome: str, evidence: Sequence[str]) -> str:
+    """Why the evidence doesn't show that the goal is reached; empty if it does.
+
+    A run that used no tools has nothing to quote, so its word counts.
+    """
+    results = [_plain(result) for result in _results(run)]
+    if outcome == "blocked" or not results:
+        return ""
+    if not evidence:
+        return "Quote what shows that the goal is reached: exact words from a result of one of your tools."
+    unseen = [quote for quote in evidence if not any(_plain(quote) in result for result in results)]
+    if not unseen:
+        return ""
+    return f"No result of your tools in this run contains this quotation: {unseen[0][:300]!r}"
+
+
+def _results(run: Run) -> Iterable[str]:
+    for call in run.tools.values():
+        if call.ended is not None and call.asked.name not in _SAYS_NOTHING:
+            yield call.ended.result
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

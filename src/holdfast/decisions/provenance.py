@@ -1,0 +1,68 @@
+"""Where a run's context comes from: whether the model saw anything but its owner's own words.
+
+A model that has seen a web page can be made to say anything, and can't tell where it got it from. So this
+looks at what the model was shown, and never at what it says.
+"""
+
+from collections.abc import Iterator
+
+from holdfast.folds.context import since_summary
+from holdfast.folds.entries import Entry, Person, ToolCard
+from holdfast.folds.run_view import RunView
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript
+from holdfast.policy.tool_names import FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN
+from holdfast.values import PEOPLE_SOURCES
+
+# The results of these have fixed words of ours.
+_OWN_RESULTS = frozenset({FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN})
+
+
+def outside_sources(session: Session, transcript: Transcript, run_id: str) -> tuple[str, ...]:
+    """What the run's context holds besides system text and the owner's own typed messages, in words.
+
+    Empty if there is nothing else.
+    """
+    run = transcript.runs[run_id]
+    summary, entries = since_summary(transcript, run_id)
+    found: dict[str, None] = {}
+    if session.source not in PEOPLE_SOURCES:
+        found["the messages weren't typed by a person on the page or in the terminal"] = None
+    if session.forked_from is not None:
+        found["parts were copied from another session"] = None
+    if summary is not None:
+        found["earlier messages were replaced by a summary"] = None
+    for one in {entry.run_id: None for entry in entries} | {run_id: None}:
+        found |= dict.fromkeys(_of_run(transcript.runs[one], run))
+    for entry in entries:
+        found |= dict.fromkeys(_of_entry(entry, transcript, run))
+    return tuple(found)
+
+
+def _of_run(one: RunView, run: RunView) -> Iterator[str]:
+    if one.history is not None:
+        yield "a client sent the history along"
+    if one.key != run.key:
+        yield "someone else started a run in this conversation"
+    if one.is_given_more:
+        yield "a client sent instructions or tools of its own along"
+    yield from one.sources
+
+
+def _is_own_result(card: ToolCard, transcript: Transcript) -> bool:
+    """Whether the result has fixed words of ours alone; what someone answered to an ask is their words."""
+    asks = transcript.runs[card.run_id].asks.values()
+    return card.name in _OWN_RESULTS and all(ask.tool_call_id != card.tool_call_id for ask in asks)
+
+
+def _of_entry(entry: Entry, transcript: Transcript, run: RunView) -> Iterator[str]:
+    match entry:
+        case ToolCard() if entry.state == "ended" and not _is_own_result(entry, transcript):
+            yield f"the result of the tool {entry.name}"
+        case Person():
+            if entry.message.parts:
+                yield "an attachment"
+            if transcript.inbox.keys.get(entry.message.message_id, set()) - {run.key}:
+                yield "someone else wrote in this conversation"
+        case _:
+            pass

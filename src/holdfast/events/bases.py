@@ -1,0 +1,23 @@
+"""What all events have in common, and who may append which."""
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """Something that happened, and when (milliseconds of Unix time)."""
+
+    at_ms: int
+
+
+class Input(Event, frozen=True, kw_only=True):
+    """An event that anyone may append."""
+
+
+class OwnedEvent(Event, frozen=True, kw_only=True):
+    """An event that only the owner of the log may append."""
+
+
+class RunEvent(OwnedEvent, frozen=True, kw_only=True):
+    """An event that only the owner of the run may append."""
+
+    run_id: str

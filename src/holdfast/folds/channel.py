@@ -1,0 +1,180 @@
+"""The state of a channel, as a fold of its log: who may talk, which chat has which session, what waits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from holdfast import events as e
+from holdfast.folds.outbox import Outbox, apply_to_outbox, open_chat_again
+
+KEYS_MAX = 50_000  # remembered updates, far more than a platform repeats
+TAKEN_MAX = 5_000  # remembered messages that people may still edit
+REFUSALS_MAX = 5_000
+TRIES_MAX = 5  # wrong codes before all open codes are void
+Role: TypeAlias = Literal["user", "approver"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelUser:
+    """A person who may talk."""
+
+    user: str
+    name: str
+    role: Role
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenMessage:
+    """A message of a chat that is in a session."""
+
+    chat: str
+    session_id: str
+    message_id: str
+    platform_id: str
+    is_from_elsewhere: bool = False  # the chat is only told what becomes of it
+
+    @property
+    def awaited_as(self) -> str:
+        """What tells it from others that are awaited."""
+        return f"{self.message_id}@{self.chat}" if self.is_from_elsewhere else self.message_id
+
+
+@dataclass(slots=True)
+class ChannelState:
+    """Everything that the log of a channel says."""
+
+    account: str = ""
+    trouble: str = ""  # why the platform doesn't work; empty: it does, or nobody has tried yet
+    hint: str = ""
+    since_ms: int = 0  # of the connection, or of the trouble
+    is_connected: bool = False
+    codes: dict[str, int] = field(default_factory=dict[str, int])  # digest -> when it expires
+    wrong_tries: int = 0
+    users: dict[str, ChannelUser] = field(default_factory=dict[str, ChannelUser])
+    revoked: set[str] = field(default_factory=set[str])
+    refused: dict[str, None] = field(default_factory=dict[str, None])  # users who were told so once
+    keys: dict[str, None] = field(default_factory=dict[str, None])  # of updates that were taken
+    sessions: dict[str, str] = field(default_factory=dict[str, str])  # chat -> its session now
+    chats: dict[str, str] = field(default_factory=dict[str, str])  # session -> its chat, also earlier ones
+    bound: dict[str, int] = field(default_factory=dict[str, int])  # chat -> how many sessions it had
+    models: dict[str, str] = field(default_factory=dict[str, str])
+    taken: dict[tuple[str, str], TakenMessage] = field(
+        default_factory=dict[tuple[str, str], TakenMessage]
+    )  # by chat and platform id
+    awaited: dict[str, TakenMessage] = field(default_factory=dict[str, TakenMessage])  # by `awaited_as`
+    outbox: Outbox = field(default_factory=Outbox)
+
+    def open_codes(self, now_ms: int) -> list[str]:
+        """Digests of the codes that still let someone in."""
+        return [digest for digest, expires_ms in self.codes.items() if now_ms < expires_ms]
+
+
+def code_digest(log_id: str, text: str) -> str:
+    """What the log has of a pairing code."""
+    return sha256(f"{log_id}/{text.strip().upper()}".encode()).hexdigest()
+
+
+def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
+    """Apply an event of the channel's log."""
+    apply_to_outbox(state.outbox, seq, event)
+    step = _STEPS.get(type(event))
+    if step is not None:
+        step(state, event)
+
+
+def _connected(state: ChannelState, event: e.ChannelConnected) -> None:
+    state.account, state.trouble, state.hint = event.account, "", ""
+    state.is_connected, state.since_ms = True, event.at_ms
+
+
+def _failed(state: ChannelState, event: e.ChannelFailed) -> None:
+    state.trouble, state.hint = event.why, event.hint
+    state.is_connected, state.since_ms = False, event.at_ms
+
+
+def _code_made(state: ChannelState, event: e.ChannelCodeMade) -> None:
+    state.codes[event.digest] = event.expires_at_ms
+    state.wrong_tries = 0
+
+
+def _code_tried(state: ChannelState, event: e.ChannelCodeTried) -> None:
+    if event.code:
+        state.codes.pop(event.code, None)
+        return
+    state.wrong_tries += 1
+    if state.wrong_tries >= TRIES_MAX:
+        state.codes.clear()
+
+
+def _user_allowed(state: ChannelState, event: e.ChannelUserAllowed) -> None:
+    state.users[event.user] = ChannelUser(event.user, event.name, event.role, event.at_ms)
+    state.revoked.discard(event.user)
+    state.refused.pop(event.user, None)
+    state.codes.pop(event.code, None)
+
+
+def _user_revoked(state: ChannelState, event: e.ChannelUserRevoked) -> None:
+    state.users.pop(event.user, None)
+    state.revoked.add(event.user)
+
+
+def _chat_bound(state: ChannelState, event: e.ChannelChatBound) -> None:
+    state.sessions[event.chat] = event.session_id
+    state.chats[event.session_id] = event.chat
+    state.bound[event.chat] = state.bound.get(event.chat, 0) + 1
+
+
+def _model_chosen(state: ChannelState, event: e.ChannelModelChosen) -> None:
+    state.models[event.chat] = event.model
+
+
+def _update_taken(state: ChannelState, event: e.ChannelUpdateTaken) -> None:
+    _remember(state.keys, event.key, None, count_max=KEYS_MAX)
+    if event.became == "refused":
+        _remember(state.refused, event.user, None, count_max=REFUSALS_MAX)
+        return
+    open_chat_again(state.outbox, event.chat)
+    if event.message_id:
+        taken = TakenMessage(event.chat, event.session_id, event.message_id, event.platform_id)
+        state.awaited[event.message_id] = taken
+        if event.platform_id:
+            _remember(state.taken, (event.chat, event.platform_id), taken, count_max=TAKEN_MAX)
+
+
+def _result_wanted(state: ChannelState, event: e.ChannelResultWanted) -> None:
+    taken = TakenMessage(event.chat, event.session_id, event.message_id, "", is_from_elsewhere=True)
+    if taken.awaited_as not in state.keys:
+        _remember(state.keys, taken.awaited_as, None, count_max=KEYS_MAX)
+        state.awaited[taken.awaited_as] = taken
+        state.chats.setdefault(event.session_id, event.chat)
+
+
+def _message_settled(state: ChannelState, event: e.ChannelMessageSettled) -> None:
+    settled = f"{event.message_id}@{event.chat}" if event.chat else event.message_id
+    state.awaited.pop(settled, None)
+
+
+def _remember(known: dict[Any, Any], key: object, value: object, *, count_max: int) -> None:
+    known[key] = value
+    if len(known) > count_max:
+        del known[next(iter(known))]
+
+
+_STEPS: Mapping[type[e.Event], Callable[[ChannelState, Any], None]] = MappingProxyType(
+    {
+        e.ChannelConnected: _connected,
+        e.ChannelFailed: _failed,
+        e.ChannelCodeMade: _code_made,
+        e.ChannelCodeTried: _code_tried,
+        e.ChannelUserAllowed: _user_allowed,
+        e.ChannelUserRevoked: _user_revoked,
+        e.ChannelChatBound: _chat_bound,
+        e.ChannelModelChosen: _model_chosen,
+        e.ChannelUpdateTaken: _update_taken,
+        e.ChannelResultWanted: _result_wanted,
+        e.ChannelMessageSettled: _message_settled,
+    }
+)

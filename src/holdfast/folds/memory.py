@@ -1,0 +1,77 @@
+"""A memory as a fold of its log: the documents that count now, what is proposed, and the history."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast import events as e
+
+DOCUMENT = "document"  # the text that is always shown; every other document is a note
+DOCUMENT_CHARS_MAX = 2_000
+NOTE_CHARS_MAX = 4_000
+NOTES_MAX = 500
+
+
+@dataclass(slots=True)
+class Memory:
+    """One memory at `last_seq`."""
+
+    last_seq: int = 0
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    proposals: dict[str, e.MemoryProposed] = field(default_factory=dict[str, e.MemoryProposed])
+    history: list[tuple[int, e.MemoryWritten]] = field(default_factory=list[tuple[int, e.MemoryWritten]])
+    settled: set[str] = field(default_factory=set[str])  # changes that were made or rejected
+
+    @property
+    def document(self) -> str:
+        """What is always shown to the model."""
+        return self.texts.get(DOCUMENT, "")
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The notes by name."""
+        return {name: text for name, text in self.texts.items() if name != DOCUMENT}
+
+    def knows(self, change_id: str) -> bool:
+        """Whether the change was proposed, made or rejected already."""
+        return change_id in self.settled or change_id in self.proposals
+
+
+def fold(pairs: Iterable[tuple[int, e.Event]]) -> Memory:
+    """The memory after a whole log, or after the first part of one."""
+    memory = Memory()
+    for seq, event in pairs:
+        apply(memory, seq, event)
+    return memory
+
+
+def apply(memory: Memory, seq: int, event: Any) -> None:
+    """Change the memory by one event."""
+    match event:
+        case e.MemoryProposed() if not memory.knows(event.change_id):
+            memory.proposals[event.change_id] = event
+        case e.MemoryWritten() if memory.texts.get(event.document, "") == event.before:
+            memory.proposals.pop(event.change_id, None)
+            memory.settled.add(event.change_id)
+            memory.history.append((seq, event))
+            memory.texts[event.document] = event.after
+            if not event.after:
+                del memory.texts[event.document]
+        case e.MemoryRejected():
+            memory.proposals.pop(event.change_id, None)
+            memory.settled.add(event.change_id)
+        case _:
+            pass  # the first event of the log, or a change that lost a race
+    memory.last_seq = seq
+
+
+def edited(text: str, old: str, new: str) -> str | None:
+    """The text with `new` for `old`, or with `new` added; None if `old` isn't there exactly once."""
+    if old:
+        return text.replace(old, new).strip() if text.count(old) == 1 else None
+    return f"{text}\n{new.strip()}".strip()
+
+
+def chars_max(document: str) -> int:
+    """How long the document may be."""
+    return DOCUMENT_CHARS_MAX if document == DOCUMENT else NOTE_CHARS_MAX

@@ -1,0 +1,153 @@
+"""The outbox of a log: what is to be said, in order for each chat, and what became of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
+
+from holdfast import events as e
+
+DeliveryState: TypeAlias = Literal[
+    "intended", "attempted", "postponed", "unknown", "confirmed", "rejected", "given_up"
+]
+OPEN: frozenset[DeliveryState] = frozenset({"intended", "attempted", "postponed", "unknown"})
+SETTLED_MAX = 20_000  # how many settled deliveries are remembered, to know repeats and to edit messages
+
+
+@dataclass(slots=True)
+class OutboxEntry:
+    """One message to a platform, from its intent to what became of it.
+
+    `may_have_arrived` says that an attempt is unaccounted for, so that another one has to be marked.
+    """
+
+    intended: e.DeliveryIntended
+    seq: int
+    state: DeliveryState = "intended"
+    attempts: int = 0
+    may_have_arrived: bool = False
+    was_marked: bool = False
+    is_plain: bool = False  # the platform refused its formatting
+    unknowns: int = 0
+    platform_id: str = ""
+    why: str = ""
+    until_ms: int = 0
+    settled_ms: int = 0
+
+    @property
+    def key(self) -> str:
+        """What tells it from all others."""
+        return self.intended.key
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is still to be done about it."""
+        return self.state in OPEN
+
+
+@dataclass(slots=True)
+class Outbox:
+    """All open deliveries and the newest settled ones; `closed_chats` take nothing any more."""
+
+    deliveries: dict[str, OutboxEntry] = field(default_factory=dict[str, OutboxEntry])
+    queues: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # open keys by chat, in order
+    settled: dict[str, None] = field(default_factory=dict[str, None])  # keys, the oldest first
+    closed_chats: dict[str, str] = field(default_factory=dict[str, str])  # chat -> why
+
+    def head(self, chat: str) -> OutboxEntry | None:
+        """The delivery whose turn it is in this chat."""
+        queue = self.queues.get(chat)
+        return self.deliveries[queue[0]] if queue else None
+
+    def open(self) -> Iterator[OutboxEntry]:
+        """All deliveries that are not settled, by chat and in order."""
+        for queue in self.queues.values():
+            for key in queue:
+                yield self.deliveries[key]
+
+
+def apply_to_outbox(outbox: Outbox, seq: int, event: e.Event) -> None:
+    """Apply an event of the log; those that aren't about deliveries change nothing."""
+    step = _STEPS.get(type(event))
+    if step is not None:
+        step(outbox, seq, event)
+
+
+def open_chat_again(outbox: Outbox, chat: str) -> None:
+    """Someone wrote in the chat, so the platform takes messages for it again."""
+    outbox.closed_chats.pop(chat, None)
+
+
+def _intended(outbox: Outbox, seq: int, event: e.DeliveryIntended) -> None:
+    if event.key not in outbox.deliveries:
+        outbox.deliveries[event.key] = OutboxEntry(event, seq)
+        outbox.queues.setdefault(event.chat, []).append(event.key)
+
+
+def _attempted(outbox: Outbox, _: int, event: e.DeliveryAttempted) -> None:
+    if (delivery := _open(outbox, event.delivery)) is not None:
+        delivery.state = "attempted"
+        delivery.attempts = event.nth
+        delivery.was_marked = event.marked
+
+
+def _confirmed(outbox: Outbox, _: int, event: e.DeliveryConfirmed) -> None:
+    if (delivery := _open(outbox, event.delivery)) is not None:
+        delivery.platform_id = event.platform_id
+        _settle(outbox, delivery, "confirmed", event.at_ms)
+
+
+def _postponed(outbox: Outbox, _: int, event: e.DeliveryPostponed) -> None:
+    if (delivery := _open(outbox, event.delivery)) is not None:
+        delivery.state = "postponed"
+        delivery.why, delivery.until_ms = event.why, event.until_ms
+        delivery.is_plain |= event.plain
+
+
+def _rejected(outbox: Outbox, _: int, event: e.DeliveryRejected) -> None:
+    if (delivery := _open(outbox, event.delivery)) is not None:
+        delivery.why = event.why
+        _settle(outbox, delivery, "rejected", event.at_ms)
+        if event.ends_chat:
+            outbox.closed_chats[delivery.intended.chat] = event.why
+
+
+def _unknown(outbox: Outbox, _: int, event: e.DeliveryUnknown) -> None:
+    if (delivery := _open(outbox, event.delivery)) is None:
+        return
+    delivery.why, delivery.until_ms = event.why, event.until_ms
+    delivery.may_have_arrived = True
+    delivery.unknowns += 1
+    if event.given_up:
+        _settle(outbox, delivery, "given_up", event.at_ms)
+    else:
+        delivery.state = "unknown"
+
+
+def _open(outbox: Outbox, key: str) -> OutboxEntry | None:
+    delivery = outbox.deliveries.get(key)
+    return delivery if delivery is not None and delivery.is_open else None
+
+
+def _settle(outbox: Outbox, delivery: OutboxEntry, state: DeliveryState, at_ms: int) -> None:
+    delivery.state, delivery.settled_ms = state, at_ms
+    queue = outbox.queues[delivery.intended.chat]
+    queue.remove(delivery.key)
+    if not queue:
+        del outbox.queues[delivery.intended.chat]
+    outbox.settled[delivery.key] = None
+    if len(outbox.settled) > SETTLED_MAX:
+        oldest = next(iter(outbox.settled))
+        del outbox.settled[oldest], outbox.deliveries[oldest]
+
+
+_STEPS: Mapping[type[e.Event], Callable[[Outbox, int, Any], None]] = MappingProxyType(
+    {
+        e.DeliveryIntended: _intended,
+        e.DeliveryAttempted: _attempted,
+        e.DeliveryConfirmed: _confirmed,
+        e.DeliveryPostponed: _postponed,
+        e.DeliveryRejected: _rejected,
+        e.DeliveryUnknown: _unknown,
+    }
+)

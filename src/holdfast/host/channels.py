@@ -1,0 +1,49 @@
+"""The channels that the settings ask for, as work of the server."""
+
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.service import Channels
+from holdfast.config.channels import ChannelSettings
+from holdfast.config.settings import Settings
+from holdfast.host.runtime import Runtime
+from holdfast.server.app import ServerWork
+from holdfast.server.deps import RouteDeps
+from holdfast.values import Budget, RunSettings
+
+
+def channels_work(settings: Settings, runtime: Runtime) -> ServerWork:
+    """What runs the channels until the server ends."""
+    models = tuple(target.name for target in runtime.targets)
+
+    async def work(deps: RouteDeps) -> None:
+        channel_deps = ChannelDeps(
+            store=deps.store,
+            clock=deps.clock,
+            inbox=deps.inbox,
+            supervisor=deps.supervisor,
+            workspace=settings.workspace,
+            snapshots=deps.agent.snapshots,
+            models=lambda: models,
+        )
+        await Channels(channel_deps, [channel_options(one) for one in settings.channels]).run()
+
+    return work
+
+
+def channel_options(channel: ChannelSettings) -> ChannelOptions:
+    """One channel of the settings."""
+    budget = Budget(cost_usd=channel.budget_usd) if channel.budget_usd else None
+    return ChannelOptions(
+        name=channel.name,
+        token=str(channel.token),
+        base_url=channel.base_url,
+        allow=frozenset(channel.allow),
+        approvers=frozenset(channel.approvers),
+        groups=channel.groups,
+        settings=RunSettings(
+            model=channel.target,
+            instructions=channel.instructions,
+            workspace=channel.workspace,
+            tools=channel.tools,
+            budget=budget,
+        ),
+    )

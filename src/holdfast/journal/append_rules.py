@@ -1,0 +1,148 @@
+"""What every store decides the same way: whether an append is refused, and which rows an event changes.
+
+A store looks things up and writes. What is written is decided here, without any I/O.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, assert_never
+
+from holdfast.events import Event, SessionCreated, SessionForked
+from holdfast.folds import rows
+from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.interfaces.journal import (
+    Condition,
+    Declined,
+    IdempotencyKey,
+    IfAskOpen,
+    IfRunKnown,
+    IfRunOpen,
+    IfRunsOpenBelow,
+    IfSessionKnown,
+    IfSessionNew,
+    IfUntitled,
+    KeyConflict,
+    ListedSession,
+    Replayed,
+    UnknownSession,
+)
+
+
+@dataclass(slots=True)
+class LogHead:
+    """The end of a log: its last seq, the session's row, and how many runs and asks are open."""
+
+    key: int
+    row: rows.SessionRow
+    last_seq: int = 0
+    open_runs: int = 0
+    open_asks: int = 0
+    begun_runs: int = 0
+
+    def listed(self) -> ListedSession:
+        """The session as the list shows it."""
+        return ListedSession(self.row, self.open_runs, self.open_asks, self.begun_runs)
+
+
+class KnownRows(Protocol):
+    """The rows that a store has, including those that it is about to write."""
+
+    def known_run(self, run_id: str) -> rows.RunRow | None:
+        """The row of a run."""
+        ...
+
+    def known_ask(self, ask_id: str) -> rows.AskRow | None:
+        """The row of an ask."""
+        ...
+
+
+class RowChanges(NamedTuple):
+    """What one event changes beside the log; None where a row stays as it is."""
+
+    session: rows.SessionRow | None
+    run: rows.RunRow | None
+    ask: rows.AskRow | None
+    usage: Sequence[UsageRow]
+    text: rows.SearchText | None
+    blobs: tuple[str, ...]
+
+
+def refusal(
+    first: Event, head: LogHead | None, *, session_id: str, when: Sequence[Condition], known: KnownRows
+) -> Declined | None:
+    """Why an append to the log is refused; raises UnknownSession if there is no log and it begins none."""
+    for condition in when:
+        if not _holds(condition, head, session_id=session_id, known=known):
+            return Declined(condition)
+    if head is None and not isinstance(first, SessionCreated):
+        raise UnknownSession(f"there is no session {session_id!r}; it may have been purged")
+    return None
+
+
+def earlier_answer(used: IdempotencyKey | None, *, digest: str, now_ms: int) -> Replayed | KeyConflict | None:
+    """What a request gets whose key was used before; None if it wasn't, or if that has expired."""
+    if used is None or used.expires_at_ms <= now_ms:
+        return None
+    return Replayed(used.answer) if used.digest == digest else KeyConflict()
+
+
+def _holds(condition: Condition, head: LogHead | None, *, session_id: str, known: KnownRows) -> bool:
+    match condition:
+        case IfRunOpen():
+            run = known.known_run(condition.run_id)
+            return run is not None and run.session_id == session_id and run.status != "ended"
+        case IfRunKnown():
+            run = known.known_run(condition.run_id)
+            return run is not None and run.session_id == session_id
+        case IfAskOpen():
+            ask = known.known_ask(condition.ask_id)
+            return ask is not None and ask.session_id == session_id and ask.is_open_at(condition.at_ms)
+        case IfSessionNew():
+            return head is None
+        case IfSessionKnown():
+            return head is not None and not head.row.purge_at_ms
+        case IfRunsOpenBelow():
+            return (0 if head is None else head.open_runs) < condition.count
+        case IfUntitled():
+            return head is not None and not head.row.titled and not head.row.purge_at_ms
+        case _:
+            assert_never(condition)
+
+
+def counts_usage(events: Iterable[Event]) -> bool:
+    """Whether the events' usage is added up: a fork copies events that were counted when they happened."""
+    return not any(isinstance(event, SessionForked) for event in events)
+
+
+def index_event(head: LogHead, seq: int, *, event: Event, known: KnownRows, counts: bool) -> RowChanges:
+    """What the event at this seq changes; the head's row and counts are brought up to date."""
+    session_id = head.row.session_id
+    row = rows.apply_to_session(head.row, event)
+    changed = None if row is head.row else row
+    head.row = row
+    earlier = run = ask = None
+    if run_id := rows.run_of(event):
+        earlier = known.known_run(run_id)
+        run = rows.apply_to_run(earlier, seq, session_id=session_id, event=event)
+        head.open_runs += _is_open(run) - _is_open(earlier)
+        head.begun_runs += _is_begun(run) - _is_begun(earlier)
+    used = usage_of(event, source=row.source, before=earlier, after=run) if counts else ()
+    if ask_id := rows.ask_of(event):
+        asked = known.known_ask(ask_id)
+        ask = rows.apply_to_ask(asked, seq, session_id=session_id, event=event)
+        head.open_asks += _needs_person(ask) - _needs_person(asked)
+        ask = None if ask is asked else ask
+    run = None if run is earlier else run
+    return RowChanges(changed, run, ask, used, rows.search_text(seq, event), rows.blobs_of(event))
+
+
+def _is_begun(row: rows.RunRow | None) -> bool:
+    return row is not None and row.status in {"running", "stopping"}
+
+
+def _is_open(row: rows.RunRow | None) -> bool:
+    return row is not None and row.status != "ended"
+
+
+def _needs_person(row: rows.AskRow | None) -> bool:
+    return row is not None and row.waits_for == "person"

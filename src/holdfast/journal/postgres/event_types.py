@@ -1,0 +1,65 @@
+"""Which types of events may be written while nodes of several versions use one database.
+
+A type is written only if every node that is there reads it, and then it is recorded for good. A node that
+doesn't read every recorded type doesn't start. Each side writes before it looks, so one of them sees the
+other.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from holdfast.codec import TYPES, UPCASTS
+from holdfast.events import Event
+from holdfast.interfaces.journal import NotReadableYet, StoreReadOnly
+from holdfast.journal.postgres.connection import Connection
+from holdfast.journal.postgres.queries import queries
+
+READS = frozenset(TYPES) | frozenset(UPCASTS)
+_TAGS = {event: tag for tag, event in TYPES.items()}
+
+
+class EventTypes:
+    """The types that this node reads, and those of which it knows that everybody does."""
+
+    def __init__(self, reads: frozenset[str] = READS) -> None:
+        self.reads = reads
+        self.writable: set[type[Event]] = set()
+
+    async def insist(self, connection: Connection) -> None:
+        """Raise StoreReadOnly if there are events that this node can't read; its row is there already."""
+        recorded = {row[0] for row in await connection.rows("event_types")}
+        if unknown := sorted(recorded - self.reads):
+            raise StoreReadOnly(
+                f"the database has events of a newer Holdfast ({_some(unknown)}): update Holdfast on this "
+                "machine"
+            )
+        self.writable = {TYPES[tag] for tag in recorded if tag in TYPES}
+
+    async def refusal(self, connection: Connection, wanted: Iterable[type[Event]]) -> NotReadableYet | None:
+        """Why events of these types can't be written yet; None if they can."""
+        new = set(wanted) - self.writable
+        if not new:
+            return None
+        tags = sorted(_TAGS[event] for event in new)
+        if behind := await self._behind(connection, tags):
+            return _not_yet(behind, tags)
+        await connection.execute(queries()["add_event_types"], {"tags": tags})
+        if behind := await self._behind(connection, tags):
+            return _not_yet(behind, tags)
+        self.writable |= new
+        return None
+
+    @staticmethod
+    async def _behind(connection: Connection, tags: Sequence[str]) -> list[str]:
+        return [row["name"] for row in await connection.rows("nodes_that_cannot_read", tags=tags)]
+
+
+def _not_yet(behind: Sequence[str], tags: Sequence[str]) -> NotReadableYet:
+    return NotReadableYet(
+        f"{_some(behind)} runs an older Holdfast, which can't read {_some(tags)} events: update it"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"  # noqa: PLR2004  # as above

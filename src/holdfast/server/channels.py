@@ -1,0 +1,251 @@
+"""Channels over HTTP: see them, let people in and out, and read what happened."""
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.responses import Response
+from yarl import URL
+
+from holdfast import events as e
+from holdfast.api.channels import (
+    AllowRequest,
+    ChannelHistory,
+    ChannelList,
+    ChannelLogEntry,
+    ChannelShown,
+    ChannelTestIntended,
+    ChannelTestRequest,
+    ChannelUserChanged,
+    ChannelUserShown,
+    PairingCode,
+    PairRequest,
+)
+from holdfast.codec import type_of
+from holdfast.events import Event, Input
+from holdfast.folds.channel import ChannelState, code_digest
+from holdfast.interfaces.ids import (
+    WEBHOOKS_LOG,
+    channel_log_id,
+    delivery_place,
+    new_epoch,
+    new_message_id,
+    new_pairing_code,
+)
+from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew, Record
+from holdfast.safe_text import safe_line
+from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.deps import RouteDeps
+from holdfast.server.image_urls import HttpsOnly
+from holdfast.server.problems import Problem, bad_request
+from holdfast.server.transport.bodies import decoded, json_response
+from holdfast.tools.web.addresses import UrlRefused
+from holdfast.values import CHANNEL
+
+CODE_S = 600
+HISTORY_MAX = 200
+PLACES_MAX = 20
+WEBHOOKS = "webhooks"
+WHAT_CHARS_MAX = 200
+TEST = "This is a test from `holdfast channels test`. It works."
+
+
+async def channels_shown(deps: RouteDeps) -> list[ChannelShown]:
+    """All channels as they are now, by name."""
+    store, configured = deps.store, deps.options.channels
+    names = dict.fromkeys(configured) | dict.fromkeys(row.title for row in await store.logs(CHANNEL))
+    return [await _shown(deps, name, configured.get(name, "")) for name in sorted(names)]
+
+
+async def _shown(deps: RouteDeps, name: str, kind: str) -> ChannelShown:
+    log_id = channel_log_id(name)
+    kind = WEBHOOKS if log_id == WEBHOOKS_LOG else kind
+    state, place = await deps.channel_folds.state(deps.store, log_id), await deps.store.place(log_id)
+    outcomes = [one.state for one in state.outbox.deliveries.values()]
+    return ChannelShown(
+        name=name,
+        kind=kind,
+        state=_word(state, kind),
+        since=state.since_ms / 1000,
+        account=state.account,
+        problem=state.trouble,
+        hint=state.hint,
+        node=place.owner,
+        users=tuple(
+            ChannelUserShown(user=one.user, name=one.name, role=one.role, since=one.since_ms / 1000)
+            for one in state.users.values()
+        ),
+        chats=len(state.sessions),
+        awaited=len(state.awaited),
+        undelivered=sum(1 for _ in state.outbox.open()),
+        given_up=outcomes.count("given_up"),
+        rejected=outcomes.count("rejected"),
+    )
+
+
+def _word(state: ChannelState, kind: str) -> str:
+    if kind == WEBHOOKS:
+        return "connected"  # there is no connection that could fail as a whole
+    if not kind:
+        return "not_configured"
+    if state.trouble:
+        return "failed"
+    return "connected" if state.is_connected else "starting"
+
+
+async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, ...]:
+    """The chats that are to be told something, as CHANNEL:CHAT, and https addresses; raises a Problem.
+
+    Only chats that the channel knows, so that nobody writes to strangers.
+    """
+    if len(places) > PLACES_MAX:
+        raise bad_request(f"'deliver' can name up to {PLACES_MAX} chats", param="deliver")
+    for place in places:
+        log_id, chat = delivery_place(place)
+        if log_id == WEBHOOKS_LOG:
+            await _check_webhook(deps, chat)
+            continue
+        state = await deps.channel_folds.state(deps.store, log_id)
+        if chat not in state.sessions and chat not in state.users:
+            raise bad_request(
+                f"'deliver' names {place[:80]!r}, but no one has talked there. Write CHANNEL:CHAT, as in "
+                "tg:123; `holdfast channels log` shows the chats",
+                param="deliver",
+            )
+    return tuple(dict.fromkeys(places))
+
+
+async def _check_webhook(deps: RouteDeps, address: str) -> None:
+    """Raise a Problem for an address that results can't be posted to; else there is an outbox for them."""
+    try:
+        HttpsOnly().insist_on_url(URL(address))
+    except (UrlRefused, ValueError) as error:
+        raise bad_request(
+            f"'deliver' names an address that can't be used: {error}", param="deliver"
+        ) from error
+    now_ms = deps.clock.now_ms()
+    created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=CHANNEL, title=WEBHOOKS)
+    await deps.store.append(WEBHOOKS_LOG, [created], when=[IfSessionNew()])
+
+
+class ChannelRoutes:
+    """The routes under /api/channels."""
+
+    def __init__(self, deps: RouteDeps) -> None:
+        self._deps = deps
+
+    async def list(self, request: Request) -> Response:
+        """GET /api/channels."""
+        del request
+        return json_response(ChannelList(data=tuple(await channels_shown(self._deps))))
+
+    async def pair(self, request: Request) -> Response:
+        """POST /api/channels/{name}/pair."""
+        deps = self._deps
+        await decoded(request, deps.limits, PairRequest)
+        log_id, now_ms, code = await self._log_id(request), deps.clock.now_ms(), new_pairing_code()
+        made = e.ChannelCodeMade(
+            at_ms=now_ms,
+            digest=code_digest(log_id, code),
+            expires_at_ms=now_ms + CODE_S * 1000,
+            by=request.scope[KEY_NAME],
+        )
+        await self._append(log_id, made)
+        return json_response(
+            PairingCode(code=code, expires_in_s=CODE_S), 201, headers={"Cache-Control": "no-store"}
+        )
+
+    async def allow(self, request: Request) -> Response:
+        """POST /api/channels/{name}/users."""
+        wanted = await decoded(request, self._deps.limits, AllowRequest)
+        user = wanted.user.strip()
+        if not user.isdigit():
+            raise bad_request("'user' must be the platform's numeric id of a person", param="user")
+        allowed = e.ChannelUserAllowed(
+            at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]
+        )
+        await self._append(await self._log_id(request), allowed)
+        return json_response(ChannelUserChanged(channel=request.path_params["name"], user=user, allowed=True))
+
+    async def revoke(self, request: Request) -> Response:
+        """DELETE /api/channels/{name}/users/{user}."""
+        user: str = request.path_params["user"]
+        revoked = e.ChannelUserRevoked(at_ms=self._deps.clock.now_ms(), user=user, by=request.scope[KEY_NAME])
+        await self._append(await self._log_id(request), revoked)
+        return json_response(
+            ChannelUserChanged(channel=request.path_params["name"], user=user, allowed=False)
+        )
+
+    async def test(self, request: Request) -> Response:
+        """POST /api/channels/{name}/test."""
+        wanted = await decoded(request, self._deps.limits, ChannelTestRequest)
+        log_id = await self._log_id(request)
+        intended = e.DeliveryIntended(
+            at_ms=self._deps.clock.now_ms(),
+            chat=wanted.chat.strip(),
+            message=f"test.{new_message_id()}",
+            body=TEST,
+        )
+        await self._append(log_id, intended)
+        name: str = request.path_params["name"]
+        return json_response(
+            ChannelTestIntended(channel=name, chat=intended.chat, delivery=intended.key), 202
+        )
+
+    async def log(self, request: Request) -> Response:
+        """GET /api/channels/{name}/log."""
+        store, log_id = self._deps.store, await self._log_id(request)
+        after = max(0, await store.last_seq(log_id) - HISTORY_MAX)
+        records = await store.read(log_id, after=after, limit=HISTORY_MAX)
+        return json_response(ChannelHistory(data=tuple(_entry(record) for record in records)))
+
+    async def _log_id(self, request: Request) -> str:
+        """The log of the channel that the request names; raises a Problem."""
+        name: str = request.path_params["name"]
+        log_id = channel_log_id(name)
+        if await self._deps.store.session(log_id) is None:
+            raise Problem(
+                404,
+                "There's no channel with this name. `holdfast channels list` shows those that exist",
+                code="channel_not_found",
+                param="name",
+            )
+        return log_id
+
+    async def _append(self, log_id: str, event: Input) -> None:
+        await self._deps.store.append(log_id, [event], when=[IfSessionKnown()])
+
+
+def _entry(record: Record) -> ChannelLogEntry:
+    event = record.event
+    return ChannelLogEntry(
+        seq=record.seq,
+        at=event.at_ms / 1000,
+        type=type_of(event),
+        chat=getattr(event, "chat", ""),
+        user=getattr(event, "user", ""),
+        what=safe_line(_what(event), WHAT_CHARS_MAX),
+    )
+
+
+def _what(event: Event) -> str:
+    """What an entry says besides who and where, without what people wrote."""
+    match event:
+        case e.ChannelUpdateTaken():
+            return f"{event.became} {event.why}".strip()
+        case e.DeliveryIntended():
+            return f"{event.key} ({event.part + 1} of {event.parts})"
+        case e.DeliveryConfirmed():
+            return f"{event.delivery} is message {event.platform_id}"
+        case e.DeliveryAttempted():
+            mark = ", marked as a possible repeat" if event.marked else ""
+            return f"{event.delivery}, attempt {event.nth}{mark}"
+        case e.DeliveryPostponed() | e.DeliveryRejected() | e.DeliveryUnknown():
+            return f"{event.delivery}: {event.why}"
+        case e.ChannelFailed():
+            return f"{event.why} {event.hint}".strip()
+        case e.ChannelConnected():
+            return event.account
+        case e.ChannelUserAllowed():
+            return f"{event.name} {event.role} by {event.by}".strip()
+        case _:
+            return ""

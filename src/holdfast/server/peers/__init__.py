@@ -1,0 +1,1 @@
+"""Questions from one server to another of those that share a store."""

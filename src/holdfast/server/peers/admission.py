@@ -1,0 +1,77 @@
+"""Admits questions of other servers: a seal replaces the key, and the key that it names is checked again."""
+
+from hashlib import sha256
+
+from starlette.types import Message, Receive, Scope
+
+from holdfast.server.access.auth import OPEN, KeyRing
+from holdfast.server.peers.peers import PEER
+from holdfast.server.peers.seals import HEADER, Seal, SealRefused, Seals, target_of
+from holdfast.server.problems import Problem
+
+
+class PeerAdmission:
+    """Checks the seals of questions that come in."""
+
+    def __init__(self, seals: Seals, keys: KeyRing) -> None:
+        self._seals = seals
+        self._keys = keys
+
+    def seal_of(self, scope: Scope) -> Seal | None:
+        """The valid seal of a request; None if it has none. Raises a Problem if it has a wrong one."""
+        found = [value for name, value in scope["headers"] if name == HEADER]
+        if not found:
+            return None
+        try:
+            return self._seals.opened(found[0].decode("latin-1"), scope["method"], target_of(scope))
+        except SealRefused as error:
+            raise _refused(error) from error
+
+    def admit(self, scope: Scope, seal: Seal) -> str:
+        """The name of the key on whose behalf the question is asked; raises a Problem."""
+        try:
+            self._seals.use(seal)
+        except SealRefused as error:
+            raise _refused(error) from error
+        is_known = seal.key == OPEN if self._keys.is_open else bool(self._keys.mark_of(seal.key))
+        if not is_known:
+            text = f"Server {seal.asker} asks for a key that isn't valid here. Give all servers the same keys"
+            raise Problem(403, text, code="peer_key_unknown")
+        scope[PEER] = seal.asker
+        return seal.key
+
+
+async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive:
+    """Read the body and compare it with its seal; what it returns gives the same body again."""
+    pieces: list[bytes] = []
+    size, is_more = 0, True
+    while is_more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        piece: bytes = message.get("body", b"")
+        size += len(piece)
+        if size > bytes_max:
+            text = f"The request body is larger than {bytes_max} bytes, which is the limit for this path"
+            raise Problem(413, text, code="body_too_large")
+        pieces.append(piece)
+        is_more = message.get("more_body", False)
+    body = b"".join(pieces)
+    if sha256(body).hexdigest() != seal.body_digest:
+        raise _refused(SealRefused("its body is another one"))
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+def _refused(error: SealRefused) -> Problem:
+    return Problem(
+        401, f"The seal of this question from another server is refused: {error}", code="peer_refused"
+    )

@@ -1,0 +1,170 @@
+"""What only the server that works on a session knows: live lines, queue places, background jobs."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.agent.deps import AgentDeps
+from holdfast.api.live import QueuePlace, SessionLive
+from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.nodes import Node
+from holdfast.runner.supervisor import Supervisor
+from holdfast.server.access.caller import caller_name
+from holdfast.server.options import DescribeJobs
+from holdfast.server.peers.peers import Peers
+
+LIVE_S = 1.5  # how long an answer of another server counts while a run is active there
+IDLE_S = 15.0  # and while none is
+KNOWN_MAX = 1_000
+OTHERS_MAX = 16
+_OK = 200
+
+
+@dataclass(slots=True)
+class _Known:
+    live: SessionLive
+    at_s: float
+
+
+class SessionLives:
+    """Asks the server that works on a session; streams get what was heard last, and it is asked anew."""
+
+    def __init__(self, agent: AgentDeps, supervisor: Supervisor, peers: Peers, *, jobs: DescribeJobs) -> None:
+        self._store = agent.store
+        self._secrets = agent.secrets
+        self._supervisor = supervisor
+        self._peers = peers
+        self._clock = agent.clock
+        self._jobs = jobs
+        self._known: dict[str, _Known] = {}
+        self._asking: dict[str, asyncio.Task[SessionLive]] = {}
+
+    def here(self, session_id: str) -> SessionLive:
+        """What this server knows."""
+        owner = self._supervisor.owner(session_id)
+        logs = owner.logs if owner else {}
+        queue = {
+            run_id: QueuePlace(position=turn.position, why=turn.why)
+            for run_id in logs
+            if (turn := self._supervisor.queue_position(run_id)) is not None
+        }
+        return SessionLive(
+            session_id=session_id,
+            server=self._store.node.name,
+            known=True,
+            lines={run_id: log.live_line() for run_id, log in logs.items()},
+            queue=queue,
+            background=tuple(
+                replace(job, command=self._secrets.redact_text(job.command)) for job in self._jobs(session_id)
+            ),
+        )
+
+    async def of(self, session_id: str) -> SessionLive:
+        """What the server that works on the session knows; waits for its answer, but not for long.
+
+        Processes in the background are asked for at every server that has the session's files.
+        """
+        if not self._peers.exist:
+            return self.here(session_id)
+        worked, others = await asyncio.gather(self._of_owner(session_id), self._of_others(session_id))
+        jobs = {job.job_id: job for one in (worked, *others) for job in one.background}
+        silent = next((one for one in (worked, *others) if not one.known), worked)
+        return replace(worked, server=silent.server, known=silent.known, background=tuple(jobs.values()))
+
+    async def _of_owner(self, session_id: str) -> SessionLive:
+        if self._supervisor.owner(session_id) is not None:
+            return self.here(session_id)
+        task = self._asking.get(session_id)
+        if task is None:
+            task = asyncio.create_task(self._ask(session_id), name=f"ask about {session_id}")
+            self._asking[session_id] = task
+            task.add_done_callback(lambda done: self._heard(session_id, done))
+        return await asyncio.shield(task)
+
+    def lines(self, session_id: str, *, silent_s: float = 0.0) -> Mapping[str, str] | None:
+        """The live lines of active runs by run id; None while another server is being asked.
+
+        `silent_s` is for how long the caller has heard no event of the session: what was known before that is
+        outdated.
+        """
+        if not self._peers.exist or self._supervisor.owner(session_id) is not None:
+            return self.here(session_id).lines
+        now_s, known = self._clock.monotonic_s(), self._known.get(session_id)
+        if known is not None:
+            most_s = LIVE_S if known.live.lines else min(IDLE_S, max(silent_s, LIVE_S))
+            if now_s - known.at_s < most_s:
+                return known.live.lines
+        if session_id not in self._asking:
+            asking = asyncio.ensure_future(self._of_owner(session_id))
+            asking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return known.live.lines if known is not None and known.live.lines else None
+
+    def line(self, session_id: str, run_id: str, *, silent_s: float = 0.0) -> str | None:
+        """The live line of a run, empty if it isn't known yet; None if the run isn't active."""
+        lines = self.lines(session_id, silent_s=silent_s)
+        return "" if lines is None else lines.get(run_id)
+
+    async def close(self) -> None:
+        """Ask nothing more."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def _heard(self, session_id: str, done: "asyncio.Task[SessionLive]") -> None:
+        self._asking.pop(session_id, None)
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._known.pop(session_id, None)
+        self._known[session_id] = _Known(done.result(), self._clock.monotonic_s())
+        while len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+
+    async def _ask(self, session_id: str) -> SessionLive:
+        try:
+            node = await self._node_of(session_id)
+        except JournalError:
+            return SessionLive(session_id=session_id, server="", known=False)
+        return self.here(session_id) if node is None else await self._answer_of(node, session_id)
+
+    async def _of_others(self, session_id: str) -> list[SessionLive]:
+        """What servers say that have the volume with the session's files, and don't work on it."""
+        try:
+            place = await self._store.place(session_id)
+            if not place.home.startswith("volume:"):
+                return []
+            nodes = [node for node in await self._store.nodes() if place.home in node.homes]
+        except JournalError:
+            return []  # the owner isn't known either, and that is said
+        asked = [node for node in nodes if node.name != place.owner][:OTHERS_MAX]
+        return await asyncio.gather(*[self._job_list(node, session_id) for node in asked])
+
+    async def _job_list(self, node: Node, session_id: str) -> SessionLive:
+        if node.name == self._store.node.name:
+            return self.here(session_id)
+        return await self._answer_of(node, session_id)
+
+    async def _answer_of(self, node: Node, session_id: str) -> SessionLive:
+        target = f"/api/sessions/{quote(session_id, safe='')}/live"
+        answer = await self._peers.ask(node, target, key_name=caller_name())
+        if answer is not None and answer.status == _OK:
+            try:
+                return msgspec.json.decode(answer.body, type=SessionLive)
+            except msgspec.MsgspecError:
+                pass  # another version, which says it in other words
+        return SessionLive(session_id=session_id, server=node.name, known=False)
+
+    async def _node_of(self, session_id: str) -> Node | None:
+        """The other server that works on the session or has its files; None if there is none."""
+        place = await self._store.place(session_id)
+        this = self._store.node
+        if place.owner and place.owner != this.name:
+            return Node(place.owner, place.url)
+        if place.owner or not place.home or place.home in this.homes:
+            return None
+        return next((one for one in await self._store.nodes() if place.home in one.homes), None)

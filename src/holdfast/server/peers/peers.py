@@ -1,0 +1,162 @@
+"""Asks other servers of the cluster what only they know, and passes requests on that only they can serve."""
+
+import asyncio
+import hmac
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import aiohttp
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+from typing_extensions import override
+from yarl import URL
+
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.nodes import Node
+from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.peers.seals import HEADER, Question, Seals, cluster_secret, target_of
+from holdfast.server.problems import Problem
+
+ANSWER_S = 2.0  # how long a question about a session may take
+CONNECT_S = 2.0
+SILENT_S = 60.0  # how long a request that was passed on may take before its answer begins, or go silent
+AGAIN_S = 3.0  # a server that gave no answer isn't asked again for so long
+ANSWER_BYTES_MAX = 4 * 1024 * 1024
+PEER = "holdfast.peer"  # in the scope of a request: the name of the server that passed it on
+_PASSED_ON = ("accept", "content-type", "idempotency-key", "if-none-match", "if-range", "range")
+_NOT_RETURNED = frozenset(
+    (
+        *("connection", "date", "keep-alive", "server", "set-cookie", "transfer-encoding", "upgrade", "vary"),
+        # The server that passes the response on adds these itself.
+        *("x-content-type-options", "referrer-policy", "cross-origin-opener-policy", "permissions-policy"),
+    )
+)
+_FAILURES = (aiohttp.ClientError, TimeoutError, OSError, ValueError)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAnswer:
+    """A short answer of another server."""
+
+    status: int
+    body: bytes
+
+
+class Peers:
+    """The other servers. `open` it before the first question and `close` it at the end."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self.seals = Seals(clock, store.node.name)
+        self._http: aiohttp.ClientSession | None = None
+        self._silent_until_s: dict[str, float] = {}
+
+    @property
+    def exist(self) -> bool:
+        """Whether other servers may share the store."""
+        return bool(self._store.node.name)
+
+    async def open(self) -> None:
+        """Learn the cluster's secret, or make it."""
+        if self.exist:
+            self.seals.key = await cluster_secret(self._store)
+
+    def key_for(self, purpose: str) -> bytes:
+        """A key for something else that all servers of the cluster make and check alike."""
+        assert self.seals.key, "it is opened first"
+        return hmac.digest(self.seals.key, purpose.encode(), "sha256")
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._http is not None:
+            await self._http.close()
+
+    async def ask(self, node: Node, target: str, *, key_name: str) -> PeerAnswer | None:
+        """What GET says at another server; None if it doesn't say anything in time."""
+        if not self.exist or self._silent_until_s.get(node.name, 0.0) > self._clock.monotonic_s():
+            return None
+        question = Question(node.name, "GET", target)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                response = await self._send(node, question, key_name=key_name)
+                async with response:
+                    body = await response.content.read(ANSWER_BYTES_MAX)
+                    return PeerAnswer(response.status, body)
+        except _FAILURES as error:
+            self._silent_until_s[node.name] = self._clock.monotonic_s() + AGAIN_S
+            _log.info("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            return None
+
+    async def pass_on(self, request: Request, node: Node, body: bytes) -> "PassedOn":
+        """The answer of another server to this request; raises a Problem if it gives none.
+
+        `body` is the request's, which can be read only once.
+        """
+        question = Question(node.name, request.method, target_of(request.scope), body)
+        headers = {name: value for name in _PASSED_ON if (value := request.headers.get(name))}
+        try:
+            async with asyncio.timeout(SILENT_S):
+                response = await self._send(node, question, key_name=request.scope[KEY_NAME], headers=headers)
+        except _FAILURES as error:
+            _log.warning("server %s gave no answer: %s", node.name, error or type(error).__name__)
+            raise no_answer(node) from error
+        return PassedOn(response)
+
+    async def _send(
+        self, node: Node, question: Question, *, key_name: str, headers: Mapping[str, str] | None = None
+    ) -> aiohttp.ClientResponse:
+        if self._http is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
+            self._http = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+        if urlsplit(node.url).scheme not in {"http", "https"}:
+            raise ValueError("its server.node_url isn't set")
+        seal = self.seals.sealed(question, key_name=key_name)
+        return await self._http.request(
+            question.method,
+            URL(node.url.rstrip("/") + question.target, encoded=True),
+            data=question.body or None,
+            headers={**(headers or {}), HEADER.decode(): seal},
+            allow_redirects=False,
+        )
+
+
+def no_answer(node: Node) -> Problem:
+    """Another server has what is asked for, and doesn't answer."""
+    where = f" at {node.url}" if node.url else ""
+    return Problem(
+        503,
+        f"Server {node.name} has the session's files, and it doesn't answer{where}. Try again, or ask it "
+        "directly; if it can't be reached at all, check its server.node_url",
+        code="server_silent",
+        headers={"Retry-After": "2"},
+    )
+
+
+class PassedOn(StreamingResponse):
+    """The answer of another server, whose body flows through; send it, or drop it."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        kept = {name: value for name, value in answer.headers.items() if name.lower() not in _NOT_RETURNED}
+        super().__init__(self._body(), answer.status, kept)
+        self._answer = answer
+
+    async def _body(self) -> AsyncGenerator[bytes]:
+        async for piece in self._answer.content.iter_any():
+            yield piece
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Read no more of it."""
+        self._answer.close()

@@ -1,0 +1,168 @@
+"""Sub-agents for the model: one tool that delegates a task, and the verbs for those in the background.
+
+They are described here like any tool; `agent/delegation.py` carries them out, because they act on logs.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from typing_extensions import override
+
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import (
+    CHILD_STATUS,
+    CHILD_STEER,
+    CHILD_STOP,
+    CHILD_TAIL,
+    CHILD_WAIT,
+    DELEGATE,
+)
+from holdfast.tools.arguments import arguments_hash, spec_of
+from holdfast.values import Action
+
+TASK_CHARS_MAX = 64_000
+WAIT_S_DEFAULT, WAIT_S_MAX = 600.0, 86_400.0
+TAIL_LINES_DEFAULT, TAIL_LINES_MAX = 40, 400
+SUMMARY_CHARS_MAX = 300
+
+_Text = Annotated[str, Meta(min_length=1, max_length=TASK_CHARS_MAX)]
+_Name = Annotated[str, Meta(min_length=1, max_length=100, description="The sub-agent's name.")]
+_ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class ChildBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the sub-agent may use up; 0 means an equal share of what is left."""
+
+    tokens: Annotated[int, Meta(ge=0)] = 0
+    cost_usd: Annotated[float, Meta(ge=0)] = 0.0
+    turns: Annotated[int, Meta(ge=0)] = 0
+    minutes: Annotated[float, Meta(ge=0)] = 0.0
+
+
+class DelegateArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task for a sub-agent."""
+
+    task: Annotated[
+        _Text,
+        Meta(description="All that the sub-agent needs to know: it doesn't see this conversation."),
+    ]
+    instructions: Annotated[
+        str, Meta(max_length=TASK_CHARS_MAX, description="Further instructions, such as its role.")
+    ] = ""
+    tools: Annotated[
+        Annotated[tuple[_ToolName, ...], Meta(max_length=200)] | None,
+        Meta(description="The tools it may use, of those that you have; all if not given."),
+    ] = None
+    target: Annotated[str, Meta(max_length=256, description="The model target; yours if not given.")] = ""
+    budget: Annotated[
+        ChildBudget | None, Meta(description="What it may use of your budget; an equal share if not given.")
+    ] = None
+    background: Annotated[
+        bool,
+        Meta(description="Don't wait: you get a name now, and its answer as a message when it has ended."),
+    ] = False
+    outlives_stop: Annotated[
+        bool, Meta(description="In the background only: it continues if the user stops this run.")
+    ] = False
+
+
+class ChildArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which sub-agent."""
+
+    name: _Name
+
+
+class StatusArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which sub-agent to look at."""
+
+    name: Annotated[str, Meta(max_length=100, description="One sub-agent; all if not given.")] = ""
+
+
+class WaitArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which sub-agents to wait for."""
+
+    names: Annotated[
+        tuple[_Name, ...], Meta(max_length=100, description="All of these; any one that works if not given.")
+    ] = ()
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_S_MAX, description="The longest time to wait.")] = (
+        WAIT_S_DEFAULT
+    )
+
+
+class TailArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to read of a sub-agent."""
+
+    name: _Name
+    lines: Annotated[int, Meta(ge=1, le=TAIL_LINES_MAX)] = TAIL_LINES_DEFAULT
+
+
+class SteerArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to tell a sub-agent."""
+
+    name: _Name
+    message: _Text
+
+
+class ChildTool(Tool):
+    """One of these tools, as the model and the policy see it; `run` is called only without an agent loop."""
+
+    def __init__(
+        self, name: str, description: str, *, args: type[msgspec.Struct], traits: ToolTraits
+    ) -> None:
+        self.args_type = args
+        self.spec = spec_of(name, description, args=args)
+        self.traits = traits
+
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        name = self.spec.name
+        summary = str(args.get("task") or args.get("name") or name)[:SUMMARY_CHARS_MAX]
+        return Action(tool=name, summary=summary, digest=arguments_hash(name, args))
+
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        return ToolResult("There are no sub-agents here.", ok=False, ending="not_started")
+
+
+_LOOKS = ToolTraits(read_only=True, idempotent=True, parallel_safe=True, place="anywhere")
+_ACTS = ToolTraits(idempotent=True, place="anywhere")
+_SIDE_BY_SIDE = ToolTraits(idempotent=True, parallel_safe=True, place="anywhere")
+
+
+def child_tools() -> list[ChildTool]:
+    """The tools, in the order in which the model sees them."""
+    return [
+        ChildTool(
+            DELEGATE,
+            "Give a self-contained task to a sub-agent and get its answer. It works in the same workspace "
+            "with the tools you name, and asks the user for the same approvals as you. Several delegate "
+            "calls in one answer run side by side.",
+            args=DelegateArgs,
+            traits=_SIDE_BY_SIDE,
+        ),
+        ChildTool(
+            CHILD_STATUS,
+            "How your sub-agents are doing: state, last words and cost.",
+            args=StatusArgs,
+            traits=_LOOKS,
+        ),
+        ChildTool(
+            CHILD_WAIT,
+            "Wait until sub-agents in the background have ended. Their answers come as messages.",
+            args=WaitArgs,
+            traits=_LOOKS,
+        ),
+        ChildTool(
+            CHILD_TAIL, "The end of what a sub-agent has said and done so far.", args=TailArgs, traits=_LOOKS
+        ),
+        ChildTool(
+            CHILD_STEER,
+            "Tell a working sub-agent something; it reads it before its next step.",
+            args=SteerArgs,
+            traits=_ACTS,
+        ),
+        ChildTool(CHILD_STOP, "Stop a sub-agent; its work so far stays.", args=ChildArgs, traits=_ACTS),
+    ]

@@ -1,0 +1,1 @@
+"""Memory: what agents remember between conversations, kept as logs of their own."""

@@ -1,0 +1,113 @@
+"""The tools that write to a memory and read its notes; the agent loop decides what a write becomes."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from typing_extensions import override
+
+from holdfast.folds.memory import DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
+from holdfast.interfaces.journal import Store
+from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
+from holdfast.policy.tool_names import READ_NOTES, REMEMBER
+from holdfast.tools.arguments import arguments_hash, parsed, spec_of
+from holdfast.tools.memory.memories import Memories, user_scope, workspace_scope
+from holdfast.values import Action
+
+NOTES_SHOWN_MAX = 5
+_WORD = re.compile(r"\w{3,}")
+
+
+class RememberArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What to remember."""
+
+    about: Annotated[
+        Literal["user", "workspace"],
+        Meta(description="Whether it is about the user or about this workspace."),
+    ]
+    text: Annotated[
+        str,
+        Meta(max_length=NOTE_CHARS_MAX, description="One short fact; empty removes what `replaces` names."),
+    ]
+    reason: Annotated[str, Meta(min_length=1, max_length=300, description="Why it will be useful later.")]
+    replaces: Annotated[
+        str, Meta(max_length=NOTE_CHARS_MAX, description="Words of the memory that the text replaces.")
+    ] = ""
+    note: Annotated[
+        str,
+        Meta(
+            max_length=80,
+            pattern="^[\\w .-]*$",
+            description="The name of a note for longer things, found with read_notes when needed.",
+        ),
+    ] = ""
+
+
+class ReadNotesArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which notes."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=200, description="Words that the notes have.")]
+
+
+class Remember(Tool):
+    """Describes a write to the model; the agent loop turns a call into a proposal or a change."""
+
+    args_type = RememberArgs
+    spec = spec_of(
+        REMEMBER,
+        "Remember something about the user or this workspace for later conversations: stable facts and "
+        f"preferences, not this task. The memory that is always shown has {DOCUMENT_CHARS_MAX:,} characters. "
+        "The user may have to accept it first.",
+        args=RememberArgs,
+    )
+    traits = ToolTraits(read_only=True, place="anywhere")
+
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        given = parsed(RememberArgs, args)
+        return Action(tool=REMEMBER, summary=given.text[:300], digest=arguments_hash(REMEMBER, args))
+
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        return ToolResult("There is no agent loop here, so this does nothing.", ok=False)
+
+
+class ReadNotes(Tool):
+    """Finds notes of the memories of the one who asks."""
+
+    args_type = ReadNotesArgs
+    spec = spec_of(
+        READ_NOTES, "Find notes that you or the user wrote down in earlier conversations.", args=ReadNotesArgs
+    )
+    traits = ToolTraits(read_only=True, parallel_safe=True, place="anywhere")
+
+    def __init__(self, store: Store, memories: Memories) -> None:
+        self._store = store
+        self._memories = memories
+
+    @override
+    def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
+        given = parsed(ReadNotesArgs, args)
+        return Action(tool=READ_NOTES, summary=given.query, digest=arguments_hash(READ_NOTES, args))
+
+    @override
+    async def run(self, args: Mapping[str, object], call: ToolCall) -> ToolResult:
+        wanted = _words(parsed(ReadNotesArgs, args).query)
+        asking = await self._store.run(call.run_id)
+        owner = asking.api_key if asking is not None else ""
+        notes: dict[str, str] = {}
+        for scope in (user_scope(owner), workspace_scope(owner, call.workspace)):
+            notes |= (await self._memories.load(scope)).notes
+        found = sorted(notes, key=lambda name: -len(wanted & _words(f"{name} {notes[name]}")))
+        best = [name for name in found if wanted & _words(f"{name} {notes[name]}")][:NOTES_SHOWN_MAX]
+        if not best:
+            names = ", ".join(sorted(notes)[:50])
+            return ToolResult(f"No note has these words. The notes are: {names or 'none'}.", ok=False)
+        return ToolResult("\n\n".join(f"## {name}\n{notes[name]}" for name in best))
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}

@@ -1,0 +1,152 @@
+"""The server's side of its keeper, see keeper_child: starts it, tells it of the lease, and replaces it."""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
+
+from holdfast.interfaces.system_clock import steady_s
+from holdfast.tools.offload import offload
+from holdfast.tools.shell import keeper_child
+from holdfast.tools.shell.keeper_child import BEAT, KILLING
+from holdfast.tools.shell.marker import markers_in
+from holdfast.tools.shell.process_table import ON_LINUX, environ_of
+from holdfast.tools.shell.server_tools import VARIABLE
+
+SILENCE_S = 3.0  # a second less than a lease
+UNANSWERED_MAX = 3  # beats after which the keeper counts as frozen
+AGAIN_S = 0.5  # before another keeper is started
+_READ_BYTES = 1024
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Kills this server's foreground tools if `renewed` isn't called for some time, even if it is frozen."""
+
+    def __init__(self, *, silence_s: float = SILENCE_S) -> None:
+        self._silence_s = silence_s
+        self._token = token_hex(16)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._last_s = 0.0
+        self._unanswered = 0
+        self._killed_s = 0.0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tools must have in their environment."""
+        return {VARIABLE: self._token}
+
+    @property
+    def pid(self) -> int:
+        """The keeper's process; 0 while there is none."""
+        return self._child.pid if self._child is not None else 0
+
+    def has_killed_since(self, since_s: float) -> bool:
+        """Whether it has killed tools since this time, on the clock `steady_s`."""
+        return self._killed_s >= since_s
+
+    def renewed(self, sent_s: float) -> None:
+        """Tell it that the lease was renewed by a request that was sent then."""
+        self._last_s = sent_s
+        child = self._child
+        if child is None or child.stdin is None:
+            return
+        self._unanswered += 1
+        if self._unanswered > UNANSWERED_MAX:
+            _log.warning("the keeper of tools doesn't answer, so it is replaced")
+            child.kill()
+            return
+        try:
+            os.write(child.stdin.fileno(), BEAT.pack(sent_s))
+        except (BlockingIOError, BrokenPipeError):
+            return  # it is frozen or dead, which is noticed elsewhere
+
+    async def run(self) -> None:
+        """Have a keeper until cancelled; one that ends is replaced."""
+        while True:
+            try:
+                child = await offload(self._start, undo=_end)
+            except OSError as error:
+                _log.error("the keeper of tools can't be started; trying again: %s", error)
+            else:
+                await self._watch(child)
+                _log.warning("the keeper of tools has ended, so another one is started")
+            await asyncio.sleep(AGAIN_S)
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        path = Path(keeper_child.__file__)
+        outer = len(list(markers_in(environ_of(os.getpid()))))
+        child = subprocess.Popen(  # noqa: S603  # our own interpreter and our own file
+            [
+                *(sys.executable, "-I", "-X", "utf8", str(path), str(path.parents[3])),
+                *(str(os.getpid()), str(outer), self._token, str(self._silence_s)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd=os.path.sep,
+            env={},  # it needs nothing, and keys are none of its business
+            start_new_session=True,
+        )
+        assert child.stdin is not None
+        assert child.stdout is not None
+        os.set_blocking(child.stdin.fileno(), False)
+        os.set_blocking(child.stdout.fileno(), False)
+        return child
+
+    async def _watch(self, child: "subprocess.Popen[bytes]") -> None:
+        """Hear what it says until it ends."""
+        assert child.stdin is not None
+        assert child.stdout is not None
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        output = child.stdout.fileno()
+
+        def hear() -> None:
+            said = os.read(output, _READ_BYTES)
+            self._unanswered = 0
+            if KILLING in said:
+                self._killed_s = steady_s()
+                _log.warning("the lease was not renewed in time, so the tools that ran were killed")
+            if not said:
+                loop.remove_reader(output)
+                over.set()
+
+        self._child, self._unanswered = child, 0
+        loop.add_reader(output, hear)
+        if self._last_s:
+            self.renewed(self._last_s)
+        try:
+            await over.wait()
+        finally:
+            self._child = None
+            loop.remove_reader(output)
+            await offload(partial(_end, child))
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """End a keeper that nobody needs; blocks."""
+    with child:  # closes both pipes, and waits
+        child.kill()
+
+
+@asynccontextmanager
+async def kept_tools(keeper: Keeper) -> AsyncGenerator[None]:
+    """Have a keeper; without /proc it would find nothing, so there is none."""
+    if not ON_LINUX:
+        _log.warning("on this system, tools of a server that lost its lease are not killed by a keeper")
+        yield
+        return
+    running = asyncio.create_task(keeper.run(), name="keeper of tools")
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

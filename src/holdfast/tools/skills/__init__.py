@@ -1,0 +1,1 @@
+"""Skills: folders with instructions that the agent reads when it needs them."""

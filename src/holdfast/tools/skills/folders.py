@@ -1,0 +1,94 @@
+"""The folders of skills: reading them within limits, and a digest of everything in one."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from holdfast.tools.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkill
+
+FILES_MAX = 500
+BYTES_MAX = 20_000_000
+DEPTH_MAX = 8
+FIND_DEPTH_MAX = 3  # skills may be in folders by subject
+READ_MAX = 4 * FILE_CHARS_MAX
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFolder:
+    """What is in a folder: a digest of all its files, their names, and the text of one of them."""
+
+    digest: str
+    files: tuple[str, ...]
+    text: str
+
+
+def read_folder(folder: Path, wanted: str = SKILL_FILE) -> SkillFolder:
+    """Read a folder, and the text of one file in the same pass; raises BadSkill. Blocks."""
+    whole = sha256()
+    names: list[str] = []
+    text: str | None = None
+    total = 0
+    for name, path in _files(folder, "", depth=0):
+        names.append(name)
+        data, is_program = _read(path, most=BYTES_MAX - total)
+        total += len(data)
+        if len(names) > FILES_MAX or total >= BYTES_MAX:
+            raise BadSkill(f"it has more than {FILES_MAX} files or {BYTES_MAX // 1_000_000} MB")
+        whole.update(f"{name}\0{is_program:d}\0{len(data)}\0".encode("utf-8", "surrogateescape"))
+        whole.update(data)
+        if name == wanted:
+            text = data[:READ_MAX].decode("utf-8", "replace")
+    if text is None:
+        raise BadSkill(f"it has no {wanted}")
+    return SkillFolder(whole.hexdigest(), tuple(names), text)
+
+
+def skill_text(folder: Path) -> str:
+    """The text of the folder's SKILL.md alone; raises BadSkill. Blocks."""
+    data, _ = _read(folder / SKILL_FILE, most=READ_MAX)
+    return data.decode("utf-8", "replace")
+
+
+def skill_folders(root: Path, *, most: int) -> list[Path]:
+    """The folders below this one that have a SKILL.md, or the folder itself if it has one. Blocks."""
+    found: list[Path] = []
+    for folder, names, files in os.walk(root):
+        if SKILL_FILE in files:
+            found.append(Path(folder))
+            names.clear()  # what is below belongs to it
+        depth = len(Path(folder).relative_to(root).parts)
+        names[:] = sorted(names)[:most] if depth < FIND_DEPTH_MAX else []
+        if len(found) == most:
+            break
+    return found
+
+
+def _files(folder: Path, inside: str, *, depth: int) -> Iterator[tuple[str, Path]]:
+    """The files below, in a fixed order; raises BadSkill if there are links or special files."""
+    if depth > DEPTH_MAX:
+        raise BadSkill("its folders are nested too deeply")
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise BadSkill(f"it can't be read: {error.strerror}") from error
+    for entry in entries:
+        name = f"{inside}{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(Path(entry.path), f"{name}/", depth=depth + 1)
+        elif entry.is_file(follow_symlinks=False):
+            yield name, Path(entry.path)
+        else:
+            raise BadSkill(f"{name} is a link or no plain file")
+
+
+def _read(path: Path, *, most: int) -> tuple[bytes, bool]:
+    try:
+        with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+            is_program = bool(os.fstat(file.fileno()).st_mode & 0o111)
+            return file.read(most), is_program
+    except OSError as error:
+        raise BadSkill(f"{path.name} can't be read: {error.strerror}") from error

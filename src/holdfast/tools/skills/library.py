@@ -1,0 +1,134 @@
+"""The skills that there are: the user's own, configured ones, and those of a workspace that are trusted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from holdfast.tools.skills.folders import read_folder, skill_folders, skill_text
+from holdfast.tools.skills.skill_file import BadSkill, SkillText, parse_skill
+
+SKILLS_MAX = 1_000
+WORKSPACE_FOLDERS = (".agents/skills", ".claude/skills")
+
+SkillOrigin: TypeAlias = Literal["own", "configured", "workspace", "learned"]
+
+
+class SkillTrust(Protocol):
+    """Which folders of workspaces are trusted, and with which digest."""
+
+    def knows(self, file: Path) -> bool:
+        """Whether the folder is trusted with any digest."""
+        ...
+
+    def trusts(self, file: Path, text: str) -> bool:
+        """Whether it is trusted with this digest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """A skill; `text` is what counts, which may be a change of what is in the folder."""
+
+    text: SkillText
+    origin: SkillOrigin
+    folder: Path | None = None
+    digest: str = ""  # of the whole folder, for one of a workspace
+    is_trusted: bool = True
+    is_changed: bool = False
+    base: str = ""  # the whole SKILL.md as it is in the folder
+
+    @property
+    def name(self) -> str:
+        """The name by which it is read."""
+        return self.text.name
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSkills:
+    """What was found, and what couldn't be used, by folder."""
+
+    skills: Mapping[str, Skill]
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def usable(self) -> Mapping[str, Skill]:
+        """Those that an agent may use."""
+        return {name: skill for name, skill in self.skills.items() if skill.is_trusted}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillLibrary:
+    """Where skills are looked for; the user's own win over configured ones, and these over a workspace's."""
+
+    own: Path
+    configured: tuple[Path, ...] = ()
+    trust: SkillTrust | None = None  # None: no workspace is trusted
+
+    def find(self, workspace: Path, changes: Mapping[str, str]) -> FoundSkills:
+        """All skills for a workspace, with the accepted changes, by name. Blocks."""
+        skills: dict[str, Skill] = {}
+        problems: dict[str, str] = {}
+        places: list[tuple[SkillOrigin, Path]] = [
+            ("own", self.own),
+            *(("configured", path) for path in self.configured),
+            *(("workspace", workspace / name) for name in WORKSPACE_FOLDERS),
+        ]
+        for origin, root in places:
+            for folder in _folders(root):
+                try:
+                    skill = self._read(folder, origin)
+                except BadSkill as error:
+                    problems[str(folder)] = str(error)
+                    continue
+                skills.setdefault(skill.name, skill)
+        for name, text in changes.items():
+            _change(skills, name, text, problems=problems)
+        return FoundSkills(skills, problems)
+
+    def _read(self, folder: Path, origin: SkillOrigin) -> Skill:
+        text = skill_text(folder)
+        skill = Skill(text=parse_skill(text), origin=origin, folder=folder, base=text)
+        if origin != "workspace":
+            return skill
+        # Only what was trusted before is read as a whole: anyone can put huge files into a repository.
+        if self.trust is None or not self.trust.knows(folder):
+            return replace(skill, is_trusted=False)
+        found = read_folder(folder)
+        skill = replace(skill, text=parse_skill(found.text), base=found.text, digest=found.digest)
+        return replace(skill, is_trusted=self.trust.trusts(folder, found.digest))
+
+    def file_of(self, skill: Skill, name: str) -> str:
+        """The text of another file of the skill; raises BadSkill, also if it is no longer trusted. Blocks."""
+        if skill.folder is None:
+            raise BadSkill("it has no other files")
+        found = read_folder(skill.folder, name)
+        is_trusted = self.trust is not None and self.trust.trusts(skill.folder, found.digest)
+        if skill.origin == "workspace" and not is_trusted:
+            raise BadSkill("its folder has changed since it was trusted")
+        return found.text
+
+    def files_of(self, skill: Skill) -> tuple[str, ...]:
+        """The names of its files; empty if they can't be read. Blocks."""
+        try:
+            return read_folder(skill.folder).files if skill.folder is not None else ()
+        except BadSkill:
+            return ()
+
+
+def _folders(root: Path) -> list[Path]:
+    return skill_folders(root, most=SKILLS_MAX) if root.is_dir() else []
+
+
+def _change(skills: dict[str, Skill], name: str, text: str, *, problems: dict[str, str]) -> None:
+    """Put an accepted change over the skill, or a new skill beside the others."""
+    try:
+        changed = parse_skill(text)
+    except BadSkill as error:
+        problems[f"change of {name}"] = str(error)
+        return
+    base = skills.get(name)
+    if base is None:
+        skills[name] = Skill(text=changed, origin="learned")
+    elif base.is_trusted:
+        skills[name] = replace(base, text=replace(changed, name=name), is_changed=True)

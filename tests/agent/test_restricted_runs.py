@@ -1,0 +1,69 @@
+"""A run with fewer rights than the configuration gives: some tools only, and nobody who could approve."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.world import Effect, asks_about, ending, process, send, tool_ends
+from holdfast import events as e
+from holdfast.agent.calls import NO_SANDBOX, OFFLINE
+from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
+from holdfast.tools.shell.background import Background
+from holdfast.tools.shell.tool import Shell, ShellWorld
+
+
+def offered(request: SeenRequest) -> list[str]:
+    tools = msgspec.convert((request.body or {})["tools"], list[dict[str, Any]])
+    return [tool["function"]["name"] for tool in tools]
+
+
+async def test_a_run_is_offered_and_can_call_only_the_tools_that_it_may_use() -> None:
+    done: list[str] = []
+    calls = [CallTool("one", {}), CallTool("two", {})]
+    async with (
+        ChaosServer(calls, [Say("done")]) as chaos,
+        process(chaos, Effect("one", done), Effect("two", done)) as world,
+    ):
+        await send(world, tools=("one", "unknown"))
+        log = await world.until("s", e.RunEnded)
+        assert offered(chaos.seen.request(1)) == ["one"]
+    assert done == ["one {}"]
+    assert [end.ok for end in tool_ends(log)] == [True, False]
+    assert tool_ends(log)[1].result == "There is no tool 'two'. The tools are: one."
+
+
+async def test_an_unattended_run_is_refused_what_would_be_asked_and_its_questions_have_no_answer() -> None:
+    done: list[str] = []
+    question = {"question": "Which?"}
+    calls = [CallTool("risky", {}), CallTool("safe", {}), CallTool("ask_user", question)]
+    async with (
+        ChaosServer(calls, [Say("done")]) as chaos,
+        process(chaos, Effect("risky", done), Effect("safe", done), judge=asks_about("risky")) as world,
+    ):
+        await send(world, unattended=True)
+        log = await world.until("s", e.RunEnded)
+        assert offered(chaos.seen.request(1)) == ["risky", "safe"]
+    assert done == ["safe {}"]
+    assert not any(isinstance(record.event, e.ApprovalAsked | e.QuestionAsked) for record in log)
+    assert [end.ending for end in tool_ends(log)][:2] == ["no_approver", "finished"]
+    assert not tool_ends(log)[2].ok
+    assert ending(log).outcome == "completed"
+
+
+async def test_an_offline_run_fetches_nothing_and_runs_no_command_without_a_sandbox(tmp_path: Path) -> None:
+    done: list[str] = []
+    calls = [
+        CallTool("fetch_url", {"url": "http://127.0.0.1:1/"}),
+        CallTool("named", {}),
+        CallTool("shell", {"command": "true"}),
+    ]
+    shell = Shell(ShellWorld(environment={}, background=Background(tmp_path, now_ms=lambda: 0)))
+    async with (
+        ChaosServer(calls, [Say("done")]) as chaos,
+        process(chaos, Effect("fetch_url", done), Effect("named", done), shell) as world,
+    ):
+        await send(world, offline=True, tools=("fetch_url", "named", "shell"), workspace=str(tmp_path))
+        log = await world.until("s", e.RunEnded)
+    assert done == ["named {}"]
+    assert [end.result for end in tool_ends(log)] == [OFFLINE, "named done", NO_SANDBOX]

@@ -1,0 +1,76 @@
+"""A channel in a process of its own, the fake Telegram outside of it, and people who write there."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from agent.world import World
+from holdfast.channels.channel_log import channel_state
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.service import Channels
+from holdfast.chaos import SeenRequest
+from holdfast.chaos.telegram import FakeTelegram
+from holdfast.folds.channel import ChannelState
+from holdfast.interfaces.clock import Clock
+from holdfast.racing import wait_through_cancel
+
+ME = 42
+LOG = "chn_tg"
+
+
+def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
+    """A channel whose owner has the id 42."""
+    usual = ChannelOptions(
+        name="tg",
+        token=telegram.token,
+        base_url=telegram.url,
+        allow=frozenset({str(ME)}),
+        approvers=frozenset({str(ME)}),
+    )
+    return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
+
+
+def deps_of(world: World, clock: Clock | None = None) -> ChannelDeps:
+    return ChannelDeps(
+        store=world.store,
+        clock=clock or world.clock,
+        inbox=world.inbox,
+        supervisor=world.supervisor,
+        workspace=Path("/tmp"),  # noqa: S108  # nothing is written
+        models=lambda: ("chaos", "other"),
+    )
+
+
+@asynccontextmanager
+async def channel(
+    world: World, options: ChannelOptions, *, clock: Clock | None = None
+) -> AsyncGenerator[asyncio.Task[None]]:
+    """The channels of a server, until the block ends."""
+    task = asyncio.create_task(Channels(deps_of(world, clock), [options]).run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await wait_through_cancel(task)
+
+
+async def state_of(world: World) -> ChannelState:
+    return await channel_state(world.store, LOG)
+
+
+async def said(telegram: FakeTelegram, *texts: str, chat: int = ME) -> None:
+    """Wait until the bot has said exactly this in the chat, in this order."""
+    await until(telegram, lambda: len(telegram.world.chat(chat).texts()) >= len(texts))
+    assert telegram.world.chat(chat).texts() == list(texts)
+
+
+async def until(telegram: FakeTelegram, condition: Callable[[], bool]) -> None:
+    await telegram.world.changed.until(condition)
+
+
+def last_user_text(request: SeenRequest) -> str:
+    """What the model was told last by a person."""
+    found = [one for one in (request.body or {})["messages"] if one["role"] == "user"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportGeneralTypeIssues]
+    return str(found[-1]["content"])  # pyright: ignore[reportUnknownArgumentType]

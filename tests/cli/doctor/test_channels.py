@@ -1,0 +1,26 @@
+"""What the doctor finds out about chat platforms."""
+
+from holdfast.chaos import closed_port
+from holdfast.chaos.telegram import FakeTelegram
+from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms
+from holdfast.config.channels import ChannelSettings
+from holdfast.config.fields import Secret
+from holdfast.config.settings import Settings
+
+
+async def test_a_channel_whose_token_is_wrong_is_a_fault_with_what_to_do() -> None:
+    async with FakeTelegram() as telegram:
+        url = telegram.url
+        right = ChannelSettings(name="tg", kind="telegram", token=Secret(telegram.token), base_url=url)
+        wrong = ChannelSettings(name="old", kind="telegram", token=Secret("1:x"), base_url=url)
+        found = await ask_platforms(Settings(channels=(right, wrong)))
+    assert [one.state for one in found] == ["ok", "fault"]
+    assert "@holdfast_bot" in found[0].text
+    assert "token" in found[1].advice
+    with closed_port() as port:
+        away = ChannelSettings(
+            name="tg", kind="telegram", token=Secret("1:x"), base_url=f"http://127.0.0.1:{port}"
+        )
+        found = await ask_platforms(Settings(channels=(away,)))
+    assert "can't be reached" in found[0].text
+    assert [one.text for one in await ask_no_platform(Settings(channels=(away,)))] == ["not checked"]

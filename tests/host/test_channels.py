@@ -1,0 +1,92 @@
+"""A channel from its settings to the chat, through a whole server."""
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from config.given import loaded
+from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos.telegram import FakeTelegram
+from holdfast.client import Refused
+from holdfast.client.client import Client
+from holdfast.config.sources import BadConfiguration
+from holdfast.host.assembly import open_application
+from holdfast.host.http_server import serving
+from holdfast.host.known_secrets import known_secrets
+
+ME = 42
+TARGET = """
+[[targets]]
+name = "main"
+wire = "chat"
+base_url = "{url}"
+model = "m"
+api_key = "any"
+"""
+CHANNEL = """
+[[channels]]
+name = "tg"
+kind = "telegram"
+token = "{token}"
+base_url = "{url}"
+"""
+
+
+async def test_a_person_pairs_talks_and_is_revoked_over_http(tmp_path: Path) -> None:
+    """P11, P14: by the settings, the routes and the client, as `holdfast channels` uses them."""
+    async with FakeTelegram() as telegram, ChaosServer([Say("hello")], [Say("the report")]) as chaos:
+        world = telegram.world
+        text = f"[server]\ndata_dir = '{tmp_path}'\n[agent]\nworkspace = '{tmp_path}'\n"
+        text += TARGET.format(url=chaos.base_url) + CHANNEL.format(token=telegram.token, url=telegram.url)
+        settings = loaded(text).settings
+        assert telegram.token in list(known_secrets(settings))
+        async with (
+            open_application(settings, keys=None, config=None) as app,
+            serving(app) as url,
+            Client(url) as client,
+        ):
+            await world.changed.until(lambda: bool(world.commands))
+            code = (await client.pair_channel("tg")).code
+            world.say(ME, code)
+            await world.changed.until(lambda: len(world.chat(ME).texts()) == 1)
+            world.say(ME, "hi")
+            await world.changed.until(lambda: len(world.chat(ME).texts()) == 2)
+            (shown,) = await client.channels()
+            assert (shown.state, shown.account, shown.kind) == ("connected", "holdfast_bot", "telegram")
+            assert [(user.user, user.role) for user in shown.users] == [(str(ME), "approver")]
+            sent = await client.test_channel("tg", str(ME))
+            await world.changed.until(lambda: len(world.chat(ME).texts()) == 3)
+            await client.allow_in_channel("tg", "77", role="approver")
+            await client.revoke_in_channel("tg", "77")
+            async with aiohttp.ClientSession(url) as http:
+                wanted = {"name": "daily", "prompt": "report", "every": "1d", "deliver": [f"tg:{ME}"]}
+                made = await (await http.post("/api/triggers", json=wanted)).json()
+                assert made["deliver"] == [f"tg:{ME}"]
+                assert (await http.post(f"/api/triggers/{made['id']}/run", json={})).status < 300
+                stranger = await http.post("/api/triggers", json=wanted | {"deliver": ["tg:1"]})
+                assert stranger.status == 400
+            await world.changed.until(lambda: len(world.chat(ME).texts()) == 4)
+            log = await client.channel_log("tg")
+            assert any(one.what.startswith(sent.delivery) for one in log)
+            assert code not in str(log)
+            with pytest.raises(Refused):
+                await client.pair_channel("other")
+            with pytest.raises(Refused):
+                await client.allow_in_channel("tg", "@name")
+        assert world.chat(ME).texts()[1] == "hello"
+        assert world.chat(ME).texts()[3] == "the report"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[channels]]\nname='a b'\nkind='telegram'\ntoken='x'\n", "1 to 32 letters"),
+        ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
+        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of telegram"),
+        ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\nallow=['@me']\n", "numeric id"),
+    ],
+)
+def test_a_channel_that_cannot_work_is_an_error_of_the_settings(text: str, why: str) -> None:
+    with pytest.raises(BadConfiguration, match=why):
+        loaded(text)

@@ -1,0 +1,47 @@
+"""The Automations panel: schedules and webhooks, before they are saved and after they fired."""
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import Say
+from page.browsing import Visit, faults_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_webhook_is_made_tried_and_deleted_and_its_secret_is_shown_once(visit: Visit) -> None:
+    """P14: one delivery, one run; P11: nothing but the first response has the secret."""
+    async with visit.chatting([Say("done")], [Say("title")]) as server:
+        chat = await visit(server.url)
+        page = chat.page
+        await chat.button("Settings").click()
+        await page.get_by_role("dialog", name="Settings").get_by_role("button", name="Automations").click()
+        panel = page.get_by_role("dialog", name="Automations")
+        await expect(panel.get_by_text("None yet.")).to_be_visible()
+        await panel.get_by_role("button", name="New automation").click()
+        await panel.get_by_role("button", name="Save").click()
+        await expect(panel.get_by_role("alert")).to_have_text("Give it a name.")
+        await panel.get_by_label("Name").fill("<b>pushes</b>")
+        await panel.get_by_label("What should the agent do?").fill("look at it")
+        await expect(panel.get_by_text("Next times")).to_be_visible()
+        await panel.get_by_label(re.compile("Cron")).fill("99 8 * * *")
+        await expect(panel.get_by_role("alert")).to_be_visible()
+        await panel.get_by_text("Webhook", exact=True).click()
+        await panel.get_by_role("button", name="Save").click()
+        card = panel.get_by_role("region", name="Webhook secret")
+        secret = await card.get_by_text(re.compile("^hfhook_")).inner_text()
+        await card.get_by_role("button", name="Send a test delivery").click()
+        await expect(card.get_by_text("Delivered.")).to_be_visible()
+        listed = panel.get_by_role("list", name="Automations").get_by_role("listitem")
+        await expect(listed.get_by_text(re.compile(": Completed")).first).to_be_visible()
+        await card.get_by_role("button", name="I have copied it").click()
+        assert secret not in await page.content()
+        assert secret not in str(await server.served.get("/api/triggers"))
+        await listed.get_by_text("History").click()
+        await expect(listed.get_by_role("list").get_by_text(re.compile(": Completed"))).to_have_count(1)
+        await panel.get_by_role("button", name="Delete <b>pushes</b>").click()
+        await panel.get_by_role("button", name="Delete", exact=True).click()
+        await expect(panel.get_by_text("None yet.")).to_be_visible()
+        assert await faults_of(page) == []

@@ -1,0 +1,60 @@
+"""Plans and goals on the page: changed and accepted by a person, above the composer, also after a reload."""
+
+import pytest
+from playwright.async_api import expect
+
+from holdfast.chaos import CallTool, Gate, Say, Wait
+from holdfast.tools.plan import FinishGoal, UpdatePlan
+from page.browsing import Visit, faults_of
+from server.toolbox import Counted
+from serving import Setting
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PROPOSED = {"steps": [{"text": "Read the notes"}, {"text": "Touch the file"}]}
+HALF = {"steps": [{"text": "Read twice", "state": "completed"}, {"text": "Touch", "state": "in_progress"}]}
+
+
+async def test_a_plan_is_changed_accepted_and_followed_above_the_composer(visit: Visit) -> None:
+    """P7, P8."""
+    tool, gate = Counted(), Gate()
+    setting = Setting(tools=(tool, UpdatePlan(), FinishGoal()))
+    scripts = (
+        [CallTool("update_plan", PROPOSED)],
+        [CallTool("update_plan", HALF)],
+        [Wait(gate), Say("half way")],
+        [Say("not in plan mode")],
+    )
+    async with visit.chatting(*scripts, setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("/plan touch it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        steps = card.get_by_role("textbox")
+        await expect(steps).to_have_value("Read the notes\nTouch the file")
+        await expect(chat.button("Plan first")).to_be_visible()
+        assert await faults_of(chat.page) == []
+        await steps.fill("Read the notes\nRead twice")
+        await card.get_by_role("button", name="Accept with changes").click()
+        plan = chat.page.get_by_role("region", name="Plan", exact=True)
+        await expect(plan).to_contain_text("1 of 2 steps")
+        await chat.page.reload()
+        await expect(plan.get_by_role("listitem")).to_have_text(["Read twice", "Touch"])
+        assert await faults_of(chat.page) == []
+        gate.open()
+        await chat.answered("half way")
+        await expect(chat.button("Plan first")).to_have_count(0)
+        await plan.get_by_role("button").click()
+        await expect(plan.get_by_role("listitem")).to_have_count(0)
+        await chat.say("go on")
+        await chat.answered("not in plan mode")
+
+
+async def test_each_round_of_a_goal_is_visible(visit: Visit) -> None:
+    setting = Setting(tools=(FinishGoal(),))
+    ends = CallTool("finish_goal", {"outcome": "reached", "summary": "It is."})
+    async with visit.chatting([Say("soon")], [ends], [Say("reached")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("/goal count to three")
+        await chat.sees("Round 2: the goal isn't shown to be reached yet")
+        await chat.answered("reached")
+        await expect(chat.people.last).to_contain_text("count to three")

@@ -1,0 +1,48 @@
+"""Owners of triggers that are wrong in one way each, and the checks that find it."""
+
+from typing_extensions import override
+
+from holdfast import events as e
+from holdfast.folds.trigger import TriggerFire
+from holdfast.interfaces.ids import new_message_id, new_run_id
+from holdfast.runner.inbox import IncomingMessage
+from holdfast.runner.triggers import TriggerOwner
+from holdfast.values import EveryTimes
+from runner.trigger_world import AT_MS, Deaths, TriggerWorld, check_each_instant_once
+from sabotage import Sabotage
+
+
+async def check_each_instant_fires_once_across_deaths(kind: type[TriggerOwner]) -> None:
+    """P14: at every append the process dies, before and after it."""
+    world = TriggerWorld(kind=kind, dies=Deaths(("before", "after")))
+    await world.create(when=EveryTimes(seconds=600))
+    world.start()
+    expected = [AT_MS + nth * 600_000 for nth in range(1, 6)]
+    await world.pass_through(expected)
+    await world.stop()
+    check_each_instant_once(world, expected)
+
+
+class KeylessOwner(TriggerOwner):
+    """Asks under new ids each time, and without a key."""
+
+    @override
+    async def _fire(self, fire: TriggerFire) -> None:
+        message = IncomingMessage(text="go", message_id=new_message_id(), run_id=new_run_id())
+        await self._inbox.send(fire.session_id, message)
+        await self._append([e.TriggerFired(at_ms=self._clock.now_ms(), key=fire.key)])
+
+
+class HastyOwner(TriggerOwner):
+    """Says that it has fired before it has."""
+
+    @override
+    async def _fire(self, fire: TriggerFire) -> None:
+        await self._append([e.TriggerFired(at_ms=self._clock.now_ms(), key=fire.key)])
+        await super()._fire(fire)
+
+
+SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P14", check_each_instant_fires_once_across_deaths, TriggerOwner, KeylessOwner),
+    Sabotage("P14", check_each_instant_fires_once_across_deaths, TriggerOwner, HastyOwner),
+)

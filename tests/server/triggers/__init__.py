@@ -1,0 +1,1 @@
+"""Triggers and webhooks over HTTP."""
