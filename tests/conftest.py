@@ -2,12 +2,16 @@
 
 import gc
 from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
 from postgres_lab import PostgresServer, postgres_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # A busy machine makes an example slow, and that says nothing about the property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,9 +34,24 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the long tests first, so that none keeps one process busy after the others have ended."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Start the long tests first, so that none keeps one process busy after the others have ended.
+
+    Several processes also spread the files of each folder over the whole run. In the order of their names,
+    all would have a browser at the same time, and starve, or all wait for programs that start.
+    """
+    if hasattr(config, "workerinput"):
+        _spread(items)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _spread(items: list[pytest.Item]) -> None:
+    """The files of each folder at equal distances; tests of a file stay together, as they share fixtures."""
+    folders: dict[Path, dict[Path, None]] = {}
+    for item in items:
+        folders.setdefault(item.path.parent, {})[item.path] = None
+    place = {path: (nth + 0.5) / len(files) for files in folders.values() for nth, path in enumerate(files)}
+    items.sort(key=lambda item: place[item.path])
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from typing_extensions import override
 
 from holdfast.interfaces.journal import (
     Appended,
@@ -24,7 +25,8 @@ from holdfast.interfaces.journal import (
     StoreOverloaded,
     StoreReadOnly,
 )
-from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.connection import named, sqlite_errors_named
+from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.tuning import Tuning
 from journal.labs import SqliteLab, until
@@ -90,7 +92,8 @@ import asyncio, resource, sys
 from pathlib import Path
 from holdfast import events as e
 from holdfast.interfaces.journal import Appended, StoreFull
-from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.connection import named, sqlite_errors_named
+from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.store import SqliteStore
 
 def message(text):
@@ -141,7 +144,8 @@ from holdfast import events as e
 from holdfast.interfaces.journal import StoreReadOnly
 from holdfast.journal.sqlite.queries import migrations, queries
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.journal.sqlite.connection import named
+from holdfast.journal.sqlite.connection import named, sqlite_errors_named
+from holdfast.journal.sqlite.connections import Connections
 from holdfast.journal.sqlite.store import SqliteStore
 
 async def main(path):
@@ -202,6 +206,37 @@ async def test_a_newer_schema_is_not_touched(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StoreReadOnly, match="written by a newer Holdfast"):
         await SqliteStore.open(path)
+
+
+class _Vanishing(apsw.VFS):
+    """A store that another program removes once SQLite has opened its files."""
+
+    def __init__(self) -> None:
+        super().__init__("vanishing", base="")
+
+    @override
+    def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> apsw.VFSFile:
+        opened = super().xOpen(name, flags)
+        if isinstance(name, str) and name.endswith("-wal"):
+            Path(name.removesuffix("-wal")).unlink()
+        return opened
+
+
+async def test_a_store_that_goes_away_while_it_is_opened_for_reading_is_named(tmp_path: Path) -> None:
+    """P1: readers hear of it as of any other failure of the store."""
+    lab = SqliteLab(tmp_path)
+    await (await lab.open()).close()
+    vfs = _Vanishing()
+    connections = Connections(lab.path, vfs="vanishing")
+
+    def read() -> None:
+        with sqlite_errors_named(lab.path), connections.one():
+            raise AssertionError("nothing is there")
+
+    with pytest.raises(JournalError, match="went away while it was opened"):
+        await asyncio.to_thread(read)
+    connections.close()
+    vfs.unregister()
 
 
 async def test_an_open_that_fails_leaves_no_thread(tmp_path: Path) -> None:

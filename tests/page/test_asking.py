@@ -245,6 +245,7 @@ async def test_a_run_that_was_refused_something_says_so_and_names_its_model(visi
         queue = chat.page.get_by_role("region", name="Queued messages")
         await expect(queue).to_contain_text("The agent reads it after you have answered its request")
         await card.get_by_role("button", name="Deny…").click()
+        await expect(card.get_by_role("textbox")).to_be_focused()
         await chat.page.keyboard.press("Enter")
         await chat.answered("nothing done")
         await expect(chat.talk).to_contain_text("1 refused")

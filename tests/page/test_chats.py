@@ -132,7 +132,7 @@ async def test_a_file_that_no_model_reads_and_a_long_paste_are_files_for_the_age
         await chat.page.evaluate(
             """() => {
               const data = new DataTransfer();
-              const text = 'a line of a log\\n'.repeat(3000);
+              const text = `${'a long line '.repeat(133)}\\n`.repeat(30);
               data.setData('text/plain', text.replaceAll('\\n', '\\r\\n'));
               const box = document.getElementById('composer');
               box.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true}));

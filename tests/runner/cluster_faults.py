@@ -14,6 +14,7 @@ from runner.cluster_nodes import Cluster, ClusterNode
 
 LEASE_S = 4.0
 STEADY_S = 5.0  # after this long without a fault, every server may take over from a dead one
+BUSY_S = 60.0  # the longest until a server has a run under way
 Fault = Callable[[ClusterNode], Awaitable[None]]
 
 
@@ -89,6 +90,17 @@ class Faults:
         """Kill -9, and another life at once or after the others have taken over."""
         await node.kill()
         await asyncio.sleep(self.chance.choice((0.0, 0.5, LEASE_S + 2)))
+        await node.start()
+
+    async def kill_in_mid_run(self, node: ClusterNode) -> None:
+        """Kill -9 while the server has runs under way, and another life at once: they have to go on."""
+        async with asyncio.timeout(BUSY_S):
+            node.signal(signal.SIGSTOP)  # so that no run ends between the look and the kill
+            while not await asyncio.to_thread(self._owned_by, node):
+                node.signal(signal.SIGCONT)
+                await asyncio.sleep(0.1)
+                node.signal(signal.SIGSTOP)
+        await node.kill()
         await node.start()
 
     async def watched_kill(self, node: ClusterNode) -> None:

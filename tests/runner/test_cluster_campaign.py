@@ -6,7 +6,11 @@ import pytest
 
 from runner.cluster_campaign import ClusterCampaign, told
 
-ROUNDS = (("kill", "cut_appends"), ("freeze", "drain"), ("restart_database", "late_statements"))
+ROUNDS = (
+    ("kill_in_mid_run", "cut_appends"),
+    ("freeze", "drain"),
+    ("restart_database", "late_statements"),
+)
 
 
 @pytest.mark.long

@@ -104,7 +104,13 @@ class Connections:
                 f"{self._path} was written by an older Holdfast: start `holdfast serve` once to "
                 "bring it up to date"
             )
-        self._first = self._first or self._path.stat()
+        try:
+            self._first = self._first or self._path.stat()
+        except OSError as error:
+            connection.close()
+            raise StoreFailed(
+                f"{self._path} went away while it was opened ({error.strerror}): check the disk"
+            ) from error
 
     def _has_no_log(self) -> bool:
         """Whether the whole store is in its main file."""

@@ -101,14 +101,13 @@ class McpTool(Tool):
         progress, opened = _Progress(), OpenCall(self._server.config.name, call)
         wanted = WantedCall(self._tool, args, as_task=self._as_task)
         request = connection.call(wanted, opened, progress=progress.take)
-        is_late = False
-        ends_s = opened.timer.now_s() + self._patience_s
+        deadline = None
         try:
-            async with opened.timer.until(ends_s):
+            async with opened.timer.until(opened.timer.now_s() + self._patience_s) as deadline:
                 await _answered(request, progress, call)
         except TimeoutError:
-            is_late = opened.timer.now_s() >= ends_s
-            if not is_late:
+            # A timer may ring a moment before its time, so the clock doesn't say whose error this is.
+            if deadline is None or not deadline.expired():
                 raise
         finally:
             # Also when this task is cancelled: the server is told, and that takes no longer than said.
@@ -116,7 +115,7 @@ class McpTool(Tool):
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
-            return self._cancelled(late=is_late)
+            return self._cancelled(late=deadline is not None and deadline.expired())
         return await self._result(request, connection, call=call)
 
     def _cancelled(self, *, late: bool) -> ToolResult:
