@@ -220,7 +220,7 @@ async def test_what_is_forgotten_is_nowhere_in_the_store_and_the_rest_is_kept() 
     assert b"secret cat" not in b"".join(record.body for record in log)
     assert (await memories.load(scope)).document == "likes tea"
     # A crash after the purge: the note has what is left, and the next look finishes it.
-    await store.put_note(f"memory-kept/{scope.log_id}", b'{"document":"likes tea"}')
+    await store.put_note(f"memory-left/{scope.log_id}", b'{"texts":{"document":"likes tea"}}')
     await store.purge(scope.log_id)
     await memories.load(scope)
     assert (await memories.load(scope)).document == "likes tea"

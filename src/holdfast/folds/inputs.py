@@ -30,6 +30,7 @@ class SessionMessage:
     state: MessageState = MessageState.QUEUED
     run_id: str = ""
     child: str = ""  # the session of the sub-agent whose ending it brings
+    source: str = ""  # where it was written; empty if the log doesn't say
 
 
 @dataclass(slots=True)
@@ -71,6 +72,7 @@ class InputState:
             mode=event.mode,
             client_id=event.client_id,
             child=event.child,
+            source=event.source,
         )
         self.messages[message.message_id] = message
         # The ending of a sub-agent is nobody's own words.

@@ -20,8 +20,10 @@ Flags: TypeAlias = Mapping[str, object]
 TEXT_CHARS = 60
 
 
-def place_of(workspace: str | None) -> dict[str, str]:
-    """The memory that a command is about: the user's, or that of a workspace."""
+def place_of(workspace: str | None, chat: str | None) -> dict[str, str]:
+    """The memory that a command is about: the user's, or that of a workspace or chat."""
+    if chat is not None:
+        return {"scope": "chat", "chat": chat}
     if workspace is None:
         return {"scope": "user"}
     return {"scope": "workspace", "workspace": str(Path(workspace).absolute())}
@@ -29,9 +31,15 @@ def place_of(workspace: str | None) -> dict[str, str]:
 
 def markdown(one: MemoryShown) -> str:
     """A memory as Markdown."""
-    title = "About you" if one.scope == "user" else f"About {one.workspace}"
+    title = "About you" if one.scope == "user" else f"About {_what(one)}"
     notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
     return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
+
+
+def _what(one: MemoryShown) -> str:
+    if one.scope == "skills":
+        return f"skills, learned in the chat {one.chat}" if one.chat else "skills"
+    return f"the chat {one.chat}" if one.chat else one.workspace
 
 
 def show(flags: Flags, *, form: str) -> int:
@@ -70,7 +78,7 @@ def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
         for one in (await attached.client.memories()).data:
             mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in left]
             if mine:
-                place = {"scope": one.scope, "workspace": one.workspace}
+                place = {"scope": one.scope, "workspace": one.workspace, "chat": one.chat}
                 await attached.client.change_memory("decide", {**place, verdict: mine})
                 left -= set(mine)
         for unknown in sorted(left):
@@ -162,8 +170,8 @@ def edit(flags: Flags, place: dict[str, str], note: str) -> int:
 
     async def work(attached: Attached) -> int:
         found = await attached.client.memories()
-        wanted = place.get("workspace", "")
-        mine = [one for one in found.data if one.scope == place["scope"] and one.workspace == wanted]
+        wanted = (place["scope"], place.get("workspace", ""), place.get("chat", ""))
+        mine = [one for one in found.data if (one.scope, one.workspace, one.chat) == wanted]
         before = (mine[0].notes.get(note, "") if note else mine[0].document) if mine else ""
         after = await asyncio.to_thread(edited_in_editor, before)
         if after is None:
@@ -172,7 +180,8 @@ def edit(flags: Flags, place: dict[str, str], note: str) -> int:
         if after.strip() == before.strip():
             print("Nothing was changed.")
             return OK
-        await attached.client.edit_memory({**place, "document": note, "text": after.strip()})
+        seen = {"seen_seq": mine[0].last_seq if mine else 0}
+        await attached.client.edit_memory({**place, "document": note, "text": after.strip(), **seen})
         print(f"Saved ({len(after.strip())} of {DOCUMENT_CHARS_MAX} characters)." if not note else "Saved.")
         return OK
 

@@ -12,6 +12,7 @@ FILES_MAX = 500
 BYTES_MAX = 20_000_000
 DEPTH_MAX = 8
 FIND_DEPTH_MAX = 3  # skills may be in folders by subject
+LOOKED_AT_MAX = 5_000  # folders below one place; a repository can have any number of them
 READ_MAX = 4 * FILE_CHARS_MAX
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -55,13 +56,13 @@ def skill_text(folder: Path) -> str:
 def skill_folders(root: Path, *, most: int) -> list[Path]:
     """The folders below this one that have a SKILL.md, or the folder itself if it has one. Blocks."""
     found: list[Path] = []
-    for folder, names, files in os.walk(root):
+    for nth, (folder, names, files) in enumerate(os.walk(root)):
         if SKILL_FILE in files:
             found.append(Path(folder))
             names.clear()  # what is below belongs to it
         depth = len(Path(folder).relative_to(root).parts)
         names[:] = sorted(names)[:most] if depth < FIND_DEPTH_MAX else []
-        if len(found) == most:
+        if len(found) == most or nth == LOOKED_AT_MAX:
             break
     return found
 

@@ -37,6 +37,7 @@ class Skill:
     is_trusted: bool = True
     is_changed: bool = False
     base: str = ""  # the whole SKILL.md as it is in the folder
+    category: str = ""  # the first folder by subject that it is in
 
     @property
     def name(self) -> str:
@@ -77,7 +78,7 @@ class SkillLibrary:
         for origin, root in places:
             for folder in _folders(root):
                 try:
-                    skill = self._read(folder, origin)
+                    skill = replace(self._read(folder, origin), category=_category(folder, root))
                 except BadSkill as error:
                     problems[str(folder)] = str(error)
                     continue
@@ -118,6 +119,11 @@ class SkillLibrary:
 
 def _folders(root: Path) -> list[Path]:
     return skill_folders(root, most=SKILLS_MAX) if root.is_dir() else []
+
+
+def _category(folder: Path, root: Path) -> str:
+    by_subject = folder.relative_to(root).parts[:-1]
+    return by_subject[0] if by_subject else ""
 
 
 def _change(skills: dict[str, Skill], name: str, text: str, *, problems: dict[str, str]) -> None:

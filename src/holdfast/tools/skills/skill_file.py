@@ -44,7 +44,7 @@ def parse_skill(text: str) -> SkillText:
         raise BadSkill("it doesn't begin with fields between two lines of ---")
     fields = _fields(found[1])
     name, description = _text(fields, "name"), _text(fields, "description")
-    if len(name) > NAME_CHARS_MAX or _NAME.fullmatch(name) is None:
+    if not is_skill_name(name):
         raise BadSkill("`name` must be 1 to 64 characters of a-z, 0-9 and single hyphens")
     if not 0 < len(description) <= DESCRIPTION_CHARS_MAX:
         raise BadSkill(f"`description` must have 1 to {DESCRIPTION_CHARS_MAX:,} characters")
@@ -61,6 +61,11 @@ def parse_skill(text: str) -> SkillText:
     )
 
 
+def is_skill_name(name: str) -> bool:
+    """Whether a skill can have this name."""
+    return len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
+
+
 def skill_file(name: str, description: str, body: str) -> str:
     """The text of a SKILL.md with this content."""
     front = yaml.safe_dump({"name": name, "description": description}, allow_unicode=True, sort_keys=False)
@@ -75,8 +80,9 @@ def _fields(front: str) -> dict[str, object]:
         events = cast("Iterable[object]", yaml.parse(front))  # pyright: ignore[reportUnknownMemberType]  # untyped
         if any(isinstance(event, yaml.AliasEvent) for event in events):
             raise BadSkill("its fields use references")
-        found = cast("object", yaml.safe_load(front))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        # Every value is text: what YAML makes of tags, dates and numbers differs between readers.
+        found = cast("object", yaml.load(front, yaml.BaseLoader))  # noqa: S506  # it makes no objects
+    except (yaml.YAMLError, RecursionError) as error:
         raise BadSkill(f"its fields are no YAML: {error}") from error
     if not isinstance(found, dict):
         raise BadSkill("its fields are no list of names and values")
