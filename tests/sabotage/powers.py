@@ -201,8 +201,8 @@ class KeepsTheLog(MemoryStore):
     """Forgets to purge."""
 
     @override
-    async def purge(self, session_id: str) -> Any:
-        return None
+    async def purge(self, session_id: str, **rest: Any) -> Any:
+        return True
 
 
 async def check_what_is_forgotten_is_nowhere(store_type: type[MemoryStore]) -> None:
@@ -331,7 +331,7 @@ async def check_nothing_that_changes_runs_before_the_plan_is_accepted(traits: To
         ChaosServer([CallTool("write")], [Say("ok")]) as chaos,
         process(chaos, UpdatePlan(), Effect("write", acted, traits)) as world,
     ):
-        await send(world, settings=RunSettings(plan_first=True))
+        await send(world, plan_first=True)
         log = await world.until("s", e.RunEnded)
         assert acted == []
         assert tool_ends(log)[0].result == STILL_PLANNING

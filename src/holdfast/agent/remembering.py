@@ -31,6 +31,7 @@ _TITLES = MappingProxyType(
     {"user": "About the user:", "workspace": "About this workspace:", "chat": "About this chat:"}
 )
 REMEMBERED = "Remembered."
+PLANNING = "no plan was accepted yet"
 PROPOSED = "Proposed. It isn't remembered until the user accepts it; go on without waiting."
 
 
@@ -63,6 +64,8 @@ class Remembering:
         run_id = self._log.run_id
         view = self._view.transcript.runs[run_id]
         because = outside_sources(self._view.session, self._view.transcript, run_id)
+        if self._view.run(run_id).is_planning:
+            because = (*because, PLANNING)
         clean = self._log.secrets.redact_text
         message = self._view.session.inbox.messages[view.message_id]
         edit = MemoryEdit(

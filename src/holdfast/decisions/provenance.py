@@ -63,7 +63,7 @@ def _of_entry(entry: Entry, transcript: Transcript, run: RunView) -> Iterator[st
             if entry.message.parts:
                 yield "an attachment"
             # A program may write into a conversation of its owner, with the same key.
-            if entry.message.source and entry.message.source not in PEOPLE_SOURCES:
+            if transcript.inbox.sources.get(entry.message.message_id, "") not in {"", *PEOPLE_SOURCES}:
                 yield "a program sent a message"
             if transcript.inbox.keys.get(entry.message.message_id, set()) - {run.key}:
                 yield "someone else wrote in this conversation"

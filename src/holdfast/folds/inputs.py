@@ -30,7 +30,6 @@ class SessionMessage:
     state: MessageState = MessageState.QUEUED
     run_id: str = ""
     child: str = ""  # the session of the sub-agent whose ending it brings
-    source: str = ""  # where it was written; empty if the log doesn't say
 
 
 @dataclass(slots=True)
@@ -44,6 +43,7 @@ class InputState:
     messages: dict[str, SessionMessage] = field(default_factory=dict[str, SessionMessage])
     queue: list[str] = field(default_factory=list[str])
     steering: list[str] = field(default_factory=list[str])
+    sources: dict[str, str] = field(default_factory=dict[str, str])  # where each was written; empty: unknown
     keys: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # the API keys that wrote each
 
     def position(self, message_id: str) -> int:
@@ -72,9 +72,9 @@ class InputState:
             mode=event.mode,
             client_id=event.client_id,
             child=event.child,
-            source=event.source,
         )
         self.messages[message.message_id] = message
+        self.sources[message.message_id] = event.source
         # The ending of a sub-agent is nobody's own words.
         self.keys[message.message_id] = {f"sub-agent {event.child}" if event.child else event.key}
         if message.mode in {"steer", "redirect"} and run_is_open:

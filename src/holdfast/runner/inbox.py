@@ -239,7 +239,7 @@ class Inbox:
             parts=queued.parts,
             run_id=current.run_id,
             key=" ".join(sorted(state.inbox.keys[queued.message_id])),  # not of who sends it sooner
-            source=queued.source,
+            source=state.inbox.sources[queued.message_id],
         )
         removed = e.MessageRemoved(at_ms=now_ms, message_id=queued.message_id)
         # In one append, so that it's never sent twice; the queued run can't start while this one is open.

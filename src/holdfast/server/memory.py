@@ -124,7 +124,8 @@ class MemoryRoutes:
         scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
         memory = await self._memories.load(scope)
         texts = [wanted.text] if wanted.text else _lines(memory)
-        origins = await self._memories.forget(scope, wanted.text)
+        with _refused():
+            origins = await self._memories.forget(scope, wanted.text)
         found = [await self._remembered_in(session_id) for session_id in (*origins, *await self._with(texts))]
         sessions = {one.session_id: one for one in found if one is not None}
         return json_response(MemoryForgotten(forgotten=True, sessions=tuple(sessions.values())))

@@ -303,20 +303,21 @@ class Memories:
     async def forget(self, scope: MemoryScope, text: str) -> Sequence[str]:
         """Remove the log: all of it, or what has the text. Returns the sessions that it came from.
 
+        Raises NotRemembered if others change the memory all the time.
         What is left is written into a new log, also after a crash in between.
         """
         memory = await self.load(scope)
         for _ in range(TRIES_MAX):
             left = _left(memory, text) if text else _Left({})
             await self._store.put_note(NOTE_KEPT + scope.log_id, msgspec.json.encode(left))
-            before, memory = memory, await self.load(scope)
-            if memory.last_seq == before.last_seq:
+            if await self._store.purge(scope.log_id, last_seq=memory.last_seq):
                 break
-        events = [event for _, event in memory.history]
-        origins = [one.origin for one in (*events, *memory.proposals.values()) if one.origin is not None]
-        await self._store.purge(scope.log_id)
+            memory = await self.load(scope)
+        else:
+            await self._store.drop_note(NOTE_KEPT + scope.log_id)
+            raise NotRemembered(BUSY)
         await self._finish_forgetting(scope)
-        return tuple(dict.fromkeys(origin.session_id for origin in origins))
+        return _sessions_of(memory, text)
 
     async def _finish_forgetting(self, scope: MemoryScope) -> None:
         """Begin the new log with what is left, unless someone else has done so."""
@@ -386,6 +387,16 @@ def _check_size(scope: MemoryScope, document: str, text: str) -> None:
         raise NotRemembered(
             f"The {what} would have {len(text):,} characters, and {most:,} fit. Replace or shorten something."
         )
+
+
+def _sessions_of(memory: Memory, text: str) -> tuple[str, ...]:
+    """The sessions that the text came from, or everything if it is empty."""
+    written = [event for _, event in memory.history if (text in event.after) != (text in event.before)]
+    proposed = [one for one in memory.proposals.values() if text in f"{one.old}\n{one.new}\n{one.reason}"]
+    if not text:
+        written = [event for _, event in memory.history]
+    origins = [one.origin for one in (*written, *proposed) if one.origin is not None]
+    return tuple(dict.fromkeys(origin.session_id for origin in origins))
 
 
 def _left(memory: Memory, text: str) -> _Left:
