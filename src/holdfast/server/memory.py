@@ -122,6 +122,8 @@ class MemoryRoutes:
         """POST /v1/memory/forget."""
         wanted = await decoded(request, self._deps.limits, MemoryForgetRequest)
         scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
+        if wanted.text and not wanted.text.strip():
+            raise bad_request("'text' must have a word, or be empty to forget everything", param="text")
         memory = await self._memories.load(scope)
         texts = [wanted.text] if wanted.text else _lines(memory)
         with _refused():

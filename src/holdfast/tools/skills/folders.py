@@ -11,7 +11,7 @@ from holdfast.tools.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkil
 FILES_MAX = 500
 BYTES_MAX = 20_000_000
 DEPTH_MAX = 8
-FIND_DEPTH_MAX = 3  # skills may be in folders by subject
+FIND_DEPTH_MAX = 5  # skills may be in folders by subject, and these in others
 LOOKED_AT_MAX = 2_000  # folders below one place; a repository can have any number of them
 READ_MAX = 4 * FILE_CHARS_MAX
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

@@ -9,6 +9,7 @@ from holdfast.tools.skills.folders import read_folder, skill_folders, skill_text
 from holdfast.tools.skills.skill_file import BadSkill, SkillText, parse_skill
 
 SKILLS_MAX = 1_000
+IMPORTED = "hermes"  # the folder of skills that were imported, with their folders by subject
 WORKSPACE_FOLDERS = (".agents/skills", ".claude/skills")
 
 SkillOrigin: TypeAlias = Literal["own", "configured", "workspace", "learned"]
@@ -122,7 +123,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _category(folder: Path, root: Path) -> str:
-    by_subject = folder.relative_to(root).parts[:-1]
+    by_subject = [name for name in folder.relative_to(root).parts[:-1] if name != IMPORTED]
     return by_subject[0] if by_subject else ""
 
 
