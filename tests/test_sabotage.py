@@ -14,6 +14,7 @@ from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
 from sabotage.paths import SABOTAGES as OF_PATHS
+from sabotage.powers import SABOTAGES as OF_POWERS
 from sabotage.programs import SABOTAGES as OF_PROGRAMS
 from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
@@ -29,6 +30,7 @@ SABOTAGES = (
     *OF_NODES,
     *OF_PARTS,
     *OF_PATHS,
+    *OF_POWERS,
     *OF_PROGRAMS,
     *OF_RELAY,
     *OF_RUNS,

@@ -702,11 +702,11 @@ export interface SkillList {
   readonly problems?: Readonly<Record<string, string>>;
 }
 
-/** A skill as the list shows it; `category` is the folder that it is in, as hermes has it. */
+/** A skill as the list shows it; `category` is the folder by subject that it is in, as hermes has it. */
 export interface SkillListed {
   readonly name: string;
   readonly description: string;
-  readonly category: string;
+  readonly category: string | null;
   readonly origin: "configured" | "learned" | "own" | "workspace";
   readonly trusted: boolean;
   readonly changed?: boolean;
@@ -717,7 +717,7 @@ export interface SkillListed {
 export interface SkillShown {
   readonly name: string;
   readonly description: string;
-  readonly category: string;
+  readonly category: string | null;
   readonly origin: "configured" | "learned" | "own" | "workspace";
   readonly trusted: boolean;
   readonly changed?: boolean;
@@ -739,8 +739,9 @@ export interface MemoryList {
 
 /** One memory: the document that is always shown, the notes by name, and what waits for you. */
 export interface MemoryShown {
-  readonly scope: "skills" | "user" | "workspace";
+  readonly scope: "chat" | "skills" | "user" | "workspace";
   readonly workspace?: string;
+  readonly chat?: string;
   readonly document?: string;
   readonly notes?: Readonly<Record<string, string>>;
   readonly proposals?: readonly MemoryProposalShown[];

@@ -158,6 +158,7 @@ export interface SessionCreated {
   readonly title?: string;
   readonly workspace?: string;
   readonly parent?: ParentLink | null;
+  readonly chat?: string;
 }
 
 /** Whose sub-agent a session is: the parent's session and run, and the tool call that made it. */
@@ -276,6 +277,7 @@ export interface MessageAccepted {
   readonly run_id?: string;
   readonly child?: string;
   readonly key?: string;
+  readonly source?: string;
 }
 
 /** A stretch of text inside a message. */

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 from agent.poison import POISONS, Poison
 from agent.world import CrashingStore, Effect, World, messages, process, tool_ends
 from holdfast import events as e
-from holdfast.agent.remembering import PROPOSED, REMEMBERED, SHOWN
+from holdfast.agent.remembering import PLANNING, PROPOSED, REMEMBERED, SHOWN
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script, SeenRequest
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX, Memory
 from holdfast.interfaces.journal import JournalError, Store
@@ -25,7 +25,7 @@ from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.tools.memory.memories import Memories, skills_scope, user_scope, workspace_scope
 from holdfast.tools.memory.tools import ReadNotes, Remember
 from holdfast.tools.skills.tools import ProposeSkill
-from holdfast.values import HistoryMessage, MemoryMode, TextPart
+from holdfast.values import HistoryMessage, MemoryMode, RunSettings, TextPart
 
 TEA = {"about": "user", "text": "likes tea", "reason": "for breakfast plans"}
 NOWHERE = Path("/nowhere")
@@ -175,6 +175,20 @@ async def send_poisoned(world: World, poison: Poison) -> None:
             await typed(world, "look there")
 
 
+async def test_in_plan_mode_nothing_is_remembered_before_a_person_agrees() -> None:
+    """P13: also if what is typed counts at once otherwise."""
+    store = MemoryStore()
+    async with (
+        ChaosServer(choose=remembers) as chaos,
+        process(chaos, *memory_tools(store), store=store, memory="auto") as world,
+    ):
+        await typed(world, "I like tea", settings=RunSettings(plan_first=True))
+        await world.until("s", e.RunEnded)
+        memory = await of_user(store)
+        assert memory.texts == {}
+        assert next(iter(memory.proposals.values())).because == (PLANNING,)
+
+
 async def test_proposals_are_accepted_several_at_once_and_a_full_document_says_so() -> None:
     store = MemoryStore()
     memories, scope = Memories(store, SystemClock()), user_scope("")
@@ -220,7 +234,7 @@ async def test_what_is_forgotten_is_nowhere_in_the_store_and_the_rest_is_kept() 
     assert b"secret cat" not in b"".join(record.body for record in log)
     assert (await memories.load(scope)).document == "likes tea"
     # A crash after the purge: the note has what is left, and the next look finishes it.
-    await store.put_note(f"memory-kept/{scope.log_id}", b'{"document":"likes tea"}')
+    await store.put_note(f"memory-left/{scope.log_id}", b'{"texts":{"document":"likes tea"}}')
     await store.purge(scope.log_id)
     await memories.load(scope)
     assert (await memories.load(scope)).document == "likes tea"

@@ -1,10 +1,11 @@
 """A memory as a fold of its log."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import events as e
-from holdfast.folds.memory import DOCUMENT, apply, chars_max, edited, fold
+from holdfast.folds.memory import DOCUMENT, apply, chars_max, edited, fold, undone
 from strategies.legal_logs import BOUNDED
 
 WORDS = st.sampled_from(["", "likes tea", "likes tea\nwrites Python", "ü😀"])
@@ -34,15 +35,43 @@ def test_a_rejected_proposal_is_gone() -> None:
     assert (memory.document, memory.proposals, memory.knows("c")) == ("", {}, True)
 
 
+def test_a_change_that_was_rejected_or_made_is_not_made_again() -> None:
+    """P8: whoever accepts it had seen it before it was rejected."""
+    late = written("", "x")
+    memory = fold([(1, proposed()), (2, e.MemoryRejected(at_ms=1, change_id="c")), (3, late)])
+    assert (memory.document, memory.has_made("c")) == ("", False)
+    memory = fold([(1, late), (2, e.MemoryRejected(at_ms=1, change_id="c"))])
+    assert (memory.document, memory.has_made("c")) == ("x", True)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "after", "left"),
+    [
+        ("a\nb", "a", "a\nb", "a"),
+        ("a\nb\nc", "a", "a\nb", "a\nc"),
+        ("b\nc", "", "b", "c"),
+        ("a2", "a1", "a2", "a1"),
+        ("a2\nb", "a1", "a2", None),
+        ("a\nb\nb", "a", "a\nb", None),
+        ("a\nbb", "a", "a\nb", None),
+        ("a\nc", "a", "a\nb", None),
+    ],
+)
+def test_one_change_is_taken_back_and_later_ones_stay(
+    now: str, before: str, after: str, left: str | None
+) -> None:
+    assert undone(now, before, after) == left
+
+
 def test_a_change_of_a_text_that_is_another_by_now_has_no_effect() -> None:
     memory = fold([(1, written("", "a")), (2, written("", "b", change_id="late"))])
     assert (memory.document, "late" in memory.settled) == ("a", False)
 
 
 def test_notes_are_apart_from_the_document_and_an_empty_text_removes_one() -> None:
-    memory = fold([(1, written("", "a")), (2, written("", "long", document="trip"))])
+    memory = fold([(1, written("", "a")), (2, written("", "long", change_id="d", document="trip"))])
     assert (memory.document, memory.notes) == ("a", {"trip": "long"})
-    apply(memory, 3, written("long", "", document="trip"))
+    apply(memory, 3, written("long", "", change_id="e", document="trip"))
     assert memory.notes == {}
     assert chars_max("trip") > chars_max(DOCUMENT)
 

@@ -9,7 +9,7 @@ from holdfast.config.trust import TrustedSkills
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.memory.memories import Memories, skills_scope
-from holdfast.tools.skills.folders import FILES_MAX, read_folder
+from holdfast.tools.skills.folders import FILES_MAX, LOOKED_AT_MAX, read_folder, skill_folders
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.tools.skills.skill_file import BadSkill, parse_skill, skill_file
 from holdfast.tools.skills.tools import ReadSkill
@@ -55,6 +55,10 @@ def test_the_open_format_is_read_and_written() -> None:
         "---\na: &a x\nname: *a\ndescription: x\n---\n",
         f"---\nname: a\ndescription: x\n---\n{'x' * 100_001}",
         f"---\nname: a\nx: {'y' * 9_000}\ndescription: x\n---\n",
+        f"---\nname: a\ndescription: {'[' * 7_900}\n---\n",
+        f"---\nname: a\ndescription: x\nx:\n  {'- ' * 3_900}\n---\n",
+        f"---\n{'? ' * 3_900}\n---\n",
+        "---\nname: a\ndescription: x\n? [a]\n: b\n---\n",
     ],
 )
 def test_what_is_no_skill_says_why(text: str) -> None:
@@ -121,6 +125,30 @@ def test_own_skills_win_and_accepted_changes_lie_over_them(tmp_path: Path) -> No
     assert "mine" in found.usable["notes"].base
     assert "mine" in (own / "by-subject" / "notes" / "SKILL.md").read_text()
     assert len(found.problems) == 2
+
+
+def test_a_folder_with_very_many_others_hides_no_skill_beside_it(tmp_path: Path) -> None:
+    """P10: looking for skills ends, whatever a repository has."""
+    put(tmp_path, "z")
+    put(tmp_path / "by-subject", "y")
+    for nth in range(LOOKED_AT_MAX):
+        (tmp_path / "many" / f"{nth // 50}" / f"{nth}").mkdir(parents=True)
+    put(tmp_path / "many" / "99999" / "99999", "x")
+    (tmp_path / "link").symlink_to(tmp_path / "many" / "99999" / "99999")
+    found = [folder.name for folder in skill_folders(tmp_path, most=1_000)]
+    assert found == ["z", "y"]
+    assert skill_folders(tmp_path / "z", most=1) == [tmp_path / "z"]
+    assert skill_folders(tmp_path / "nowhere", most=1) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!!timestamp foo", "!!bool foo", "!!int x", "!!python/object:os.system x", "2024-99-99", "=", "~"],
+)
+def test_a_tag_of_yaml_means_nothing(value: str) -> None:
+    """P12: every value is text, so that no odd one breaks the list of all skills."""
+    skill = parse_skill(f"---\nname: a\ndescription: {value}\n---\n")
+    assert skill.description == value.rsplit(maxsplit=1)[-1]
 
 
 def test_a_folder_has_limits(tmp_path: Path) -> None:

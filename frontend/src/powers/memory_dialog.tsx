@@ -16,7 +16,9 @@ import {
   memories,
   memoryHistory,
   openAt,
+  purge,
   rollBackMemory,
+  undoChange,
 } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
@@ -38,8 +40,9 @@ export function MemoryDialog(): JSX.Element {
     <Dialog title="Memory" onClose={() => closeDialog("memory")}>
       <p class="fine muted">{MODES[found?.mode ?? ""] ?? ""}</p>
       <Proposals />
+      {found?.mode === "auto" ? <LearnedToday all={found.data} /> : null}
       {(found?.data ?? []).filter(isMemory).map((memory) => (
-        <OneMemory key={`${memory.scope} ${memory.workspace ?? ""}`} memory={memory} />
+        <OneMemory key={`${memory.scope} ${memory.workspace ?? memory.chat ?? ""}`} memory={memory} />
       ))}
       <Problem words={loading.trouble} />
     </Dialog>
@@ -51,8 +54,70 @@ function isMemory({ scope }: MemoryShown): boolean {
   return scope !== "skills";
 }
 
+interface Learned {
+  readonly memory: MemoryShown;
+  readonly change: MemoryChangeShown;
+}
+
+/** What agents learned by themselves since midnight; each is taken back with one click. */
+function LearnedToday({ all }: { readonly all: readonly MemoryShown[] }): JSX.Element | null {
+  const acting = useActing();
+  const [learned, setLearned] = useState<readonly Learned[]>([]);
+  const seen = all.map((memory) => memory.last_seq ?? 0).join();
+  useEffect(() => {
+    const midnight = new Date().setHours(0, 0, 0, 0);
+    const read = async (memory: MemoryShown): Promise<readonly Learned[]> => {
+      const found = await memoryHistory(memory);
+      return (found.ok ? found.value : [])
+        .filter((change) => change.how === "auto" && change.changed_at * 1000 >= midnight)
+        .map((change) => ({ memory, change }));
+    };
+    void Promise.all(all.filter((one) => (one.last_seq ?? 0) > 0).map(read)).then((found) =>
+      setLearned(found.flat()),
+    );
+  }, [seen]);
+  if (learned.length === 0) return null;
+  return (
+    <section class="memory" aria-label="Learned today">
+      <h3>Learned today</h3>
+      <ul class="inbox">
+        {learned.map(({ memory, change }) => (
+          <li key={change.change_id} class="inbox-item">
+            <Change before={change.before} after={change.after} />
+            <div class="buttons">
+              <UndoButton memory={memory} change={change} acting={acting} />
+              <OriginLink origin={change.origin} />
+            </div>
+          </li>
+        ))}
+      </ul>
+      <Problem words={acting.trouble} />
+    </section>
+  );
+}
+
+interface UndoProps extends Learned {
+  readonly acting: ReturnType<typeof useActing>;
+}
+
+function UndoButton({ memory, change, acting }: UndoProps): JSX.Element | null {
+  if (!may("approve")) return null;
+  return (
+    <button
+      type="button"
+      class="button small"
+      disabled={acting.busy}
+      title="Take back this change and keep the others"
+      onClick={() => void acting.act(() => undoChange(memory, change.change_id))}
+    >
+      Undo
+    </button>
+  );
+}
+
 function OneMemory({ memory }: { readonly memory: MemoryShown }): JSX.Element {
-  const title = memory.scope === "user" ? "About you" : `About ${memory.workspace ?? ""}`;
+  const place = memory.chat ? `the chat ${memory.chat}` : (memory.workspace ?? "");
+  const title = memory.scope === "user" ? "About you" : `About ${place}`;
   const [forgotten, setForgotten] = useState<MemoryForgotten | null>(null);
   return (
     <section class="memory" aria-label={title}>
@@ -169,15 +234,16 @@ export function History({ memory }: { readonly memory: MemoryShown }): JSX.Eleme
             <Change before={change.before} after={change.after} />
             {change.reason ? <p class="fine muted">Why: {harmless(change.reason)}</p> : null}
             <div class="buttons">
-              {may("approve") ? (
+              <UndoButton memory={memory} change={change} acting={acting} />
+              {may("approve") && at > 0 ? (
                 <button
                   type="button"
-                  class="button small"
+                  class="button small quiet"
                   disabled={acting.busy}
-                  title="The memory is again what it was before this change"
+                  title="Take back this change and all later ones"
                   onClick={() => void acting.act(() => rollBackMemory(memory, changes?.[at + 1]?.seq ?? 0))}
                 >
-                  Undo
+                  Go back to before this
                 </button>
               ) : null}
               <OriginLink origin={change.origin} />
@@ -236,9 +302,9 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
       {sessions.length > 0 ? (
         <>
           <p class="fine">These chats still contain it, or it came from them. Delete them if you want:</p>
-          <ul>
+          <ul class="inbox">
             {sessions.map((one) => (
-              <li key={one.session_id}>
+              <li key={one.session_id} class="inbox-head">
                 <button
                   type="button"
                   class="button small quiet"
@@ -249,11 +315,38 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
                 >
                   {harmless(one.title ?? "") || "A chat"}
                 </button>
+                <span class="spread" />
+                <PurgeButton sessionId={one.session_id} />
               </li>
             ))}
           </ul>
         </>
       ) : null}
     </div>
+  );
+}
+
+/** Asks once more, because this can't be taken back. */
+function PurgeButton({ sessionId }: { readonly sessionId: string }): JSX.Element {
+  const acting = useActing();
+  const [stage, setStage] = useState<"idle" | "asked" | "done">("idle");
+  if (stage === "done") return <span class="fine muted">Deleted for good.</span>;
+  const act = async (): Promise<void> => {
+    if (stage === "idle") setStage("asked");
+    else if (await acting.act(() => purge(sessionId))) setStage("done");
+  };
+  return (
+    <>
+      <button
+        type="button"
+        class="button small danger"
+        disabled={acting.busy}
+        onClick={() => void act()}
+        onBlur={() => setStage((now) => (now === "asked" ? "idle" : now))}
+      >
+        {stage === "idle" ? "Delete" : "Delete for good?"}
+      </button>
+      <Problem words={acting.trouble} />
+    </>
   );
 }

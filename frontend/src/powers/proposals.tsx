@@ -13,6 +13,7 @@ import { Problem } from "../talk/problem.tsx";
 const ABOUT: Readonly<Record<MemoryShown["scope"], string>> = {
   user: "About you",
   workspace: "About a workspace",
+  chat: "About a chat",
   skills: "A skill",
 };
 
@@ -68,7 +69,8 @@ function ProposalItem({ one: { memory, proposal } }: { readonly one: Proposal })
   const decide = (verdict: "accept" | "reject") => (): void =>
     void acting.act(() => decideMemory(memory, verdict, [proposal.change_id]));
   const because = proposal.because ?? [];
-  const where = proposal.document ? `“${proposal.document}”` : (memory.workspace ?? "");
+  const place = memory.workspace ?? memory.chat ?? "";
+  const where = proposal.document ? `“${proposal.document}” ${memory.chat ?? ""}` : place;
   return (
     <li class="inbox-item">
       <p class="inbox-head">

@@ -24,7 +24,7 @@ const ORIGINS: Readonly<Record<SkillListed["origin"], string>> = {
 export function SkillsDialog(): JSX.Element {
   const loading = useActing();
   const [found, setFound] = useState<SkillList | null>(null);
-  const changes = memories.value?.data.find((one) => one.scope === "skills");
+  const changes = memories.value?.data.find((one) => one.scope === "skills" && !one.chat);
   const load = (): void =>
     void loading.act(async () => {
       const result = await readSkills(session.value?.row.value?.workspace ?? "");

@@ -58,6 +58,18 @@ export async function remove(sessionId: string): Promise<Result<unknown>> {
   return result;
 }
 
+/** Deletes it for good, at once. */
+export async function purge(sessionId: string): Promise<Result<unknown>> {
+  const result = await ask("DELETE", `${sessionPath(sessionId)}?now=true`);
+  if (result.ok) {
+    dropRow(sessionId);
+    if (session.value?.id === sessionId) {
+      openStart();
+    }
+  }
+  return result;
+}
+
 export async function undelete(sessionId: string): Promise<Result<SessionShown>> {
   const result = await ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
   if (result.ok) {

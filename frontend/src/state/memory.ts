@@ -36,8 +36,8 @@ export async function loadMemories(): Promise<Result<MemoryList>> {
 }
 
 /** The fields that name a memory in requests. */
-function placeOf({ scope, workspace = "" }: MemoryShown): Readonly<Record<string, string>> {
-  return workspace ? { scope, workspace } : { scope };
+function placeOf({ scope, workspace, chat }: MemoryShown): Readonly<Record<string, string>> {
+  return { scope, ...(workspace ? { workspace } : {}), ...(chat ? { chat } : {}) };
 }
 
 async function changed<Value>(request: Promise<Result<Value>>): Promise<Result<Value>> {
@@ -54,12 +54,20 @@ export function decideMemory(
   return changed(ask("POST", "/v1/memory/decide", { body: { ...placeOf(memory), [verdict]: ids } }));
 }
 
+/** Refused if the memory isn't the one that was shown any more. */
 export function editMemory(memory: MemoryShown, document: string, text: string): Promise<Result<unknown>> {
-  return changed(ask("PUT", "/v1/memory", { body: { ...placeOf(memory), document, text } }));
+  const body = { ...placeOf(memory), document, text, seen_seq: memory.last_seq ?? 0 };
+  return changed(ask("PUT", "/v1/memory", { body }));
 }
 
 export function rollBackMemory(memory: MemoryShown, toSeq: number): Promise<Result<unknown>> {
-  return changed(ask("POST", "/v1/memory/rollback", { body: { ...placeOf(memory), to_seq: toSeq } }));
+  const body = { ...placeOf(memory), to_seq: toSeq, seen_seq: memory.last_seq ?? 0 };
+  return changed(ask("POST", "/v1/memory/rollback", { body }));
+}
+
+/** Takes back one change; later ones stay. */
+export function undoChange(memory: MemoryShown, changeId: string): Promise<Result<unknown>> {
+  return changed(ask("POST", "/v1/memory/rollback", { body: { ...placeOf(memory), change_id: changeId } }));
 }
 
 export function forgetMemory(memory: MemoryShown, text: string): Promise<Result<MemoryForgotten>> {

@@ -56,6 +56,7 @@ class NewChild:
     task: str
     api_key: str = ""  # whose budget its calls count towards
     mode: Literal["", ApprovalMode] = ""  # of the parent's session
+    chat: str = ""  # on a platform, that the parent's session belongs to
 
 
 async def create(deps: AgentDeps, child: NewChild) -> None:
@@ -68,6 +69,7 @@ async def create(deps: AgentDeps, child: NewChild) -> None:
             source=CHILD,
             workspace=started.settings.workspace,
             parent=child.parent,
+            chat=child.chat,
         ),
         e.MessageAccepted(at_ms=now_ms, message_id=started.message_id, text=child.task),
         e.RunQueued(

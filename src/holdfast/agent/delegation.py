@@ -38,6 +38,7 @@ from holdfast.policy.tool_names import (
 from holdfast.racing import wait_through_cancel
 from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
+from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
 from holdfast.values import PARENT_STOPPED, Budget, ParentLink, RunSettings
 
@@ -269,7 +270,8 @@ class Delegation:
             home=session.home,
         )
         api_key = row.api_key if row is not None else ""
-        child = NewChild(started, parent, args.task, api_key, session.approval_mode)
+        chat = chat_of(session.source, session.chat, self._log.session_id)
+        child = NewChild(started, parent, args.task, api_key, session.approval_mode, chat)
         await create(self._deps, child)
 
     async def _awaited(self, child: ChildState, call: WaitingCall) -> None:

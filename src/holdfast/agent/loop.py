@@ -37,7 +37,7 @@ from holdfast.messages import (
 )
 from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
 from holdfast.racing import race
-from holdfast.tools.memory.memories import Memories
+from holdfast.tools.memory.memories import Memories, chat_of, skills_scope
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
 
@@ -63,7 +63,7 @@ class Outcome:
 
 async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     """Continue the run from the current state of its log until it has an outcome."""
-    reading = asyncio.create_task(_instructions(view, log.run_id, deps))
+    reading = asyncio.create_task(_instructions(view, log, deps))
     try:
         await view.settled(log)  # the start of the run, or its resumption
         instructions = await reading
@@ -204,7 +204,8 @@ def _redirects(view: SharedFold, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
 
 
-async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> Instructions:
+async def _instructions(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:
+    run_id = log.run_id
     settings = view.run(run_id).settings
     place = Path(settings.workspace or deps.workspace)
     workspace = deps.workspaces(place)
@@ -215,22 +216,24 @@ async def _instructions(view: SharedFold, run_id: str, deps: AgentDeps) -> Instr
     moved = MOVED if view.session.has_moved else ""
     modes = mode_instructions(settings)
     own = SUB_AGENT if view.session.parent is not None else ""
-    learned = await _learned(view, run_id, deps, place)
+    learned = await _learned(view, log, deps, place)
     said = (deps.instructions, settings.instructions, own, history, modes, learned.text, moved)
     told = await instructions_for(workspace, *said)
     return Instructions(told.text, (*told.sources, *learned.sources))
 
 
-async def _learned(view: SharedFold, run_id: str, deps: AgentDeps, workspace: Path) -> Instructions:
+async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> Instructions:
     """What the model is told of its skills and memories."""
-    run = view.transcript.runs[run_id]
+    run = view.transcript.runs[log.run_id]
     if run.purpose != "answer":
         return Instructions("")
     message = view.session.inbox.messages[run.message_id].text
-    skills, sources = skills_text(await skills_now(deps, run.key, workspace), message)
+    chat = chat_of(view.session.source, view.session.chat, log.session_id)
+    found = await skills_now(deps, skills_scope(run.key, chat), workspace)
+    skills, sources = skills_text(found, message)
     remembered = ""
     if deps.memory != "off":
-        remembered = await memory_text(Memories(deps.store, deps.clock), run.key, workspace)
+        remembered = await memory_text(Memories(deps.store, deps.clock), run.key, workspace, chat)
     named = named_text(await asyncio.to_thread(files_named, deps.workspaces(workspace), message))
     return Instructions("\n\n".join(text for text in (skills, remembered, named) if text), sources)
 

@@ -11,7 +11,14 @@ from holdfast.decisions.provenance import outside_sources
 from holdfast.decisions.skill_choice import chosen, line_of
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.arguments import parsed
-from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, skills_scope
+from holdfast.tools.memory.memories import (
+    Memories,
+    MemoryEdit,
+    MemoryScope,
+    NotRemembered,
+    chat_of,
+    skills_scope,
+)
 from holdfast.tools.skills.library import FoundSkills
 from holdfast.tools.skills.skill_file import skill_file
 from holdfast.tools.skills.tools import ProposeSkillArgs
@@ -23,11 +30,11 @@ WORKSPACE_SKILLS = "descriptions of the workspace's skills"
 PROPOSED = "Proposed. The skill counts only when the user has accepted it; go on without waiting."
 
 
-async def skills_now(deps: AgentDeps, owner: str, workspace: Path) -> FoundSkills:
-    """All skills that a run of this owner may use in the workspace."""
+async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> FoundSkills:
+    """All skills that a run may use in the workspace, with what agents `learned`."""
     if deps.skills is None:
         return FoundSkills({})
-    changes = (await Memories(deps.store, deps.clock).load(skills_scope(owner))).notes
+    changes = (await Memories(deps.store, deps.clock).load(learned)).texts
     return await asyncio.to_thread(deps.skills.find, workspace, changes)
 
 
@@ -60,10 +67,11 @@ class SkillProposals:
         run_id = self._log.run_id
         run = self._view.transcript.runs[run_id]
         memories = Memories(self._deps.store, self._deps.clock)
-        scope = skills_scope(run.key)
-        found = await skills_now(self._deps, run.key, self._workspace)
+        session = self._view.session
+        scope = skills_scope(run.key, chat_of(session.source, session.chat, self._log.session_id))
+        found = await skills_now(self._deps, scope, self._workspace)
         known = found.skills.get(given.name)
-        changed = (await memories.load(scope)).notes.get(given.name, "")
+        changed = (await memories.load(scope)).texts.get(given.name, "")
         edit = MemoryEdit(
             change_id=f"{run_id}/{asked.tool_call_id}",
             document=given.name,

@@ -226,6 +226,7 @@ class Taking:
             client_id=message.key,
             settings=replace(settings, model=model or settings.model),
             source=self._platform.source,
+            chat=f"{self._options.name}/{message.chat}",
             when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",
         )
 

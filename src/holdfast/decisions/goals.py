@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from holdfast.folds.run import Run
-from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL, UPDATE_PLAN
+from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN
 
 ROUNDS_MAX = 50
 TOLD = (
@@ -16,7 +16,8 @@ ROUNDS_OVER = (
     f"The agent worked on the goal for {ROUNDS_MAX} rounds without showing that it is reached. Its work so "
     "far is kept: send another message to continue."
 )
-_SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, UPDATE_PLAN})
+QUOTE_CHARS_MIN = 8  # a shorter quotation must be a whole line of the result
+_SAYS_NOTHING = frozenset({ASK_USER, FINISH_GOAL, PROPOSE_SKILL, REMEMBER, UPDATE_PLAN})
 
 
 def after_answer(run: Run) -> Literal["finished", "blocked", "go_on", "rounds_over"]:
@@ -38,21 +39,30 @@ def missing_evidence(run: Run, outcome: str, evidence: Sequence[str]) -> str:
 
     A run that used no tools has nothing to quote, so its word counts.
     """
-    results = [_plain(result) for result in _results(run)]
+    results = list(_results(run))
     if outcome == "blocked" or not results:
         return ""
     if not evidence:
         return "Quote what shows that the goal is reached: exact words from a result of one of your tools."
-    unseen = [quote for quote in evidence if not any(_plain(quote) in result for result in results)]
+    unseen = [quote for quote in evidence if not any(_is_quoted(quote, result) for result in results)]
     if not unseen:
         return ""
-    return f"No result of your tools in this run contains this quotation: {unseen[0][:300]!r}"
+    quoted = unseen[0][:300]
+    return f"No result of your tools in this run contains this quotation: {quoted!r}. Quote whole lines."
 
 
 def _results(run: Run) -> Iterable[str]:
     for call in run.tools.values():
         if call.ended is not None and call.asked.name not in _SAYS_NOTHING:
             yield call.ended.result
+
+
+def _is_quoted(quote: str, result: str) -> bool:
+    words = _plain(quote)
+    if len(words) >= QUOTE_CHARS_MIN:
+        return words in _plain(result)
+    # Nothing, or a single letter, is in any result.
+    return bool(words) and words in {_plain(line) for line in result.splitlines()}
 
 
 def _plain(text: str) -> str:

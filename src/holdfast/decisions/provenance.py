@@ -62,6 +62,9 @@ def _of_entry(entry: Entry, transcript: Transcript, run: RunView) -> Iterator[st
         case Person():
             if entry.message.parts:
                 yield "an attachment"
+            # A program may write into a conversation of its owner, with the same key.
+            if transcript.inbox.sources.get(entry.message.message_id, "") not in {"", *PEOPLE_SOURCES}:
+                yield "a program sent a message"
             if transcript.inbox.keys.get(entry.message.message_id, set()) - {run.key}:
                 yield "someone else wrote in this conversation"
         case _:

@@ -103,6 +103,7 @@ class SessionCreated(Input, frozen=True, kw_only=True, tag="session.created"):
     title: str = ""
     workspace: str = ""
     parent: ParentLink | None = None  # of a sub-agent's session
+    chat: str = ""  # the chat on a platform that it belongs to, as `channel/chat`
 
 
 class SessionRenamed(Input, frozen=True, kw_only=True, tag="session.renamed"):
@@ -178,6 +179,7 @@ class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):
     run_id: str = ""
     child: str = ""  # the session of the sub-agent whose ending this brings; empty if a person sent it
     key: str = ""  # the name of the API key that sent it
+    source: str = ""  # where it was written, as `session.created` says it; empty in old logs
 
 
 class MessageEdited(Input, frozen=True, kw_only=True, tag="message.edited"):

@@ -43,6 +43,7 @@ class InputState:
     messages: dict[str, SessionMessage] = field(default_factory=dict[str, SessionMessage])
     queue: list[str] = field(default_factory=list[str])
     steering: list[str] = field(default_factory=list[str])
+    sources: dict[str, str] = field(default_factory=dict[str, str])  # where each was written; empty: unknown
     keys: dict[str, set[str]] = field(default_factory=dict[str, set[str]])  # the API keys that wrote each
 
     def position(self, message_id: str) -> int:
@@ -73,6 +74,7 @@ class InputState:
             child=event.child,
         )
         self.messages[message.message_id] = message
+        self.sources[message.message_id] = event.source
         # The ending of a sub-agent is nobody's own words.
         self.keys[message.message_id] = {f"sub-agent {event.child}" if event.child else event.key}
         if message.mode in {"steer", "redirect"} and run_is_open:

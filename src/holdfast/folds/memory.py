@@ -36,6 +36,10 @@ class Memory:
         """Whether the change was proposed, made or rejected already."""
         return change_id in self.settled or change_id in self.proposals
 
+    def has_made(self, change_id: str) -> bool:
+        """Whether the change was made, also if it was taken back since."""
+        return any(event.change_id == change_id for _, event in self.history)
+
 
 def fold(pairs: Iterable[tuple[int, e.Event]]) -> Memory:
     """The memory after a whole log, or after the first part of one."""
@@ -50,7 +54,7 @@ def apply(memory: Memory, seq: int, event: Any) -> None:
     match event:
         case e.MemoryProposed() if not memory.knows(event.change_id):
             memory.proposals[event.change_id] = event
-        case e.MemoryWritten() if memory.texts.get(event.document, "") == event.before:
+        case e.MemoryWritten() if _can_follow(memory, event):
             memory.proposals.pop(event.change_id, None)
             memory.settled.add(event.change_id)
             memory.history.append((seq, event))
@@ -65,11 +69,28 @@ def apply(memory: Memory, seq: int, event: Any) -> None:
     memory.last_seq = seq
 
 
+def _can_follow(memory: Memory, event: e.MemoryWritten) -> bool:
+    """Whether the change counts: made of the text that there is, and neither made nor rejected before."""
+    return memory.texts.get(event.document, "") == event.before and event.change_id not in memory.settled
+
+
 def edited(text: str, old: str, new: str) -> str | None:
     """The text with `new` for `old`, or with `new` added; None if `old` isn't there exactly once."""
     if old:
         return text.replace(old, new).strip() if text.count(old) == 1 else None
     return f"{text}\n{new.strip()}".strip()
+
+
+def undone(text: str, before: str, after: str) -> str | None:
+    """The text without one change; None if later changes are made of it."""
+    if text == after:
+        return before
+    added = after.removeprefix(before).strip() if after.startswith(before) else ""
+    lines, gone = text.split("\n"), added.split("\n")
+    places = [at for at in range(len(lines)) if lines[at : at + len(gone)] == gone] if added else []
+    if len(places) != 1:
+        return None
+    return "\n".join(lines[: places[0]] + lines[places[0] + len(gone) :]).strip()
 
 
 def chars_max(document: str) -> int:

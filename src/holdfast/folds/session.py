@@ -26,6 +26,7 @@ class Session:
     last_seq: int = 0
     epoch: str = ""
     source: str = ""
+    chat: str = ""
     title: str = ""
     workspace: str = ""
     created_ms: int = 0
@@ -148,6 +149,7 @@ def _apart(session: Session, seq: int, event: e.Event) -> None:
 def _created(session: Session, _: int, event: e.SessionCreated) -> None:
     session.epoch = event.epoch
     session.source = event.source
+    session.chat = event.chat
     session.title = event.title
     session.workspace = event.workspace
     session.created_ms = event.at_ms

@@ -60,6 +60,7 @@ class IncomingMessage:
     settings: RunSettings = field(default_factory=RunSettings)
     history: tuple[HistoryMessage, ...] | None = None
     source: str = "api"
+    chat: str = ""  # the chat on a platform that it was written in, as `channel/chat`
     when_busy: WhenBusy = "queue"
     attached: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # stored as blobs first
     # The ids of the message and its run, if they follow from something; otherwise they are new.
@@ -175,6 +176,7 @@ class Inbox:
             epoch=new_epoch(),
             source=message.source,
             workspace=message.settings.workspace,
+            chat=message.chat,
         )
         return await self._append(session_id, [created, *inputs], when=[IfSessionNew()], once=once)
 
@@ -214,6 +216,7 @@ class Inbox:
             client_id=message.client_id,
             parts=message.parts,
             run_id=sent.run_id if sent.mode in {"steer", "redirect"} else "",
+            source=message.source,
         )
 
     async def steer_with_queued(self, session_id: str, queued: SessionMessage) -> bool:
@@ -236,6 +239,7 @@ class Inbox:
             parts=queued.parts,
             run_id=current.run_id,
             key=" ".join(sorted(state.inbox.keys[queued.message_id])),  # not of who sends it sooner
+            source=state.inbox.sources[queued.message_id],
         )
         removed = e.MessageRemoved(at_ms=now_ms, message_id=queued.message_id)
         # In one append, so that it's never sent twice; the queued run can't start while this one is open.

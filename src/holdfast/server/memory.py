@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,18 +22,21 @@ from holdfast.api.powers.memory import (
     RememberedIn,
 )
 from holdfast.folds.memory import DOCUMENT, Memory
-from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import decoded, json_response
+from holdfast.server.transport.bodies import checked_workspace, decoded, json_response
 from holdfast.tools.memory.memories import (
     Memories,
     MemoryScope,
     NotRemembered,
+    ScopeKind,
+    chat_scope,
     skills_scope,
     user_scope,
     workspace_scope,
 )
+from holdfast.tools.skills.skill_file import BadSkill, is_skill_name, parse_skill
 from holdfast.values import AUTOMATION_SOURCES
 
 HISTORY_MAX = 500
@@ -52,20 +56,23 @@ class MemoryRoutes:
         """GET /v1/memory."""
         owner = _owner(request)
         first = (user_scope(owner), workspace_scope(owner, self._deps.agent.workspace))
-        scopes = dict.fromkeys((*first, *await self._memories.scopes(owner)))
+        is_admin = "admin" in request.scope[KEY_SCOPES]
+        chats = await self._memories.scopes_of_chats() if is_admin else ()
+        scopes = dict.fromkeys((*first, *await self._memories.scopes(owner), *chats))
         data = [shown(scope, await self._memories.load(scope)) for scope in scopes]
         return json_response(MemoryList(mode=self._deps.agent.memory, data=tuple(data)))
 
     async def history(self, request: Request) -> Response:
         """GET /v1/memory/history."""
         query = request.query_params
-        scope = self._scope(request, query.get("scope", "user"), query.get("workspace", ""))
+        about = (query.get("scope", "user"), query.get("workspace", ""), query.get("chat", ""))
+        scope = self._scope(request, *about)
         memory = await self._memories.load(scope)
         data = [
             MemoryChangeShown(
                 seq=seq,
                 change_id=event.change_id,
-                document=_name(event.document),
+                document=_name(scope, event.document),
                 before=event.before,
                 after=event.after,
                 how=event.how,
@@ -82,16 +89,17 @@ class MemoryRoutes:
     async def edit(self, request: Request) -> Response:
         """PUT /v1/memory."""
         wanted = await decoded(request, self._deps.limits, MemoryEditRequest)
-        scope = self._scope(request, wanted.scope, wanted.workspace)
+        scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
         with _refused():
-            document = wanted.document.strip() or DOCUMENT
-            memory = await self._memories.put(scope, document, wanted.text.strip(), by=_owner(request))
+            document = _document(scope, wanted)
+            text, by = wanted.text.strip(), _owner(request)
+            memory = await self._memories.put(scope, document, text, by=by, seen_seq=wanted.seen_seq)
         return json_response(shown(scope, memory))
 
     async def decide(self, request: Request) -> Response:
         """POST /v1/memory/decide."""
         wanted = await decoded(request, self._deps.limits, MemoryDecisionRequest)
-        scope = self._scope(request, wanted.scope, wanted.workspace)
+        scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
         with _refused():
             memory = await self._memories.decide(
                 scope, accept=wanted.accept, reject=wanted.reject, by=_owner(request)
@@ -101,18 +109,25 @@ class MemoryRoutes:
     async def roll_back(self, request: Request) -> Response:
         """POST /v1/memory/rollback."""
         wanted = await decoded(request, self._deps.limits, MemoryRollbackRequest)
-        scope = self._scope(request, wanted.scope, wanted.workspace)
+        by = _owner(request)
+        scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
         with _refused():
-            memory = await self._memories.roll_back(scope, wanted.to_seq, by=_owner(request))
+            if wanted.change_id:
+                memory = await self._memories.undo(scope, wanted.change_id, by=by)
+            else:
+                memory = await self._memories.roll_back(scope, wanted.to_seq, by=by, seen_seq=wanted.seen_seq)
         return json_response(shown(scope, memory))
 
     async def forget(self, request: Request) -> Response:
         """POST /v1/memory/forget."""
         wanted = await decoded(request, self._deps.limits, MemoryForgetRequest)
-        scope = self._scope(request, wanted.scope, wanted.workspace)
+        scope = self._scope(request, wanted.scope, wanted.workspace, wanted.chat)
+        if wanted.text and not wanted.text.strip():
+            raise bad_request("'text' must have a word, or be empty to forget everything", param="text")
         memory = await self._memories.load(scope)
         texts = [wanted.text] if wanted.text else _lines(memory)
-        origins = await self._memories.forget(scope, wanted.text)
+        with _refused():
+            origins = await self._memories.forget(scope, wanted.text)
         found = [await self._remembered_in(session_id) for session_id in (*origins, *await self._with(texts))]
         sessions = {one.session_id: one for one in found if one is not None}
         return json_response(MemoryForgotten(forgotten=True, sessions=tuple(sessions.values())))
@@ -134,15 +149,24 @@ class MemoryRoutes:
             return None
         return RememberedIn(session_id=session_id, title=row.title)
 
-    def _scope(self, request: Request, kind: str, workspace: str) -> MemoryScope:
+    def _scope(self, request: Request, kind: str, workspace: str, chat: str) -> MemoryScope:
         """The memory that the request is about; raises a Problem."""
-        if kind not in {"user", "workspace", "skills"}:
-            raise bad_request("'scope' must be user, workspace or skills", param="scope")
-        if kind == "skills":
-            return skills_scope(_owner(request))
-        if kind == "user":
-            return user_scope(_owner(request))
-        return workspace_scope(_owner(request), Path(workspace or self._deps.agent.workspace))
+        if kind not in get_args(ScopeKind):
+            raise bad_request("'scope' must be user, workspace, chat or skills", param="scope")
+        if kind == "chat" and not chat:
+            raise bad_request("With the scope chat, 'chat' must name a chat", param="chat")
+        if chat:
+            check_scope(request.scope, "admin")
+        match kind:
+            case "chat":
+                return chat_scope(chat)
+            case "skills":
+                return skills_scope(_owner(request), chat)
+            case "user":
+                return user_scope(_owner(request))
+            case _:
+                checked_workspace(workspace)
+                return workspace_scope(_owner(request), Path(workspace or self._deps.agent.workspace))
 
 
 @contextmanager
@@ -157,14 +181,15 @@ def _refused() -> Generator[None]:
 def shown(scope: MemoryScope, memory: Memory) -> MemoryShown:
     """A memory as its owner sees it."""
     return MemoryShown(
-        scope=scope.kind if scope.kind != "chat" else "workspace",
-        workspace=scope.name,
-        document=memory.document,
-        notes=memory.notes,
+        scope=scope.kind,
+        workspace=scope.name if scope.kind == "workspace" else "",
+        chat=scope.name if scope.kind in {"chat", "skills"} else "",
+        document=memory.document if scope.kind != "skills" else "",
+        notes=memory.notes if scope.kind != "skills" else memory.texts,
         proposals=tuple(
             MemoryProposalShown(
                 change_id=one.change_id,
-                document=_name(one.document),
+                document=_name(scope, one.document),
                 before=one.before,
                 after=one.after,
                 reason=one.reason,
@@ -178,8 +203,21 @@ def shown(scope: MemoryScope, memory: Memory) -> MemoryShown:
     )
 
 
-def _name(document: str) -> str:
-    return "" if document == DOCUMENT else document
+def _name(scope: MemoryScope, document: str) -> str:
+    return "" if document == DOCUMENT and scope.kind != "skills" else document
+
+
+def _document(scope: MemoryScope, wanted: MemoryEditRequest) -> str:
+    """The name of the document; raises a Problem if a skill's name or text is none."""
+    document = wanted.document.strip()
+    if scope.kind != "skills":
+        return document or DOCUMENT
+    try:
+        if not is_skill_name(document) or (wanted.text.strip() and parse_skill(wanted.text).name != document):
+            raise bad_request("'document' must be the name of the skill in 'text'", param="document")
+    except BadSkill as error:
+        raise bad_request(f"'text' is no skill: {error}", param="text") from error
+    return document
 
 
 def _lines(memory: Memory) -> list[str]:

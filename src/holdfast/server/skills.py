@@ -13,6 +13,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import checked_workspace, json_response
+from holdfast.tools.memory.memories import skills_scope
 from holdfast.tools.skills.library import FoundSkills, Skill
 
 
@@ -52,14 +53,14 @@ class SkillRoutes:
         given = request.query_params.get("workspace", "")
         checked_workspace(given)
         workspace = Path(given or self._deps.agent.workspace)
-        return await skills_now(self._deps.agent, request.scope[KEY_NAME], workspace)
+        return await skills_now(self._deps.agent, skills_scope(request.scope[KEY_NAME]), workspace)
 
 
 def _about(skill: Skill) -> dict[str, Any]:
     return {
         "name": skill.name,
         "description": skill.text.description,
-        "category": skill.folder.parent.name if skill.folder is not None else "learned",
+        "category": skill.category or None,
         "origin": skill.origin,
         "trusted": skill.is_trusted,
         "changed": skill.is_changed,

@@ -1,6 +1,7 @@
 """Recall: the agent looks through earlier conversations of the one who asks."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,8 @@ from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SEARCH_SESSIONS
 from holdfast.safe_text import safe_line
 from holdfast.tools.arguments import BadArguments, arguments_hash, parsed, spec_of
-from holdfast.values import RECALLED_SOURCES, Action
+from holdfast.tools.memory.memories import chat_of_session
+from holdfast.values import CHANNEL_SOURCES, RECALLED_SOURCES, Action
 
 HITS_MAX = 10
 CANDIDATES_MAX = 100
@@ -46,8 +48,16 @@ class SearchSessionsArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     seq: Annotated[int, Meta(ge=0, description="The seq to look around, with session_id.")] = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Whose:
+    """Whose conversations may be found: those of a chat on a platform, or else those of an API key."""
+
+    key: str
+    chat: str
+
+
 class SearchSessions(Tool):
-    """Searches the conversations that were started with the same key as the run that asks."""
+    """Searches the conversations of the key that the run which asks was started with, or of its chat."""
 
     args_type = SearchSessionsArgs
     spec = spec_of(
@@ -72,18 +82,19 @@ class SearchSessions(Tool):
         given = parsed(SearchSessionsArgs, args)
         asking = await self._store.run(call.run_id)
         key = asking.api_key if asking is not None else ""
+        whose = _Whose(key, await chat_of_session(self._store, call.session_id))
         if given.session_id:
-            return await self._window(given.session_id, given.seq, key=key)
+            return await self._window(given.session_id, given.seq, whose)
         if not given.query.strip():
             raise BadArguments("Give words to find in query, or a session_id with a seq.")
-        hits = await self._hits(given.query, key=key, own=call.session_id)
+        hits = await self._hits(given.query, whose, own=call.session_id)
         if not hits:
             return ToolResult(NOTHING, ok=False)
         return ToolResult("\n\n".join([QUOTED, *[_passage(row, hit) for row, hit in hits]]))
 
-    async def _hits(self, query: str, *, key: str, own: str) -> Sequence[tuple[SessionRow, SearchHit]]:
+    async def _hits(self, query: str, whose: _Whose, *, own: str) -> Sequence[tuple[SessionRow, SearchHit]]:
         """Where all words are; if that is nowhere, where most of the longer ones are."""
-        found = await self._allowed(await self._store.search(query, limit=CANDIDATES_MAX), key=key, own=own)
+        found = await self._allowed(await self._store.search(query, limit=CANDIDATES_MAX), whose, own=own)
         words = [word for word in query.split() if len(word) >= WORD_CHARS_MIN][:WORDS_TRIED_MAX]
         if found or len(words) < 2:  # noqa: PLR2004  # one word was tried
             return found[:HITS_MAX]
@@ -94,32 +105,37 @@ class SearchSessions(Tool):
                 counted[hit.session_id] = counted.get(hit.session_id, 0) + 1
                 first.setdefault(hit.session_id, hit)
         best = sorted(first.values(), key=lambda hit: -counted[hit.session_id])
-        return (await self._allowed(best, key=key, own=own))[:HITS_MAX]
+        return (await self._allowed(best, whose, own=own))[:HITS_MAX]
 
     async def _allowed(
-        self, hits: Iterable[SearchHit], *, key: str, own: str
+        self, hits: Iterable[SearchHit], whose: _Whose, *, own: str
     ) -> list[tuple[SessionRow, SearchHit]]:
         found: list[tuple[SessionRow, SearchHit]] = []
         for hit in hits:
-            row = None if hit.session_id == own else await self._row(hit.session_id, key=key)
+            row = None if hit.session_id == own else await self._row(hit.session_id, whose)
             if row is not None:
                 found.append((row, hit))
                 if len(found) == HITS_MAX:
                     break
         return found
 
-    async def _row(self, session_id: str, *, key: str) -> SessionRow | None:
-        """The conversation, if everything in it was asked with this key."""
+    async def _row(self, session_id: str, whose: _Whose) -> SessionRow | None:
+        """The conversation, if it is one of the same chat, or everything in it was asked with the key."""
         row = await self._store.session(session_id)
-        if row is None or row.purge_at_ms or row.source not in RECALLED_SOURCES:
+        if row is None or row.purge_at_ms:
+            return None
+        if whose.chat:
+            is_there = row.source in CHANNEL_SOURCES
+            return row if is_there and await chat_of_session(self._store, session_id) == whose.chat else None
+        if row.source not in RECALLED_SOURCES:
             return None
         runs = await self._store.runs(RunQuery(session_id=session_id, limit=RUNS_READ_MAX))
-        if not runs or len(runs) >= RUNS_READ_MAX or any(run.api_key != key for run in runs):
+        if not runs or len(runs) >= RUNS_READ_MAX or any(run.api_key != whose.key for run in runs):
             return None
         return row
 
-    async def _window(self, session_id: str, seq: int, *, key: str) -> ToolResult:
-        row = await self._row(session_id, key=key)
+    async def _window(self, session_id: str, seq: int, whose: _Whose) -> ToolResult:
+        row = await self._row(session_id, whose)
         if row is None:
             return ToolResult("There is no such conversation of this user.", ok=False)
         after = max(0, seq - WINDOW_EVENTS // 2)

@@ -224,11 +224,32 @@ async def test_imported_sessions_are_listed_and_found(home: Path) -> None:
     assert [hit.session_id for hit in hits] == ["s2"]
 
 
+HERMES_SKILL = """---
+name: axolotl
+description: "Fine-tune models: LoRA, DPO, GRPO."
+version: 1.0.0
+author: Ann
+license: MIT
+platforms: [linux, macos]
+dependencies: [axolotl, torch]
+metadata:
+  hermes:
+    tags: [Fine-Tuning, LoRA]
+    related_skills: [unsloth]
+---
+
+# Axolotl
+"""
+
+
 def test_skills_and_memories_come_along_and_a_second_import_adds_nothing(home: Path) -> None:
     skill = home / "skills" / "writing" / "release-notes"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text(skill_file("release-notes", "Write them.", "Steps."))
     (skill / "scripts" / "go.sh").write_text("echo ok")
+    nested = home / "skills" / "mlops" / "training" / "axolotl"
+    nested.mkdir(parents=True)
+    (nested / "SKILL.md").write_text(HERMES_SKILL)
     odd = home / "skills" / "Odd_One"
     odd.mkdir()
     (odd / "SKILL.md").write_text("no fields")
@@ -242,11 +263,15 @@ def test_skills_and_memories_come_along_and_a_second_import_adds_nothing(home: P
     own = home.parent / ".config" / "holdfast" / "skills"
     assert {path.removeprefix(str(own)) for path in contents(own)} == {
         "/hermes/Odd_One/SKILL.md",
+        "/hermes/mlops/training/axolotl/SKILL.md",
         "/hermes/writing/release-notes/SKILL.md",
         "/hermes/writing/release-notes/scripts/go.sh",
     }
     found = SkillLibrary(own=own).find(home, {})
-    assert list(found.usable) == ["release-notes"]
+    assert {name: skill.category for name, skill in found.usable.items()} == {
+        "axolotl": "mlops",
+        "release-notes": "writing",
+    }
     memory = fold(log_of(home, user_scope("first").log_id))
     assert memory.document == "- likes tea\n- lives in Rome"
     assert sum(len(text) for text in memory.notes.values()) == 5_002

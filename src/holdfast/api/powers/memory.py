@@ -1,21 +1,33 @@
 """The bodies of requests and responses about what agents remember."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from holdfast.api.body import ResponseBody
 from holdfast.values import MemoryMode, MemoryOrigin
 
-_WORKSPACE = msgspec.Meta(description="The folder that a workspace's memory is about, as an absolute path.")
+_WORKSPACE = msgspec.Meta(
+    max_length=4_096, description="The folder that a workspace's memory is about, as an absolute path."
+)
+_CHAT = msgspec.Meta(
+    max_length=300,
+    description="The chat that a memory is about, as the list of memories names it; with the scope skills, "
+    "what agents learned there. Needs the scope admin.",
+)
+_SEEN = msgspec.Meta(ge=0, description="Refuse it if this isn't the last_seq any more; 0: never refuse it.")
 _DOCUMENT = msgspec.Meta(
     max_length=80, description="The name of a note; empty means the document that is always shown."
 )
 
 
+MemoryScopeName: TypeAlias = Literal["user", "workspace", "chat", "skills"]
+
+
 class _MemoryRequest(msgspec.Struct, kw_only=True):
-    scope: Literal["user", "workspace", "skills"]
+    scope: MemoryScopeName
     workspace: Annotated[str, _WORKSPACE] = ""
+    chat: Annotated[str, _CHAT] = ""
 
 
 class MemoryEditRequest(_MemoryRequest, kw_only=True):
@@ -23,6 +35,7 @@ class MemoryEditRequest(_MemoryRequest, kw_only=True):
 
     text: Annotated[str, msgspec.Meta(max_length=20_000)]
     document: Annotated[str, _DOCUMENT] = ""
+    seen_seq: Annotated[int, _SEEN] = 0
 
 
 class MemoryDecisionRequest(_MemoryRequest, kw_only=True):
@@ -33,9 +46,14 @@ class MemoryDecisionRequest(_MemoryRequest, kw_only=True):
 
 
 class MemoryRollbackRequest(_MemoryRequest, kw_only=True):
-    """The body of POST /v1/memory/rollback: the seq of the last change that is to count; 0 means none."""
+    """The body of POST /v1/memory/rollback: the seq of the last change that is to count; 0 means none.
 
-    to_seq: Annotated[int, msgspec.Meta(ge=0)]
+    With `change_id`, that one change is taken back instead, and all others stay.
+    """
+
+    to_seq: Annotated[int, msgspec.Meta(ge=0)] = 0
+    change_id: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    seen_seq: Annotated[int, _SEEN] = 0
 
 
 class MemoryForgetRequest(_MemoryRequest, kw_only=True):
@@ -79,8 +97,9 @@ class MemoryShown(ResponseBody, frozen=True, kw_only=True):
     The one with the scope `skills` has changes of skills, and skills that agents added, as notes.
     """
 
-    scope: Literal["user", "workspace", "skills"]
+    scope: MemoryScopeName
     workspace: str = ""
+    chat: str = ""
     document: str = ""
     notes: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     proposals: tuple[MemoryProposalShown, ...] = ()

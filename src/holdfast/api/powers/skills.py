@@ -6,11 +6,11 @@ from holdfast.api.body import ResponseBody
 
 
 class SkillListed(ResponseBody, frozen=True, kw_only=True):
-    """A skill as the list shows it; `category` is the folder that it is in, as hermes has it."""
+    """A skill as the list shows it; `category` is the folder by subject that it is in, as hermes has it."""
 
     name: str
     description: str
-    category: str
+    category: str | None
     origin: Literal["own", "configured", "workspace", "learned"]
     trusted: bool
     changed: bool = False  # by a proposal that was accepted

@@ -10,6 +10,7 @@ from holdfast.api.children import ChildShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
+from holdfast.cli.chat.learning import ChatLearning
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.chat.undo import ChatUndo
 from holdfast.safe_text import safe, safe_line
@@ -32,6 +33,7 @@ COMMANDS = (
     ("/redo", "take the last undo back"),
     ("/plan", "TEXT: have it planned first; you accept the plan; alone, show the plan; off"),
     ("/goal", "TEXT: let the agent work by itself until it shows that this is reached"),
+    ("/memory", "show what is remembered and proposed; accept N, reject N, or all"),
     (COMPACT, "replace the conversation by a summary, for the model; add what it must keep"),
     ("/model", "choose the model for the next messages; with a NAME, use that one"),
     ("/attach", "FILE: send it with the next message; alone, list what is attached; clear"),
@@ -78,6 +80,7 @@ class Commands:
             "/diff": undo.diff,
             "/plan": self._plan,
             "/goal": self._goal,
+            "/memory": ChatLearning(chat).memory,
             COMPACT: self._compact,
             "/model": self._model,
             "/sessions": self._sessions,

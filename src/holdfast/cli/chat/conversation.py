@@ -86,7 +86,7 @@ class ChatScreen:
 
     def __init__(self, attached: Attached, *, model: str) -> None:
         from holdfast.cli.chat.file_names import WorkspaceFiles
-        from holdfast.cli.chat.history import ChatHistory
+        from holdfast.cli.chat.history import HISTORY, ChatHistory
         from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, Words
 
         self.attached = attached
@@ -100,7 +100,7 @@ class ChatScreen:
         self._children = ChildAsks(attached.client, self._hear_child)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
-        self._history = ChatHistory(attached.directory.data_dir / "chat-history", self._without_secrets)
+        self._history = ChatHistory(attached.directory.data_dir / HISTORY, self._without_secrets)
         self.prompt = ChatPrompt(
             history=self._history,
             words=Words(COMMANDS, lambda: self.known, self._files.matching),

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 from prompt_toolkit.history import History
 
+HISTORY = "chat-history"  # in the data directory
 KEPT_MAX = 1000
 BYTES_MAX = 4 * 1024 * 1024
 
@@ -33,6 +34,17 @@ class ChatHistory(History):
         if self._path.stat().st_size > 2 * BYTES_MAX:
             self._write(b"\n".join(lines) + b"\n", os.O_TRUNC)
         self._loaded_strings = [text for line in reversed(lines) if (text := _text(line))]
+
+    def forget(self, text: str) -> int:
+        """Remove the lines that have the text, and return how many; raises OSError."""
+        try:
+            lines = self._path.read_bytes().splitlines()
+        except FileNotFoundError:
+            return 0
+        kept = [line for line in lines if text not in _text(line)]
+        if len(kept) < len(lines):
+            self._write(b"".join(line + b"\n" for line in kept), os.O_TRUNC)
+        return len(lines) - len(kept)
 
     def load_history_strings(self) -> Iterable[str]:
         """See History."""

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
+from holdfast.cli.chat.history import HISTORY, ChatHistory
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
 from holdfast.safe_text import safe, safe_line
@@ -20,18 +21,31 @@ Flags: TypeAlias = Mapping[str, object]
 TEXT_CHARS = 60
 
 
-def place_of(workspace: str | None) -> dict[str, str]:
-    """The memory that a command is about: the user's, or that of a workspace."""
+def place_of(workspace: str | None, chat: str | None) -> dict[str, str]:
+    """The memory that a command is about: the user's, or that of a workspace or chat."""
+    if chat is not None:
+        return {"scope": "chat", "chat": chat}
     if workspace is None:
         return {"scope": "user"}
     return {"scope": "workspace", "workspace": str(Path(workspace).absolute())}
 
 
+def place_in(one: MemoryShown) -> dict[str, str]:
+    """The fields that name a memory in requests."""
+    return {"scope": one.scope, "workspace": one.workspace, "chat": one.chat}
+
+
 def markdown(one: MemoryShown) -> str:
     """A memory as Markdown."""
-    title = "About you" if one.scope == "user" else f"About {one.workspace}"
+    title = "About you" if one.scope == "user" else f"About {_what(one)}"
     notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
     return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
+
+
+def _what(one: MemoryShown) -> str:
+    if one.scope == "skills":
+        return f"skills, learned in the chat {one.chat}" if one.chat else "skills"
+    return f"the chat {one.chat}" if one.chat else one.workspace
 
 
 def show(flags: Flags, *, form: str) -> int:
@@ -47,7 +61,7 @@ def show(flags: Flags, *, form: str) -> int:
             if one.document or one.notes or one.proposals:
                 print(safe(markdown(one)))
             for proposal in one.proposals:
-                print(f"  proposed {proposal.change_id}: {safe(_added(proposal.before, proposal.after))}")
+                print(f"  proposed {proposal.change_id}: {safe(added(proposal.before, proposal.after))}")
                 why = "; ".join(proposal.because) or "you are always asked"
                 print(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
         if not any(one.document or one.notes or one.proposals for one in found.data):
@@ -57,7 +71,8 @@ def show(flags: Flags, *, form: str) -> int:
     return with_server(flags, work, works="nothing")
 
 
-def _added(before: str, after: str) -> str:
+def added(before: str, after: str) -> str:
+    """The lines that a change adds."""
     old = before.split("\n")
     return " / ".join(line for line in after.split("\n") if line not in old) or "(removes something)"
 
@@ -70,8 +85,7 @@ def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
         for one in (await attached.client.memories()).data:
             mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in left]
             if mine:
-                place = {"scope": one.scope, "workspace": one.workspace}
-                await attached.client.change_memory("decide", {**place, verdict: mine})
+                await attached.client.change_memory("decide", {**place_in(one), verdict: mine})
                 left -= set(mine)
         for unknown in sorted(left):
             print(f"holdfast: no proposal has the id {safe_line(unknown, 80)}", file=sys.stderr)
@@ -96,7 +110,7 @@ def history(flags: Flags, place: dict[str, str], *, form: str) -> int:
                     when(one.changed_at),
                     one.how.replace("_", " "),
                     safe_line(one.document or "document", 20),
-                    safe_line(_added(one.before, one.after), TEXT_CHARS),
+                    safe_line(added(one.before, one.after), TEXT_CHARS),
                     safe_line(one.origin.session_id if one.origin else one.by, 40),
                 )
                 for one in changes
@@ -126,6 +140,8 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
         gone = await attached.client.change_memory("forget", {**place, "text": text})
         assert isinstance(gone, MemoryForgotten)
         print("Forgotten, with its history.")
+        if text and await asyncio.to_thread(_forget_typed, attached, text):
+            print("It is also gone from what the arrow keys of the chat bring back.")
         if not gone.sessions:
             return OK
         print("\nThese sessions still contain it, or it came from them:")
@@ -140,6 +156,11 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+def _forget_typed(attached: Attached, text: str) -> int:
+    """Remove the text from what was typed in the chat of this machine."""
+    return ChatHistory(attached.directory.data_dir / HISTORY, lambda words: words).forget(text)
 
 
 def export(flags: Flags, file: Path | None) -> int:
@@ -162,8 +183,8 @@ def edit(flags: Flags, place: dict[str, str], note: str) -> int:
 
     async def work(attached: Attached) -> int:
         found = await attached.client.memories()
-        wanted = place.get("workspace", "")
-        mine = [one for one in found.data if one.scope == place["scope"] and one.workspace == wanted]
+        wanted = (place["scope"], place.get("workspace", ""), place.get("chat", ""))
+        mine = [one for one in found.data if (one.scope, one.workspace, one.chat) == wanted]
         before = (mine[0].notes.get(note, "") if note else mine[0].document) if mine else ""
         after = await asyncio.to_thread(edited_in_editor, before)
         if after is None:
@@ -172,7 +193,8 @@ def edit(flags: Flags, place: dict[str, str], note: str) -> int:
         if after.strip() == before.strip():
             print("Nothing was changed.")
             return OK
-        await attached.client.edit_memory({**place, "document": note, "text": after.strip()})
+        seen = {"seen_seq": mine[0].last_seq if mine else 0}
+        await attached.client.edit_memory({**place, "document": note, "text": after.strip(), **seen})
         print(f"Saved ({len(after.strip())} of {DOCUMENT_CHARS_MAX} characters)." if not note else "Saved.")
         return OK
 

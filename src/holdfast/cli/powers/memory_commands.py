@@ -16,6 +16,9 @@ OfWorkspace = Annotated[
     str | None,
     typer.Option("--workspace", "-w", metavar="FOLDER", help="The memory about this folder, not about you."),
 ]
+OfChat = Annotated[
+    str | None, typer.Option("--chat", metavar="CHAT", help="The memory of this chat, such as telegram/42.")
+]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="As `holdfast memory show` prints them.")]
 
 
@@ -47,6 +50,7 @@ def reject(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
 @memory_app.command("edit")
 def edit(
     workspace: OfWorkspace = None,
+    chat: OfChat = None,
     note: Annotated[str, typer.Option(metavar="NAME", help="A note, not what is always shown.")] = "",
     data_dir: DataDir = None,
     config: Config = None,
@@ -55,25 +59,30 @@ def edit(
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(memory.edit(flags, memory.place_of(workspace), note))
+    raise typer.Exit(memory.edit(flags, memory.place_of(workspace, chat), note))
 
 
 @memory_app.command("history")
 def history(
-    workspace: OfWorkspace = None, as_json: AsJson = False, data_dir: DataDir = None, config: Config = None
+    workspace: OfWorkspace = None,
+    chat: OfChat = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
 ) -> None:
     """List the changes of a memory, newest first."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
     form = "json" if as_json else "text"
-    raise typer.Exit(memory.history(flags, memory.place_of(workspace), form=form))
+    raise typer.Exit(memory.history(flags, memory.place_of(workspace, chat), form=form))
 
 
 @memory_app.command("rollback")
 def rollback(
     to_seq: Annotated[int, typer.Argument(metavar="SEQ", help="The last change that is to count; 0: none.")],
     workspace: OfWorkspace = None,
+    chat: OfChat = None,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
@@ -81,13 +90,14 @@ def rollback(
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(memory.roll_back(flags, memory.place_of(workspace), to_seq))
+    raise typer.Exit(memory.roll_back(flags, memory.place_of(workspace, chat), to_seq))
 
 
 @memory_app.command("forget")
 def forget(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Forget lines with this; empty: all.")] = "",
     workspace: OfWorkspace = None,
+    chat: OfChat = None,
     purge_sessions: Annotated[
         bool, typer.Option("--purge-sessions", help="Also remove the sessions that contain it, for good.")
     ] = False,
@@ -99,7 +109,7 @@ def forget(
 
     flags = {"data_dir": data_dir, "config": config}
     sessions = "purge" if purge_sessions else "keep"
-    raise typer.Exit(memory.forget(flags, memory.place_of(workspace), text, sessions=sessions))
+    raise typer.Exit(memory.forget(flags, memory.place_of(workspace, chat), text, sessions=sessions))
 
 
 @memory_app.command("export")

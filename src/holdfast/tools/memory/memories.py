@@ -1,22 +1,24 @@
 """The memories of a server: each scope has a log, and every change of it is an event."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.folds.memory import DOCUMENT, NOTES_MAX, Memory, chars_max, edited, fold
+from holdfast.folds.memory import DOCUMENT, NOTES_MAX, Memory, chars_max, edited, fold, undone
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import memory_id, new_epoch, token_hex
 from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew, Store
-from holdfast.values import MEMORY, MemoryOrigin
+from holdfast.values import CHANNEL_SOURCES, MEMORY, MemoryOrigin
 
 READ_AT_ONCE = 1_000
 TRIES_MAX = 5  # others may write at the same time
-NOTE_KEPT = "memory-kept/"  # what is left of a memory while its log is being replaced
+NOTE_KEPT = "memory-left/"  # what is left of a memory while its log is being replaced
+BUSY = "The memory is changed by others all the time. Try again."
 PROPOSALS_MAX = 100
 SKILL_CHARS_MAX = 20_000
 
@@ -24,7 +26,10 @@ ScopeKind: TypeAlias = Literal["user", "workspace", "chat", "skills"]
 
 
 class MemoryScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose memory it is, and what it is about; `name` is the workspace or the chat."""
+    """Whose memory it is, and what it is about; `name` is the workspace or the chat.
+
+    What is about a chat on a platform belongs to no key.
+    """
 
     kind: ScopeKind
     owner: str = ""  # the name of an API key
@@ -52,6 +57,13 @@ class MemoryEdit:
     origin: MemoryOrigin | None = None
 
 
+class _Left(msgspec.Struct, frozen=True):
+    """What a memory has after something was forgotten."""
+
+    texts: dict[str, str]
+    proposals: tuple[e.MemoryProposed, ...] = ()
+
+
 def user_scope(owner: str) -> MemoryScope:
     """What is known about the one who asks."""
     return MemoryScope(kind="user", owner=owner)
@@ -62,9 +74,32 @@ def workspace_scope(owner: str, workspace: Path) -> MemoryScope:
     return MemoryScope(kind="workspace", owner=owner, name=str(workspace))
 
 
-def skills_scope(owner: str) -> MemoryScope:
-    """What the agents of the one who asks changed in skills, and the skills that they added."""
-    return MemoryScope(kind="skills", owner=owner)
+def chat_scope(chat: str) -> MemoryScope:
+    """What is known in a chat on a platform, to nobody outside of it."""
+    return MemoryScope(kind="chat", name=chat)
+
+
+def skills_scope(owner: str, chat: str = "") -> MemoryScope:
+    """What agents changed in skills and which they added: for the one who asks, or in a chat."""
+    return MemoryScope(kind="skills", name=chat) if chat else MemoryScope(kind="skills", owner=owner)
+
+
+def scopes_shown(owner: str, workspace: Path, chat: str) -> tuple[MemoryScope, ...]:
+    """The memories that a run has; in a chat there is only the chat's, because others read along."""
+    return (chat_scope(chat),) if chat else (user_scope(owner), workspace_scope(owner, workspace))
+
+
+def chat_of(source: str, chat: str, session_id: str) -> str:
+    """The chat that a session belongs to; empty if it is no chat on a platform."""
+    # Sessions that older versions began don't say which chat it is: each is one of its own.
+    return chat or (session_id if source in CHANNEL_SOURCES else "")
+
+
+async def chat_of_session(store: Store, session_id: str) -> str:
+    """The chat that a session belongs to, read from its log; empty if it is no chat on a platform."""
+    first = await store.read(session_id, limit=1)
+    created = first[0].event if first else None
+    return chat_of(created.source, created.chat, session_id) if isinstance(created, e.SessionCreated) else ""
 
 
 class Memories:
@@ -89,9 +124,15 @@ class Memories:
 
     async def scopes(self, owner: str) -> Sequence[MemoryScope]:
         """All memories of this owner that have a log."""
+        return [one for one in await self._known() if one.owner == owner and not _is_of_chat(one)]
+
+    async def scopes_of_chats(self) -> Sequence[MemoryScope]:
+        """All memories of chats that have a log."""
+        return [one for one in await self._known() if _is_of_chat(one)]
+
+    async def _known(self) -> Sequence[MemoryScope]:
         rows = await self._store.logs(MEMORY)
-        found = [msgspec.json.decode(row.workspace, type=MemoryScope) for row in rows]
-        return [scope for scope in found if scope.owner == owner and scope.kind != "chat"]
+        return [msgspec.json.decode(row.workspace, type=MemoryScope) for row in rows]
 
     async def propose(
         self, scope: MemoryScope, edit: MemoryEdit, *, because: tuple[str, ...], shown_before: str = ""
@@ -132,7 +173,7 @@ class Memories:
         for _ in range(TRIES_MAX):
             memory = await self.load(scope)
             if edit.change_id in memory.settled:
-                return memory
+                return _made(memory, edit.change_id)
             before, after = _change(scope, memory, edit)
             written = e.MemoryWritten(
                 at_ms=self._clock.now_ms(),
@@ -148,15 +189,21 @@ class Memories:
             await self._append(scope, written)
         memory = await self.load(scope)
         if edit.change_id not in memory.settled:
-            raise NotRemembered("The memory is changed by others all the time. Try again.")
-        return memory
+            raise NotRemembered(BUSY)
+        return _made(memory, edit.change_id)
 
     async def decide(
         self, scope: MemoryScope, *, accept: Sequence[str] = (), reject: Sequence[str] = (), by: str = ""
     ) -> Memory:
-        """Accept and reject proposals; raises NotRemembered at the first that can't be made."""
+        """Accept and reject proposals; raises NotRemembered at the first that can't be decided like this.
+
+        Whoever comes second with the other verdict is told so.
+        """
         memory = await self.load(scope)
         for change_id in accept:
+            if change_id in memory.settled:
+                _made(memory, change_id)
+                continue
             proposed = memory.proposals.get(change_id)
             if proposed is None:
                 raise NotRemembered("There is no open proposal with this id.")
@@ -170,31 +217,68 @@ class Memories:
             )
             memory = await self.write(scope, edit, how="accepted", by=by)
         for change_id in reject:
+            if not memory.knows(change_id):
+                raise NotRemembered("There is no open proposal with this id.")
             if change_id in memory.proposals:
                 rejected = e.MemoryRejected(at_ms=self._clock.now_ms(), change_id=change_id, by=by)
                 await self._append(scope, rejected)
+                memory = await self.load(scope)
+            if memory.has_made(change_id):
+                raise NotRemembered("This was accepted already. Take it back in the history.")
         return await self.load(scope)
 
-    async def put(self, scope: MemoryScope, document: str, text: str, *, by: str) -> Memory:
-        """Give a document another text, as a person wrote it; raises NotRemembered."""
+    async def put(
+        self, scope: MemoryScope, document: str, text: str, *, by: str, seen_seq: int = 0
+    ) -> Memory:
+        """Give a document another text, as a person wrote it; raises NotRemembered, as `roll_back` does."""
         _check_size(scope, document, text)
-        await self._put(scope, {document: text}, by=by)
-        return await self.load(scope)
+        return await self._put(scope, lambda _: {document: text}, by=by, seen_seq=seen_seq)
 
-    async def roll_back(self, scope: MemoryScope, to_seq: int, *, by: str) -> Memory:
-        """Make all documents what they were after this seq, to the byte."""
+    async def roll_back(self, scope: MemoryScope, to_seq: int, *, by: str, seen_seq: int = 0) -> Memory:
+        """Make all documents what they were after this seq, to the byte.
+
+        Raises NotRemembered if `seen_seq` is given and something has changed since.
+        """
         then = (await self.load(scope, upto_seq=max(1, to_seq))).texts if to_seq else {}
-        now = (await self.load(scope)).texts
-        wanted = {name: then.get(name, "") for name in {**now, **then}}
-        await self._put(scope, wanted, by=by, to_seq=to_seq)
-        return await self.load(scope)
 
-    async def _put(self, scope: MemoryScope, wanted: Mapping[str, str], *, by: str, to_seq: int = -1) -> None:
+        def wanted(now: Memory) -> Mapping[str, str]:
+            return {name: then.get(name, "") for name in {**now.texts, **then}}
+
+        return await self._put(scope, wanted, by=by, seen_seq=seen_seq, to_seq=to_seq)
+
+    async def undo(self, scope: MemoryScope, change_id: str, *, by: str) -> Memory:
+        """Take back one change and keep all others; raises NotRemembered."""
+
+        def wanted(now: Memory) -> Mapping[str, str]:
+            made = [event for _, event in now.history if event.change_id == change_id]
+            if not made:
+                raise NotRemembered("There is no change with this id.")
+            event = made[-1]
+            text = undone(now.texts.get(event.document, ""), event.before, event.after)
+            if text is None:
+                raise NotRemembered("Later changes are made of this one. Go back to before it instead.")
+            return {event.document: text}
+
+        return await self._put(scope, wanted, by=by, to_seq=0)
+
+    async def _put(
+        self,
+        scope: MemoryScope,
+        wanted: Callable[[Memory], Mapping[str, str]],
+        *,
+        by: str,
+        seen_seq: int = 0,
+        to_seq: int = -1,
+    ) -> Memory:
+        """Write what is wanted; each try looks at the newest memory, because others write too."""
         for _ in range(TRIES_MAX):
-            now = (await self.load(scope)).texts
-            changed = {name: text for name, text in wanted.items() if now.get(name, "") != text}
+            memory = await self.load(scope)
+            texts = wanted(memory)
+            changed = {name: text for name, text in texts.items() if memory.texts.get(name, "") != text}
             if not changed:
-                return
+                return memory
+            if seen_seq and memory.last_seq != seen_seq:
+                raise NotRemembered("The memory has changed since you saw it. Look at it again.")
             await self._append(
                 scope,
                 *[
@@ -202,7 +286,7 @@ class Memories:
                         at_ms=self._clock.now_ms(),
                         change_id=f"chg_{token_hex(12)}",
                         document=name,
-                        before=now.get(name, ""),
+                        before=memory.texts.get(name, ""),
                         after=text,
                         how="edited" if to_seq < 0 else "rolled_back",
                         by=by,
@@ -211,28 +295,36 @@ class Memories:
                     for name, text in changed.items()
                 ],
             )
-        raise NotRemembered("The memory is changed by others all the time. Try again.")
+            now = await self.load(scope)
+            if all(now.texts.get(name, "") == text for name, text in changed.items()):
+                return now
+        raise NotRemembered(BUSY)
 
     async def forget(self, scope: MemoryScope, text: str) -> Sequence[str]:
         """Remove the log: all of it, or what has the text. Returns the sessions that it came from.
 
+        Raises NotRemembered if others change the memory all the time.
         What is left is written into a new log, also after a crash in between.
         """
         memory = await self.load(scope)
-        kept = {name: _without(words, text) for name, words in memory.texts.items()} if text else {}
-        events = [event for _, event in memory.history]
-        origins = [one.origin for one in (*events, *memory.proposals.values()) if one.origin is not None]
-        left = msgspec.json.encode({name: words for name, words in kept.items() if words})
-        await self._store.put_note(NOTE_KEPT + scope.log_id, left)
-        await self._store.purge(scope.log_id)
+        for _ in range(TRIES_MAX):
+            left = _left(memory, text) if text else _Left({})
+            await self._store.put_note(NOTE_KEPT + scope.log_id, msgspec.json.encode(left))
+            if await self._store.purge(scope.log_id, last_seq=memory.last_seq):
+                break
+            memory = await self.load(scope)
+        else:
+            await self._store.drop_note(NOTE_KEPT + scope.log_id)
+            raise NotRemembered(BUSY)
         await self._finish_forgetting(scope)
-        return tuple(dict.fromkeys(origin.session_id for origin in origins))
+        return _sessions_of(memory, text)
 
     async def _finish_forgetting(self, scope: MemoryScope) -> None:
+        """Begin the new log with what is left, unless someone else has done so."""
         raw = await self._store.note(NOTE_KEPT + scope.log_id)
         if raw is None:
             return
-        left = msgspec.json.decode(raw, type=dict[str, str])
+        left = msgspec.json.decode(raw, type=_Left)
         written = [
             e.MemoryWritten(
                 at_ms=self._clock.now_ms(),
@@ -242,28 +334,44 @@ class Memories:
                 after=words,
                 how="kept",
             )
-            for name, words in left.items()
+            for name, words in left.texts.items()
         ]
-        if written:
-            await self._append(scope, *written)
+        if written or left.proposals:
+            begun = [self._created(scope), *written, *left.proposals]
+            await self._store.append(scope.log_id, begun, when=[IfSessionNew()])
         await self._store.drop_note(NOTE_KEPT + scope.log_id)
 
-    async def _append(self, scope: MemoryScope, *inputs: e.Input) -> None:
+    def _created(self, scope: MemoryScope) -> e.SessionCreated:
         # Not as the title, by which people's searches would find it.
         about = msgspec.json.encode(scope).decode()
-        created = e.SessionCreated(
-            at_ms=self._clock.now_ms(), epoch=new_epoch(), source=MEMORY, workspace=about
-        )
+        return e.SessionCreated(at_ms=self._clock.now_ms(), epoch=new_epoch(), source=MEMORY, workspace=about)
+
+    async def _append(self, scope: MemoryScope, *inputs: e.Input) -> None:
         if not await self._store.last_seq(scope.log_id):
+            # Before anything new: what is left is written over nothing.
+            await self._finish_forgetting(scope)
             # Someone else may create it at the same time: then this has no effect.
-            await self._store.append(scope.log_id, [created], when=[IfSessionNew()])
+            await self._store.append(scope.log_id, [self._created(scope)], when=[IfSessionNew()])
         await self._store.append(scope.log_id, inputs, when=[IfSessionKnown()])
+
+
+def _is_of_chat(scope: MemoryScope) -> bool:
+    return scope.kind == "chat" or (scope.kind == "skills" and bool(scope.name))
+
+
+def _made(memory: Memory, change_id: str) -> Memory:
+    """The memory, if the change was made; raises NotRemembered if it was rejected."""
+    if not memory.has_made(change_id):
+        raise NotRemembered("This was rejected already.")
+    return memory
 
 
 def _change(scope: MemoryScope, memory: Memory, edit: MemoryEdit) -> tuple[str, str]:
     """The text before and after; raises NotRemembered."""
     before = memory.texts.get(edit.document, "")
-    after = edited(before, edit.old, edit.new)
+    if scope.kind == "skills" and before != edit.old:
+        raise NotRemembered("The skill has changed since this was proposed. It must be proposed again.")
+    after = edit.new if scope.kind == "skills" else edited(before, edit.old, edit.new)
     if after is None:
         raise NotRemembered("The text that this replaces isn't in the memory, or more than once.")
     if edit.document not in memory.texts and len(memory.notes) >= NOTES_MAX:
@@ -279,6 +387,35 @@ def _check_size(scope: MemoryScope, document: str, text: str) -> None:
         raise NotRemembered(
             f"The {what} would have {len(text):,} characters, and {most:,} fit. Replace or shorten something."
         )
+
+
+def _sessions_of(memory: Memory, text: str) -> tuple[str, ...]:
+    """The sessions that the text came from, or everything if it is empty."""
+    written = [event for _, event in memory.history if (text in event.after) != (text in event.before)]
+    proposed = [one for one in memory.proposals.values() if text in f"{one.old}\n{one.new}\n{one.reason}"]
+    if not text:
+        written = [event for _, event in memory.history]
+    origins = [one.origin for one in (*written, *proposed) if one.origin is not None]
+    return tuple(dict.fromkeys(origin.session_id for origin in origins))
+
+
+def _left(memory: Memory, text: str) -> _Left:
+    """What the memory has without the text."""
+    texts = {name: _without(words, text) for name, words in memory.texts.items() if text not in name}
+    kept = {name: words for name, words in texts.items() if words}
+    proposals = (_left_proposal(one, kept, text) for one in memory.proposals.values())
+    return _Left(kept, tuple(one for one in proposals if one is not None))
+
+
+def _left_proposal(one: e.MemoryProposed, kept: Mapping[str, str], text: str) -> e.MemoryProposed | None:
+    """The proposal without the text; None if it is about the text."""
+    if any(text in words for words in (one.document, one.old, one.new, one.reason, *one.because)):
+        return None
+    if text not in one.before and text not in one.after:
+        return one
+    before = kept.get(one.document, "")
+    after = edited(before, one.old, one.new)
+    return None if after is None else replace(one, before=before, after=after)
 
 
 def _without(words: str, text: str) -> str:

@@ -14,7 +14,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import READ_NOTES, REMEMBER
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.memory.memories import Memories, user_scope, workspace_scope
+from holdfast.tools.memory.memories import Memories, chat_of_session, scopes_shown
 from holdfast.values import Action
 
 NOTES_SHOWN_MAX = 5
@@ -98,15 +98,16 @@ class ReadNotes(Tool):
         wanted = _words(parsed(ReadNotesArgs, args).query)
         asking = await self._store.run(call.run_id)
         owner = asking.api_key if asking is not None else ""
-        notes: dict[str, str] = {}
-        for scope in (user_scope(owner), workspace_scope(owner, call.workspace)):
-            notes |= (await self._memories.load(scope)).notes
-        found = sorted(notes, key=lambda name: -len(wanted & _words(f"{name} {notes[name]}")))
-        best = [name for name in found if wanted & _words(f"{name} {notes[name]}")][:NOTES_SHOWN_MAX]
+        chat = await chat_of_session(self._store, call.session_id)
+        notes: list[tuple[str, str]] = []
+        for scope in scopes_shown(owner, call.workspace, chat):
+            notes += (await self._memories.load(scope)).notes.items()
+        found = sorted(notes, key=lambda note: -len(wanted & _words(" ".join(note))))
+        best = [note for note in found if wanted & _words(" ".join(note))][:NOTES_SHOWN_MAX]
         if not best:
-            names = ", ".join(sorted(notes)[:50])
+            names = ", ".join(sorted({name for name, _ in notes})[:50])
             return ToolResult(f"No note has these words. The notes are: {names or 'none'}.", ok=False)
-        return ToolResult("\n\n".join(f"## {name}\n{notes[name]}" for name in best))
+        return ToolResult("\n\n".join(f"## {name}\n{text}" for name, text in best))
 
 
 def _words(text: str) -> set[str]:

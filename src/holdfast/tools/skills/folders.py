@@ -11,7 +11,8 @@ from holdfast.tools.skills.skill_file import FILE_CHARS_MAX, SKILL_FILE, BadSkil
 FILES_MAX = 500
 BYTES_MAX = 20_000_000
 DEPTH_MAX = 8
-FIND_DEPTH_MAX = 3  # skills may be in folders by subject
+FIND_DEPTH_MAX = 5  # skills may be in folders by subject, and these in others
+LOOKED_AT_MAX = 2_000  # folders below one place; a repository can have any number of them
 READ_MAX = 4 * FILE_CHARS_MAX
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -53,17 +54,36 @@ def skill_text(folder: Path) -> str:
 
 
 def skill_folders(root: Path, *, most: int) -> list[Path]:
-    """The folders below this one that have a SKILL.md, or the folder itself if it has one. Blocks."""
+    """The folders below this one that have a SKILL.md, or the folder itself if it has one. Blocks.
+
+    Those nearer to the root come first, so that a subfolder with many others hides none of them.
+    """
     found: list[Path] = []
-    for folder, names, files in os.walk(root):
-        if SKILL_FILE in files:
-            found.append(Path(folder))
-            names.clear()  # what is below belongs to it
-        depth = len(Path(folder).relative_to(root).parts)
-        names[:] = sorted(names)[:most] if depth < FIND_DEPTH_MAX else []
-        if len(found) == most:
-            break
+    level, looked_at = [root], 0
+    for depth in range(FIND_DEPTH_MAX + 1):
+        below: list[Path] = []
+        for folder in level:
+            if looked_at == LOOKED_AT_MAX or len(found) == most:
+                return found
+            looked_at += 1
+            has_skill, names = _look(folder)
+            if has_skill:
+                found.append(folder)
+            elif depth < FIND_DEPTH_MAX and len(below) < LOOKED_AT_MAX:
+                below += [folder / name for name in names[:most]]
+        level = below
     return found
+
+
+def _look(folder: Path) -> tuple[bool, list[str]]:
+    """Whether the folder has a SKILL.md, and the names of its folders; links are no folders."""
+    try:
+        with os.scandir(folder) as entries:
+            seen = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    except OSError:
+        return False, []
+    names = sorted(name for name, is_dir in seen if is_dir)
+    return any(name == SKILL_FILE and not is_dir for name, is_dir in seen), names
 
 
 def _files(folder: Path, inside: str, *, depth: int) -> Iterator[tuple[str, Path]]:

@@ -9,6 +9,7 @@ from holdfast.tools.skills.folders import read_folder, skill_folders, skill_text
 from holdfast.tools.skills.skill_file import BadSkill, SkillText, parse_skill
 
 SKILLS_MAX = 1_000
+IMPORTED = "hermes"  # the folder of skills that were imported, with their folders by subject
 WORKSPACE_FOLDERS = (".agents/skills", ".claude/skills")
 
 SkillOrigin: TypeAlias = Literal["own", "configured", "workspace", "learned"]
@@ -37,6 +38,7 @@ class Skill:
     is_trusted: bool = True
     is_changed: bool = False
     base: str = ""  # the whole SKILL.md as it is in the folder
+    category: str = ""  # the first folder by subject that it is in
 
     @property
     def name(self) -> str:
@@ -77,7 +79,7 @@ class SkillLibrary:
         for origin, root in places:
             for folder in _folders(root):
                 try:
-                    skill = self._read(folder, origin)
+                    skill = replace(self._read(folder, origin), category=_category(folder, root))
                 except BadSkill as error:
                     problems[str(folder)] = str(error)
                     continue
@@ -118,6 +120,11 @@ class SkillLibrary:
 
 def _folders(root: Path) -> list[Path]:
     return skill_folders(root, most=SKILLS_MAX) if root.is_dir() else []
+
+
+def _category(folder: Path, root: Path) -> str:
+    by_subject = [name for name in folder.relative_to(root).parts[:-1] if name != IMPORTED]
+    return by_subject[0] if by_subject else ""
 
 
 def _change(skills: dict[str, Skill], name: str, text: str, *, problems: dict[str, str]) -> None:

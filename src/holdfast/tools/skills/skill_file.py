@@ -13,6 +13,8 @@ NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
 FRONT_CHARS_MAX = 8_000
 FILE_CHARS_MAX = 100_000
+BRACKETS_MAX = 200  # also in texts
+NESTED_MAX = 8  # lists and tables in the fields
 SKILL_FILE = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
@@ -44,7 +46,7 @@ def parse_skill(text: str) -> SkillText:
         raise BadSkill("it doesn't begin with fields between two lines of ---")
     fields = _fields(found[1])
     name, description = _text(fields, "name"), _text(fields, "description")
-    if len(name) > NAME_CHARS_MAX or _NAME.fullmatch(name) is None:
+    if not is_skill_name(name):
         raise BadSkill("`name` must be 1 to 64 characters of a-z, 0-9 and single hyphens")
     if not 0 < len(description) <= DESCRIPTION_CHARS_MAX:
         raise BadSkill(f"`description` must have 1 to {DESCRIPTION_CHARS_MAX:,} characters")
@@ -61,6 +63,11 @@ def parse_skill(text: str) -> SkillText:
     )
 
 
+def is_skill_name(name: str) -> bool:
+    """Whether a skill can have this name."""
+    return len(name) <= NAME_CHARS_MAX and _NAME.fullmatch(name) is not None
+
+
 def skill_file(name: str, description: str, body: str) -> str:
     """The text of a SKILL.md with this content."""
     front = yaml.safe_dump({"name": name, "description": description}, allow_unicode=True, sort_keys=False)
@@ -70,17 +77,30 @@ def skill_file(name: str, description: str, body: str) -> str:
 def _fields(front: str) -> dict[str, object]:
     if len(front) > FRONT_CHARS_MAX:
         raise BadSkill(f"its fields have more than {FRONT_CHARS_MAX:,} characters")
+    # What is nested is slow to read even up to the limit below.
+    if front.count("[") + front.count("{") > BRACKETS_MAX:
+        raise BadSkill(f"its fields have more than {BRACKETS_MAX} brackets")
     try:
-        # References could make a small text huge.
         events = cast("Iterable[object]", yaml.parse(front))  # pyright: ignore[reportUnknownMemberType]  # untyped
-        if any(isinstance(event, yaml.AliasEvent) for event in events):
-            raise BadSkill("its fields use references")
-        found = cast("object", yaml.safe_load(front))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        _check_is_flat(events)
+        # Every value is text: what YAML makes of tags, dates and numbers differs between readers.
+        found = cast("object", yaml.load(front, yaml.BaseLoader))  # noqa: S506  # it makes no objects
+    except (yaml.YAMLError, RecursionError) as error:
         raise BadSkill(f"its fields are no YAML: {error}") from error
     if not isinstance(found, dict):
         raise BadSkill("its fields are no list of names and values")
     return {str(key): value for key, value in cast("dict[object, object]", found).items()}
+
+
+def _check_is_flat(events: "Iterable[object]") -> None:
+    """Raise BadSkill for what makes a small text huge, or takes minutes to read: references, deep nesting."""
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise BadSkill("its fields use references")
+        if depth > NESTED_MAX:
+            raise BadSkill("its fields are nested too deeply")
 
 
 def _text(fields: dict[str, object], name: str) -> str:

@@ -13,7 +13,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import PROPOSE_SKILL, SKILL
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.memory.memories import Memories, skills_scope
+from holdfast.tools.memory.memories import Memories, chat_of_session, skills_scope
 from holdfast.tools.offload import offload
 from holdfast.tools.skills.library import Skill, SkillLibrary
 from holdfast.tools.skills.skill_file import BadSkill
@@ -73,7 +73,8 @@ class ReadSkill(Tool):
         given = parsed(SkillArgs, args)
         asking = await self._store.run(call.run_id)
         owner = asking.api_key if asking is not None else ""
-        changes = (await self._memories.load(skills_scope(owner))).notes
+        chat = await chat_of_session(self._store, call.session_id)
+        changes = (await self._memories.load(skills_scope(owner, chat))).texts
         found = (await offload(lambda: self._library.find(call.workspace, changes))).usable
         skill = found.get(given.name)
         if skill is None:
