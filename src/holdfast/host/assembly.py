@@ -83,7 +83,8 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        keeper = Keeper() if settings.server.store else None
+        volumes = tuple(settings.volumes.values())
+        keeper = Keeper(volumes=volumes) if settings.server.store else None
         store = await open_store(settings, keeper)
         stack.push_async_callback(store.close)
         clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()

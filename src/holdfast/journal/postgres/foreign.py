@@ -1,13 +1,13 @@
 """Shows what other nodes appended to those who follow it here."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.interfaces.nodes import OwnershipChange
 from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Pool
-from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.heads import Heads, KnownHead
 from holdfast.journal.postgres.notices import AppendNotice
 
 IDS_MAX = 65_536
@@ -35,10 +35,13 @@ class ForeignAppends:
         self._ids: OrderedDict[int, str] = OrderedDict()
         self._changed_ms = 0  # when the newest change was made that `poll_all` has seen
 
-    def know(self, key: int, session_id: str) -> None:
-        """Remember the key of a session."""
-        if key in self._ids:
-            return
+    def know(self, heads: Mapping[str, KnownHead]) -> None:
+        """Remember the keys of sessions."""
+        for session_id, head in heads.items():
+            if head.key not in self._ids:
+                self._know(head.key, session_id)
+
+    def _know(self, key: int, session_id: str) -> None:
         self._ids[key] = session_id
         if len(self._ids) > IDS_MAX:
             self._ids.popitem(last=False)
@@ -75,7 +78,7 @@ class ForeignAppends:
         unknown = [key for key in keys if key not in self._ids]
         if unknown:
             for row in await self._pool.rows("session_ids", keys=unknown):
-                self.know(row["key"], row["session_id"])
+                self._know(row["key"], row["session_id"])
 
     async def _show(self, behind: Sequence[tuple[str, int]], followed: dict[str, int]) -> None:
         """Read new records once for all followers; where nothing was shown yet, each reads for itself."""

@@ -137,7 +137,7 @@ class NoticeSender:
             if self._connection is not None:
                 self._connection.terminate()
                 self._connection = None
-            await asyncio.sleep(self._tuning.pause_last_s)
+            await self._database.pause(self._tuning.pause_last_s)
 
 
 def _some(ids: dict[str, None]) -> list[str]:
@@ -207,7 +207,7 @@ class NoticeListener:
                     raise
                 _log.debug("the listener connects again: %s", error)
             self.is_ready.clear()
-            await asyncio.sleep(self._tuning.pause_first_s)
+            await self._database.pause(self._tuning.pause_last_s)
 
     async def _poll_for_a_while(self) -> None:
         if not self.is_polling:
