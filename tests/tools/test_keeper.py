@@ -54,7 +54,7 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
 async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
     keeper_of: Callable[[Path], Keeper], folder: Path
 ) -> None:
-    """P6: two servers never work on the same files, and a build on this machine survives a database restart."""
+    """P6: two servers never work on the same files, and a local build survives a database restart."""
     shared, local = folder / "shared", folder / "local"
     for place in (shared, local):
         place.mkdir()

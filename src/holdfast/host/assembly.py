@@ -22,7 +22,8 @@ from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
-from holdfast.host.runtime import AgentFactory, Parts, open_runtime
+from holdfast.host.processes import Processes
+from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
@@ -93,6 +94,7 @@ async def open_parts(
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
         tools.registry.put("with_store", _tools_with_store(settings, store, clock))
+        processes = Processes(tools.background)
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await always.load()
@@ -116,7 +118,7 @@ async def open_parts(
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
-            jobs=tools.jobs,
+            jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
 
 
@@ -284,7 +286,9 @@ def _options(
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
-        jobs=parts.jobs,
+        jobs=parts.jobs.all,
+        read_job=parts.jobs.read,
+        stop_job=parts.jobs.stop,
         channels={channel.name: channel.kind for channel in settings.channels},
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,

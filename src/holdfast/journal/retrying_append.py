@@ -163,7 +163,7 @@ class RetryingAppend:
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
     async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
-        """Collect what the run adds until it is time to try again: after a pause, or when the store recovers."""
+        """Collect what the run adds until it is time to try again: the store recovers, or a pause ends."""
         was_troubled = self._store.trouble is not None
         now_s = asyncio.get_running_loop().time
         until_s = now_s() + pause_s

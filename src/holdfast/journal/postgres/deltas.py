@@ -1,7 +1,7 @@
 """What one append statement writes if it has nothing but deltas of runs that this node owns.
 
-That is nearly every statement while answers stream. No row changes, so nothing is looked up, and the lists that
-are sent are made in one pass.
+That is nearly every statement while answers stream. No row changes, so nothing is looked up, and the lists
+that are sent are made in one pass.
 """
 
 from collections.abc import Sequence

@@ -8,7 +8,7 @@ and only then answers.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from holdfast.journal.lost_writes import NOTE, LostWrites
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
 from holdfast.journal.postgres.deltas import DeltaPlan, plan_deltas
 from holdfast.journal.postgres.event_types import EventTypes
-from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.heads import Heads, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.lost_commits import RecentCommits, Restoring
 from holdfast.journal.postgres.node import Membership, NodeRowGone
@@ -360,7 +360,10 @@ class StatementWriter:
             step.plan = deltas
             step.results = [appended for _, appended in deltas.jobs]
             await self._execute(connection, deltas)
-            return
+        else:
+            await self._try_with_rows(connection, step, lookups)
+
+    async def _try_with_rows(self, connection: Connection, step: "_Step", lookups: Lookups) -> None:
         if len(self._new_keys) < len(step.jobs):
             found = await connection.rows("session_keys", count=max(len(step.jobs), NEW_KEYS))
             self._new_keys += [row[0] for row in found]
