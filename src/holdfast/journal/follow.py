@@ -172,6 +172,16 @@ class Tails:
         if tail is not None:
             self._bytes -= tail.forget()
 
+    @property
+    def are_empty(self) -> bool:
+        """Whether no log is followed or was recently written."""
+        return not self._tails
+
+    def shown(self, session_id: str) -> int | None:
+        """The last seq of a log, 0 if nothing was shown yet; None if it's neither followed nor recent."""
+        tail = self._tails.get(session_id)
+        return None if tail is None else tail.last
+
     def known(self) -> dict[str, int]:
         """The last seq of every log that is followed or was recently written; 0 if nothing was shown yet."""
         return {session_id: tail.last for session_id, tail in self._tails.items()}

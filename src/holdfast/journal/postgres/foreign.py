@@ -59,20 +59,24 @@ class ForeignAppends:
             self._tails.end(session_id)
         if notice.are_claimable:
             self._changed("claimable")
-        followed = self._tails.known()
-        await self._learn(key for key, _, is_loud in notice.tops if is_loud or followed)
+        are_followed = not self._tails.are_empty
+        await self._learn(key for key, _, is_loud in notice.tops if is_loud or are_followed)
         behind: list[tuple[str, int]] = []
+        shown: dict[str, int] = {}
         for key, seq, is_loud in notice.tops:
             session_id = self._ids.get(key)
             if session_id is None:
                 continue
             self._heads.forget_older(session_id, seq)
-            if session_id in followed:
-                if followed[session_id] < seq:
+            # One by one: a node has far more logs of its own than a notice is about.
+            last_seq = self._tails.shown(session_id)
+            if last_seq is not None:
+                if last_seq < seq:
                     behind.append((session_id, seq))
+                    shown[session_id] = last_seq
             elif is_loud:
                 self._tails.changed(session_id)
-        await self._show(behind, followed)
+        await self._show(behind, shown)
 
     async def _learn(self, keys: Iterable[int]) -> None:
         unknown = [key for key in keys if key not in self._ids]
