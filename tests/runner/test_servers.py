@@ -112,7 +112,7 @@ async def test_a_build_on_one_machine_survives_a_database_that_is_away_and_a_com
         on_volume, here = run_ids
         await asyncio.to_thread(servers.postgres.stop)
         await until(lambda: not living(on_volume))
-        assert living(here)
+        assert await asyncio.to_thread(living, here)
         await asyncio.to_thread(servers.postgres.start)
         (local / "ready").touch()
         for run_id, ending in ((here, "finished"), (on_volume, "killed")):

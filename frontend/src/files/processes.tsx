@@ -100,7 +100,7 @@ function Process({ sessionId, job, onChange }: ProcessProps): JSX.Element {
       </header>
       <p class="process-about">
         {stateOf(job)} · started {moment(job.started_at * 1000)}
-        {job.server ? ` on ${harmless(job.server)}` : ""} · {harmless(job.job_id)}
+        {job.server ? ` on ${harmless(job.server)}` : ""} · <span>{harmless(job.job_id)}</span>
       </p>
       <div class="process-ways">
         <button type="button" class="button small" aria-expanded={open} onClick={() => setOpen(!open)}>
