@@ -137,6 +137,7 @@ export interface BackgroundJobShown {
   readonly running: boolean;
   readonly started_at: number;
   readonly exit_code?: number;
+  readonly server?: string;
 }
 
 /** Events of a run, for polling. */
@@ -467,6 +468,13 @@ export interface SessionLive {
 export interface QueuePlace {
   readonly position: number;
   readonly why: string;
+}
+
+/** A process in the background and the end of its output; `is_cut` if earlier output is left out. */
+export interface BackgroundOutput {
+  readonly job: BackgroundJobShown;
+  readonly output?: string;
+  readonly is_cut?: boolean;
 }
 
 /** How actions of a session are approved; an empty mode is the configured one. */

@@ -16,6 +16,7 @@ AskList: data
 AssistantSaid: role content
 AuthShown: type required scopes
 BackgroundJobShown: job_id run_id command running started_at
+BackgroundOutput: job
 BlobStored: blob bytes media_type
 BudgetShown: key label period limit_usd limit_tokens used_usd used_tokens resets_at
 Capabilities: platform implementation version model auth runtime features endpoints

@@ -117,6 +117,48 @@ async def check_an_input_after_a_purge_leaves_nothing(lab: PostgresLab) -> None:
     await other.close()
 
 
+async def check_a_delta_after_a_purge_leaves_nothing(lab: PostgresLab) -> None:
+    """P1: deltas have a statement of their own, which waits for a purge like any other."""
+    owner, other = await lab.join(), await lab.join()
+    fence = await begin(owner, run_id="r1")
+    await say(owner, 1, fence=fence)
+    await other.put_note("session/s1/held", b"")
+    async with connected(lab) as blocker, connected(lab) as watcher:
+        await blocker.run("BEGIN; SELECT 1 FROM notes FOR UPDATE")
+        purging = asyncio.ensure_future(other.purge("s1"))
+        await writers_wait(watcher, 1, unless=purging)
+        appending = asyncio.ensure_future(owner.append_run("s1", [delta("too late")], fence=fence))
+        await writers_wait(watcher, 2, unless=appending)
+        await blocker.run("ROLLBACK")
+        assert await purging
+        await asyncio.wait([appending])
+        left = "SELECT count(*) FROM events WHERE session NOT IN (SELECT key FROM sessions)"
+        assert (await watcher.fetch(left))[0][0] == 0
+        with pytest.raises(UnknownSession):
+            await appending
+    await owner.close()
+    await other.close()
+
+
+async def check_deltas_need_the_newest_fence(lab: PostgresLab) -> None:
+    """P1: a claim since then has another number, whatever this node remembers; other sessions go on."""
+    store = await lab.join()
+    fences = [await begin(store, session_id=name, run_id=f"run of {name}") for name in ("s1", "s2")]
+    for name, fence in zip(("s1", "s2"), fences, strict=True):
+        await say(store, 1, session_id=name, fence=fence)
+    async with connected(lab) as elsewhere:
+        await elsewhere.run("UPDATE sessions SET fence = nextval('fences') WHERE session_id = 's1'")
+    late, fine = [
+        store.append_run(name, [delta("more")], fence=fence)
+        for name, fence in zip(("s1", "s2"), fences, strict=True)
+    ]
+    assert isinstance(await fine, Appended)
+    with pytest.raises(FenceLost):
+        await late
+    assert await store.last_seq("s1") == 3
+    await store.close()
+
+
 async def check_foreign_records_come_before_own_later_ones(lab: PostgresLab) -> None:
     """P7: a follower gets what another node wrote before what this node wrote after it, told of it or not."""
     store = await lab.join()
@@ -225,6 +267,8 @@ NODE_CHECKS: list[NodeCheck] = [
     check_raising_the_writer_waits_for_what_is_in_flight,
     check_nothing_is_appended_after_a_release,
     check_an_input_after_a_purge_leaves_nothing,
+    check_a_delta_after_a_purge_leaves_nothing,
+    check_deltas_need_the_newest_fence,
     check_foreign_records_come_before_own_later_ones,
     check_a_frozen_node_holds_no_lock,
     check_nobody_is_told_before_the_commit,

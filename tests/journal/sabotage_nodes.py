@@ -16,9 +16,11 @@ from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.store import PostgresStore
 from journal.node_checks import (
     NodeCheck,
+    check_a_delta_after_a_purge_leaves_nothing,
     check_a_frozen_node_holds_no_lock,
     check_a_sweep_leaves_a_blob_that_is_being_named,
     check_an_input_after_a_purge_leaves_nothing,
+    check_deltas_need_the_newest_fence,
     check_foreign_records_come_before_own_later_ones,
     check_no_statement_outlives_a_take_over,
     check_nobody_is_buried_because_the_database_was_away,
@@ -60,6 +62,22 @@ class AppendsWithoutLockingTheSession(PostgresStore):
     """Relies on the primary key alone, which doesn't decide between an append and a purge."""
 
     database_type = _NoSessionLockDatabase
+
+
+class _AnyFence(Connection):
+    async def execute(self, query: Query, bindings: dict[str, Any], *, timeout_s: float | None = None) -> int:
+        loose = query.sql.replace("sum(fence)::bigint =", "sum(fence)::bigint >=")
+        return await super().execute(query._replace(sql=loose), bindings, timeout_s=timeout_s)
+
+
+class _AnyFenceDatabase(Database):
+    connection_type = _AnyFence
+
+
+class TrustsItsMemoryOfFences(PostgresStore):
+    """Writes deltas of a session that was claimed anew meanwhile."""
+
+    database_type = _AnyFenceDatabase
 
 
 class ShowsItsOwnFirst(PostgresStore):
@@ -173,6 +191,16 @@ NODE_SABOTAGES = [
         "an append doesn't lock its session",
         check_an_input_after_a_purge_leaves_nothing,
         kind=AppendsWithoutLockingTheSession,
+    ),
+    NodeSabotage(
+        "a delta doesn't lock its session",
+        check_a_delta_after_a_purge_leaves_nothing,
+        kind=AppendsWithoutLockingTheSession,
+    ),
+    NodeSabotage(
+        "the fences of deltas aren't compared",
+        check_deltas_need_the_newest_fence,
+        kind=TrustsItsMemoryOfFences,
     ),
     NodeSabotage(
         "own records are shown before foreign ones",

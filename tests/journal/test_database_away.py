@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.chaos.tcp_proxy import TcpProxy
 from holdfast.interfaces.journal import Appended, OutcomeUnknown, Store, StoreUnreachable
+from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab, until
@@ -15,6 +16,7 @@ from journal.promise_checks import first_seqs
 from journal.sample import begin, delta, message, say, seqs
 from postgres_lab import PostgresServer
 
+NEVER_S = 1e6
 # Short enough for a test to reach the end of each wait.
 IMPATIENT = PostgresTuning(connect_s=1.0, write_s=0.5, resolve_s=0.5, pause_first_s=0.01, pause_last_s=0.05)
 
@@ -36,6 +38,16 @@ async def direct(postgres_dsn: str) -> AsyncIterator[Store]:
     store = await PostgresLab(postgres_dsn).join()
     yield store
     await store.close()
+
+
+async def test_whoever_waits_to_connect_is_woken_by_the_first_connection(postgres_dsn: str) -> None:
+    """P3: when the database is back, nobody sleeps on because its own turn hasn't come."""
+    database = Database(postgres_dsn, PostgresTuning())
+    waiting = [asyncio.create_task(database.pause(NEVER_S)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert not any(one.done() for one in waiting)
+    (await database.connect("test")).terminate()
+    await asyncio.gather(*waiting)  # reaching the end is the proof
 
 
 @pytest.mark.parametrize("lost", ["to_server", "to_client"])

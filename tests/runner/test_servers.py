@@ -8,11 +8,13 @@ import aiohttp
 import pytest
 
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.tools.shell.scope import find_marked
 from runner.cluster_nodes import ClusterNode, cluster
 from runner.program import serve_command
 from serving import Frame, frames_in
 from tools.calls import until
 
+BUILD = "touch begun; until [ -e ready ]; do sleep 0.05; done; echo built"
 # Writes down the time, as the servers' clocks show it, for as long as it lives.
 WITNESS = "echo begun; while :; do date +%s%3N >> beats; sleep 0.02; done"
 
@@ -80,3 +82,40 @@ async def test_a_command_of_a_frozen_server_is_dead_before_another_one_continues
         code, said = await served_until_end(tmp_path / "twin")
         assert code == 1
         assert f"another server with the name 'node-2' is running at {other.url}" in said
+
+
+def living(run_id: str) -> int:
+    """How many processes of the run are alive."""
+    return len(find_marked(lambda marker: marker.run_id == run_id))
+
+
+@pytest.mark.long
+async def test_a_build_on_one_machine_survives_a_database_that_is_away_and_a_command_on_a_volume_does_not(
+    tmp_path: Path,
+) -> None:
+    """P6: nobody else may continue a session with local files, so there is no reason to kill its command."""
+    local = tmp_path / "local"
+    local.mkdir()
+    scripts = [[CallTool("shell", {"command": one})] for one in (WITNESS, BUILD)]
+    async with (
+        ChaosServer(*scripts, [Say("done")], [Say("done")]) as chaos,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=60)) as http,
+        cluster(tmp_path, chaos.base_url, http, nodes=1, seed=1) as servers,
+    ):
+        (server,) = servers.nodes
+        run_ids: list[str] = []
+        for folder, begun in ((tmp_path / "work", "beats"), (local, "begun")):
+            body = {"input": "hi", "workspace": str(folder)}
+            async with http.post(f"{server.url}/v1/runs", json=body) as answer:
+                run_ids.append((await answer.json())["run_id"])
+            await until((folder / begun).exists)
+        on_volume, here = run_ids
+        await asyncio.to_thread(servers.postgres.stop)
+        await until(lambda: not living(on_volume))
+        assert await asyncio.to_thread(living, here)
+        await asyncio.to_thread(servers.postgres.start)
+        (local / "ready").touch()
+        for run_id, ending in ((here, "finished"), (on_volume, "killed")):
+            seen = await events_until(server, run_id, "run.ended")
+            ended = [frame.data for frame in seen if frame.data.get("type") == "tool.ended"]
+            assert [one.get("ending", "finished") for one in ended] == [ending], ended

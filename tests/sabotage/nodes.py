@@ -1,7 +1,7 @@
 """Small wrong parts of servers that share a store, with the check that must notice each."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,10 +17,12 @@ from holdfast.journal.spool import Spool
 from holdfast.models.target_states import TargetStates
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
+from holdfast.tools.shell.keeper import Keeper
 from holdfast.values import Failure
 from journal.sample import AT_MS, begin, delta
 from journal.test_unknown_outcome import CutStore, texts
 from sabotage import Sabotage
+from tools.test_keeper import check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on
 
 
 async def check_a_write_that_was_cut_off_lands_once(says: type[JournalError]) -> None:
@@ -118,7 +120,23 @@ async def check_a_spool_adds_nothing_behind_a_resumption(kind: type[MemoryStore]
     assert disk.logs["s1"][-1].event == resumed
 
 
+def keeps_volumes(volume: Path) -> Keeper:
+    """Knows which folder several servers share."""
+    return Keeper(volumes=[volume], silence_s=0.2)
+
+
+def takes_all_for_local(_volume: Path) -> Keeper:
+    """Lets every command go on, also one whose session another server continues."""
+    return Keeper(silence_s=0.2)
+
+
+async def check_two_servers_never_work_on_the_same_files(keeper_of: Callable[[Path], Keeper]) -> None:
+    with TemporaryDirectory() as folder:
+        await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(keeper_of, Path(folder))
+
+
 SABOTAGES = (
+    Sabotage("P6", check_two_servers_never_work_on_the_same_files, keeps_volumes, takes_all_for_local),
     Sabotage("P4", check_a_spool_adds_nothing_behind_a_resumption, MemoryStore, AbsorbsRegardless),
     Sabotage("P1", check_a_write_that_was_cut_off_lands_once, OutcomeUnknown, StoreUnreachable),
     Sabotage("P11", check_a_key_revoked_at_one_node_is_revoked_at_the_other, SharedNotes, TellsNobody),

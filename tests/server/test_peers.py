@@ -12,11 +12,13 @@ from msgspec import structs
 from typing_extensions import override
 
 from holdfast import events as e
-from holdfast.api.live import BackgroundJobShown
+from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.chaos import ChaosServer, Hang
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.redaction import Redactor
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.peers.seals import HEADER, WINDOW_MS, Question, Seals, cluster_secret
+from holdfast.server.sessions.processes import OUTPUT_CHARS_MAX
 from holdfast.undo.snapshots import Snapshots
 from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
@@ -80,6 +82,39 @@ async def test_any_server_shows_the_live_line_and_the_processes_of_a_run_at_anot
         await homed(both.stores[0], "t", home="volume:shared")
         _, live = await b.get("/api/sessions/t/live")
         assert sorted(job["job_id"] for job in live["background"]) == ["job-a", "job-b"]
+
+
+@pytest.mark.parametrize("home", ["node:a", "volume:shared"])
+async def test_a_process_is_read_and_stopped_at_the_server_whose_child_it_is(home: str) -> None:
+    """P11: with its secrets left out, also one that begins where the output is cut."""
+    secret, cluster = "sk-proj-0123456789abcdef", Cluster()
+    stopped: list[str] = []
+
+    async def read(session_id: str, job_id: str) -> BackgroundOutput | None:
+        output = f"key {secret}\n" + "x" * (OUTPUT_CHARS_MAX - 10) + f"\nkey {secret}\n"
+        job = structs.replace(JOB, command=f"serve --key {secret}")
+        return BackgroundOutput(job=job, output=output) if (session_id, job_id) == ("s", "job-1") else None
+
+    async def stop(session_id: str, job_id: str) -> BackgroundOutput | None:
+        stopped.append(job_id)
+        return await read(session_id, job_id)
+
+    async with ChaosServer() as chaos, AsyncExitStack() as stack:
+        servers: list[Served] = []
+        for name in "ab":
+            store = cluster.join(name, "shared")
+            options = replace(LIVE_AT_ONCE, read_job=read, stop_job=stop) if name == "a" else LIVE_AT_ONCE
+            setting = Setting(store=store, options=options, secrets=Redactor([secret]))
+            servers.append(await stack.enter_async_context(served(target_of(chaos), setting=setting)))
+            store.url = servers[-1].url
+        await homed(store, "s", home=home)
+        _, shown = await servers[1].get("/api/sessions/s/processes/job-1")
+        assert (shown["job"]["server"], shown["job"]["command"]) == ("a", "serve --key [redacted]")
+        assert (shown["output"], shown["is_cut"]) == ("key [redacted]\n", True)
+        status, _ = await servers[1].post("/api/sessions/s/processes/job-1/stop")
+        assert (status, stopped) == (200, ["job-1"])
+        status, refused = await servers[1].get("/api/sessions/s/processes/job-2")
+        assert (status, refused["error"]["code"]) == (404, "process_not_found")
 
 
 async def test_a_server_that_does_not_answer_costs_a_bounded_wait_and_is_said_to_be_unknown() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.interfaces.system_clock import steady_s
@@ -30,7 +31,7 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
     tmp_path: Path,
 ) -> None:
     """P6: another server may continue the session from then on."""
-    keeper, call = Keeper(silence_s=0.2), Call(workspace=tmp_path)
+    keeper, call = Keeper(volumes=[tmp_path], silence_s=0.2), Call(workspace=tmp_path)
     background = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
     tool = kept_shell(keeper, background)
     await tool.run({"command": "sleep 1000", "background": True}, call)
@@ -48,6 +49,45 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
     await background.kill(job)
     await background.close()
     assert await call.left() == []
+
+
+async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
+    keeper_of: Callable[[Path], Keeper], folder: Path
+) -> None:
+    """P6: two servers never work on the same files, and a local build survives a database restart."""
+    shared, local = folder / "shared", folder / "local"
+    for place in (shared, local):
+        place.mkdir()
+    keeper = keeper_of(shared)
+    background = Background(folder / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
+    tool, calls = kept_shell(keeper, background), [Call(workspace=shared), Call(workspace=local)]
+    # The daemon has cleared its environment; each command ends when the test says so.
+    command = "setsid env -i sleep 1000 & echo begun; until [ -e ready ]; do sleep 0.05; done; echo built"
+    running = [asyncio.create_task(tool.run({"command": command}, call)) for call in calls]
+    for call in calls:
+        await call.hears("begun")
+    # What isn't known to be local is killed, whoever started it.
+    other = await asyncio.create_subprocess_exec(
+        *("sleep", "1000"), env={**keeper.environment, "HOLDFAST_RUN": "run:call:nonce:foreground"}
+    )
+    async with kept_tools(keeper):
+        await other.wait()
+        await until(lambda: keeper.has_killed_since(0.1))
+        for place in (shared, local):
+            (place / "ready").touch()
+        on_volume, here = await asyncio.gather(*running)
+    await background.close()
+    assert (here.ending, here.ok) == ("finished", True), here.text
+    assert "built" in here.text
+    assert on_volume.ending == "killed", on_volume.text
+    assert "couldn't reach the shared database in time" in on_volume.text
+
+
+async def test_a_command_in_a_local_workspace_goes_on_while_the_database_is_away(tmp_path: Path) -> None:
+    """P6: its session waits for this server, so nobody else works on its files."""
+    await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
+        lambda volume: Keeper(volumes=[volume], silence_s=0.2), tmp_path
+    )
 
 
 async def test_a_keeper_that_is_killed_or_frozen_is_replaced() -> None:

@@ -1,4 +1,4 @@
-/** The workspace beside the chat: its files, one of them opened, and what runs changed in it. */
+/** The workspace beside the chat: its files, one of them opened, what runs changed in it, and what they left running. */
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
@@ -9,6 +9,7 @@ import { Icon } from "../icons.tsx";
 import { session } from "../state.ts";
 import { ChangesTab } from "./changes.tsx";
 import { Preview } from "./preview.tsx";
+import { ProcessesTab } from "./processes.tsx";
 import { Tree } from "./tree.tsx";
 
 /** The file that is shown in place of the tree, in its session. */
@@ -17,8 +18,17 @@ export const opened = signal({ sessionId: "", path: "" });
 const TABS = [
   { name: "files", words: "Files" },
   { name: "changes", words: "Changes" },
+  { name: "processes", words: "Processes" },
 ] as const;
 type TabName = (typeof TABS)[number]["name"];
+
+/** Whether the processes are shown in place of the files. */
+const processesOpen = signal(false);
+
+function tabShown(): TabName {
+  if (changesOf.value !== "") return "changes";
+  return processesOpen.value ? "processes" : "files";
+}
 
 /** Puts the panel away, and the focus back on its switch. */
 function close(): void {
@@ -33,6 +43,7 @@ function newestChanged(): string {
 
 function show(tab: TabName): void {
   filesOpen.value = true;
+  processesOpen.value = tab === "processes";
   changesOf.value = tab === "changes" ? newestChanged() : "";
 }
 
@@ -43,7 +54,7 @@ export function FilesPanel(): JSX.Element | null {
   if (here === null) return null;
   // a run of another chat is none of this one's
   const runId = here.runs.value.has(changesOf.value) ? changesOf.value : "";
-  const tab: TabName = changesOf.value === "" ? "files" : "changes";
+  const tab = tabShown();
   const file = opened.value.sessionId === here.id ? opened.value.path : "";
   const back = (): void => {
     opened.value = { sessionId: "", path: "" };
@@ -57,7 +68,7 @@ export function FilesPanel(): JSX.Element | null {
   return (
     <aside id="files" class="panel files" tabIndex={-1} aria-label="Files" onKeyDown={onKeyDown}>
       <header class="panel-head">
-        <div class="files-tabs" role="tablist" aria-label="Files and changes">
+        <div class="files-tabs" role="tablist" aria-label="Files, changes and processes">
           {TABS.map(({ name, words }) => (
             <button
               key={name}
@@ -83,6 +94,8 @@ export function FilesPanel(): JSX.Element | null {
       <div id="files-body" class="files-body" role="tabpanel" aria-labelledby={`files-tab-${tab}`}>
         {tab === "changes" ? (
           <ChangesTab runId={runId || newestChanged()} />
+        ) : tab === "processes" ? (
+          <ProcessesTab key={here.id} sessionId={here.id} />
         ) : file === "" ? (
           <Tree
             key={here.id}
@@ -99,11 +112,13 @@ export function FilesPanel(): JSX.Element | null {
   );
 }
 
-/** The arrow keys go from one tab to the other. */
+/** The arrow keys go from one tab to the next. */
 function onTabKey(event: KeyboardEvent): void {
   if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
   event.preventDefault();
-  const other = changesOf.value === "" ? "changes" : "files";
-  show(other);
-  document.getElementById(`files-tab-${other}`)?.focus();
+  const step = event.key === "ArrowRight" ? 1 : -1;
+  const at = TABS.findIndex(({ name }) => name === tabShown()) + step;
+  const { name } = TABS[(at + TABS.length) % TABS.length] ?? TABS[0];
+  show(name);
+  document.getElementById(`files-tab-${name}`)?.focus();
 }

@@ -4,7 +4,10 @@ from holdfast.api.body import ResponseBody
 
 
 class BackgroundJobShown(ResponseBody, frozen=True, kw_only=True):
-    """A process that a tool started to outlive its call; `exit_code` is null while it runs, or if unknown."""
+    """A process that a tool started to outlive its call; `exit_code` is null while it runs, or if unknown.
+
+    `server` is the name of the server on whose machine it is, if several share the store.
+    """
 
     job_id: str
     run_id: str
@@ -12,6 +15,15 @@ class BackgroundJobShown(ResponseBody, frozen=True, kw_only=True):
     running: bool
     started_at: float
     exit_code: int | None = None
+    server: str = ""
+
+
+class BackgroundOutput(ResponseBody, frozen=True, kw_only=True):
+    """A process in the background and the end of its output; `is_cut` if earlier output is left out."""
+
+    job: BackgroundJobShown
+    output: str = ""
+    is_cut: bool = False
 
 
 class QueuePlace(ResponseBody, frozen=True, kw_only=True):

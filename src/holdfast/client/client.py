@@ -23,7 +23,7 @@ from holdfast.api.channels import (
     PairingCode,
 )
 from holdfast.api.children import ChildList
-from holdfast.api.live import SessionLive
+from holdfast.api.live import BackgroundOutput, SessionLive
 from holdfast.api.nodes import NodeList, NodeShown
 from holdfast.api.powers.memory import (
     MemoryChangeShown,
@@ -299,6 +299,14 @@ class Client:
         """What only the server that works on the session knows; any server asks it."""
         return await self._get(_session(session_id) + "/live", SessionLive)
 
+    async def process(self, session_id: str, job_id: str) -> BackgroundOutput:
+        """A process in the background, and the end of its output."""
+        return await self._get(_process(session_id, job_id), BackgroundOutput)
+
+    async def stop_process(self, session_id: str, job_id: str) -> BackgroundOutput:
+        """End a process in the background; returns when it is dead."""
+        return await self._post(_process(session_id, job_id) + "/stop", {}, BackgroundOutput)
+
     async def children(self, session_id: str) -> ChildList:
         """The sub-agents of a session, and theirs."""
         return await self._get(_session(session_id) + "/children", ChildList)
@@ -539,3 +547,7 @@ def _channel(name: str) -> str:
 
 def _session(session_id: str) -> str:
     return f"/api/sessions/{_in_path(session_id)}"
+
+
+def _process(session_id: str, job_id: str) -> str:
+    return f"{_session(session_id)}/processes/{_in_path(job_id)}"

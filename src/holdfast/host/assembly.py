@@ -22,7 +22,8 @@ from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
-from holdfast.host.runtime import AgentFactory, Parts, open_runtime
+from holdfast.host.processes import Processes
+from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
 from holdfast.host.tools import HostTools, kept_out_of_tools, open_tools, own_folders
@@ -84,7 +85,8 @@ async def open_parts(
     """The parts that the settings ask for: store, targets, tools and policy."""
     await asyncio.to_thread(_make_spool_dir, settings)
     async with AsyncExitStack() as stack:
-        keeper = Keeper() if settings.server.store else None
+        volumes = tuple(settings.volumes.values())
+        keeper = Keeper(volumes=volumes) if settings.server.store else None
         store = await open_store(settings, keeper)
         stack.push_async_callback(store.close)
         clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
@@ -93,6 +95,7 @@ async def open_parts(
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
         tools.registry.put("with_store", _tools_with_store(settings, store, clock))
+        processes = Processes(tools.background)
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
@@ -116,7 +119,7 @@ async def open_parts(
             prices=prices,
             unattended=settings.approvals.mode == "unattended",
             sandbox=_sandbox_shown(settings, tools.confiner.sandbox),
-            jobs=tools.jobs,
+            jobs=SessionJobs(processes.all, processes.read, processes.stop),
         )
 
 
@@ -284,7 +287,9 @@ def _options(
         key_limits=key_limits_of(settings),
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
-        jobs=parts.jobs,
+        jobs=parts.jobs.all,
+        read_job=parts.jobs.read,
+        stop_job=parts.jobs.stop,
         channels={channel.name: channel.kind for channel in settings.channels},
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,

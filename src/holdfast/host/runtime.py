@@ -5,13 +5,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
-from holdfast.api.live import BackgroundJobShown
+from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.events import Event
 from holdfast.host.probe import probe
@@ -39,6 +39,20 @@ def _no_jobs(session_id: str) -> Sequence[BackgroundJobShown]:
     return ()
 
 
+async def _no_job(session_id: str, job_id: str) -> BackgroundOutput | None:
+    del session_id, job_id
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionJobs:
+    """The background processes of a session: all of them, one with its output, and the way to end one."""
+
+    all: Callable[[str], Sequence[BackgroundJobShown]] = _no_jobs
+    read: Callable[[str, str], Awaitable[BackgroundOutput | None]] = _no_job
+    stop: Callable[[str, str], Awaitable[BackgroundOutput | None]] = _no_job
+
+
 class AgentFactory(Protocol):
     """Makes what runs depend on, once the store and the model calls exist."""
 
@@ -60,7 +74,7 @@ class Parts:
     prices: Prices = field(default_factory=Prices)
     unattended: bool = False  # nobody waits for an answer, so model calls may try for longer
     sandbox: SandboxShown | None = None  # what commands run in, for people
-    jobs: Callable[[str], Sequence[BackgroundJobShown]] = _no_jobs  # the background processes of a session
+    jobs: SessionJobs = field(default_factory=SessionJobs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.api.live import BackgroundJobShown
 from holdfast.config.consistency import mcp_config
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
@@ -32,9 +31,7 @@ from holdfast.tools.registry import Registry
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.command_reader import CommandReader
 from holdfast.tools.shell.environment import child_environment
-from holdfast.tools.shell.jobs import BackgroundJob
 from holdfast.tools.shell.keeper import Keeper, kept_tools
-from holdfast.tools.shell.marker import parsed
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
 if TYPE_CHECKING:
@@ -57,10 +54,6 @@ class HostTools:
     protected: ProtectedPaths
     brought: BroughtServers
     background: Background
-
-    def jobs(self, session_id: str) -> list[BackgroundJobShown]:
-        """The session's background processes, as people see them."""
-        return [_shown(job) for job in self.background.jobs(session_id)]
 
     def containment(self, workspace: Path) -> Containment:
         """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
@@ -126,19 +119,6 @@ async def open_tools(
     finally:
         await asyncio.to_thread(read_command.close)
         await background.close()
-
-
-def _shown(job: BackgroundJob) -> BackgroundJobShown:
-    state = job.state
-    marker = parsed(state.marker)
-    return BackgroundJobShown(
-        job_id=state.job_id,
-        run_id=marker.run_id if marker is not None else "",
-        command=state.title,
-        running=job.running,
-        started_at=state.started_at_ms / 1000,
-        exit_code=state.code,
-    )
 
 
 def open_confiner(

@@ -121,6 +121,23 @@ class Tails:
 
     def publish(self, session_id: str, records: Sequence[Record]) -> None:
         """Show committed records to the session's followers."""
+        for record in records:
+            if not _is_quiet(record):
+                self._take(session_id, records).wake()
+                self._changes.tell(session_id)
+                return
+        self.publish_deltas(session_id, records)
+
+    def publish_deltas(self, session_id: str, records: Sequence[Record]) -> None:
+        """Like `publish`, for records of which the caller knows that they are deltas."""
+        tail = self._take(session_id, records)
+        tail.quiet += len(records)
+        if tail.quiet >= QUIET_RECORDS_MAX:
+            tail.wake()
+        elif tail.waiters:
+            tail.wake_eager()
+
+    def _take(self, session_id: str, records: Sequence[Record]) -> Tail:
         tail = self._recent.get(session_id)
         if tail is None:
             tail = self._recent[session_id] = self.of(session_id)
@@ -130,16 +147,7 @@ class Tails:
         while self._bytes > self._window_bytes_max:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()
-        for record in records:
-            if not _is_quiet(record):
-                tail.wake()
-                self._changes.tell(session_id)
-                return
-        tail.quiet += len(records)
-        if tail.quiet >= QUIET_RECORDS_MAX:
-            tail.wake()
-        else:
-            tail.wake_eager()
+        return tail
 
     def last_seq(self, session_id: str) -> int | None:
         """The newest seq of a recently written log, else None."""
@@ -163,6 +171,16 @@ class Tails:
         tail = self._recent.pop(session_id, None)
         if tail is not None:
             self._bytes -= tail.forget()
+
+    @property
+    def are_empty(self) -> bool:
+        """Whether no log is followed or was recently written."""
+        return not self._tails
+
+    def shown(self, session_id: str) -> int | None:
+        """The last seq of a log, 0 if nothing was shown yet; None if it's neither followed nor recent."""
+        tail = self._tails.get(session_id)
+        return None if tail is None else tail.last
 
     def known(self) -> dict[str, int]:
         """The last seq of every log that is followed or was recently written; 0 if nothing was shown yet."""

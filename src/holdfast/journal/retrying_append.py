@@ -53,6 +53,7 @@ _log = logging.getLogger(__name__)
 
 PAUSE_FIRST_S = 0.1
 PAUSE_LAST_S = 2.0
+LOOK_S = 0.05  # between looks whether a store that said it was in trouble has recovered
 WITHDRAWN = (ApprovalWithdrawn, QuestionWithdrawn, ClientToolsWithdrawn)
 KEPT_MS = 10 * 365 * 86_400_000  # a spool can stay around for years before it's absorbed
 
@@ -164,14 +165,16 @@ class RetryingAppend:
                 pause_s = min(2 * pause_s, PAUSE_LAST_S)
 
     async def _gather(self, waiting: deque[_Batch], meanwhile: Meanwhile, *, pause_s: float) -> None:
-        """Collect what the run adds until it is time to try again."""
-        until_s = self._clock.monotonic_s() + pause_s
-        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+        """Collect what the run adds until it is time to try again: the store recovers, or a pause ends."""
+        was_troubled = self._store.trouble is not None
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + pause_s
+        while (left_s := until_s - now_s()) > 0 and not (was_troubled and self._store.trouble is None):
             try:
-                async with asyncio.timeout(left_s):
+                async with asyncio.timeout(min(left_s, LOOK_S) if was_troubled else left_s):
                     events = await meanwhile()
             except TimeoutError:
-                return
+                continue
             # After events that are only in memory, nothing is spooled: a crash must not leave a hole in the
             # log.
             is_behind = waiting[-1].spooled is None

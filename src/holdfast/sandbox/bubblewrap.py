@@ -17,6 +17,7 @@ from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
 _ETC = "/etc"
 _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
 # Variables that name folders which are not there, or are others, inside.
+_MARKS = ("HOLDFAST_RUN", "HOLDFAST_SERVER")  # by which the processes of a call are found
 _NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _UNSHARED = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _OF_RUN = ("/run/current-system", "/run/opengl-driver")  # where a system keeps its programs
@@ -66,7 +67,7 @@ class Bubblewrap:
             yield Launch(
                 argv=(*enter, self.program, "--args", str(words_fd), "--", *inner),
                 # Its first process inside shows this to the others.
-                environment={name: environment[name] for name in ("HOLDFAST_RUN",) if name in environment},
+                environment={name: environment[name] for name in _MARKS if name in environment},
                 cwd="/",
                 pass_fds=(filter_fd, words_fd, report_fd, *shared),
                 report_fd=report_fd,

@@ -72,6 +72,7 @@ from holdfast.server.runs.runs import RunRoutes
 from holdfast.server.sessions.brought_servers import BroughtServerRoutes
 from holdfast.server.sessions.children import ChildRoutes
 from holdfast.server.sessions.log import SessionLogRoutes
+from holdfast.server.sessions.processes import ProcessRoutes
 from holdfast.server.sessions.queue import QueueRoutes
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.sessions import SessionRoutes
@@ -142,7 +143,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
 def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapping[str, Endpoint]:
     sessions, log, queue = SessionRoutes(deps, purges), SessionLogRoutes(deps), QueueRoutes(deps)
     chat, conversations = ChatRoutes(deps, runs), ConversationRoutes(deps, sessions)
-    files, children = FileRoutes(deps), ChildRoutes(deps)
+    files, children, processes = FileRoutes(deps), ChildRoutes(deps), ProcessRoutes(deps)
     return {
         "conversations.create": conversations.create,
         "conversations.show": conversations.show,
@@ -154,6 +155,8 @@ def _session_endpoints(deps: RouteDeps, runs: RunRoutes, purges: Purges) -> Mapp
         "sessions.create": sessions.create,
         "sessions.show": sessions.show,
         "sessions.live": sessions.live,
+        "processes.show": processes.show,
+        "processes.stop": processes.stop,
         "sessions.change": sessions.change,
         "sessions.move": sessions.move,
         "sessions.put_mode": sessions.put_mode,

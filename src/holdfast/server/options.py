@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from holdfast.api.live import BackgroundJobShown
+from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
 from holdfast.config.settings import LimitSettings
 from holdfast.events import Event
@@ -21,6 +21,8 @@ _CONFIGURABLE = LimitSettings()  # where a limit has a setting, its default is t
 
 TryNow: TypeAlias = Callable[[str], Awaitable[bool]]
 DescribeJobs: TypeAlias = Callable[[str], Sequence[BackgroundJobShown]]
+# Of the session, the process with this id; None if there is none.
+ReadJob: TypeAlias = Callable[[str, str], Awaitable[BackgroundOutput | None]]
 Describe: TypeAlias = Callable[[], Sequence[TargetState]]
 # Calls a target once; the events of the call go to the function. None if there is no such target.
 TryTarget: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[TargetTried | None]]
@@ -29,6 +31,11 @@ TryTarget: TypeAlias = Callable[[str, Callable[[Event], None]], Awaitable[Target
 def _no_jobs(session_id: str) -> Sequence[BackgroundJobShown]:
     del session_id
     return ()
+
+
+async def _no_job(session_id: str, job_id: str) -> BackgroundOutput | None:
+    del session_id, job_id
+    return None
 
 
 async def _no_target(name: str, heard: Callable[[Event], None]) -> None:
@@ -105,6 +112,8 @@ class ServerOptions:
     data_dir: Path | None = None  # its disk is part of the detailed health
     sandbox: SandboxShown | None = None  # what commands run in
     jobs: DescribeJobs = _no_jobs  # the background processes of a session
+    read_job: ReadJob = _no_job
+    stop_job: ReadJob = _no_job  # returns when it is dead
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
     channels: Mapping[str, str] = field(default_factory=dict[str, str])  # the kinds of channels, by name
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

@@ -162,6 +162,7 @@ class Database:
         self._address = DatabaseAddress.parse(dsn)
         self._tuning = tuning
         self.is_pooled: bool | None = None  # not known before the first connection
+        self._pausing: set[asyncio.Future[None]] = set()
 
     async def connect(self, purpose: str, *, query_s: float | None = None) -> Connection:
         """A new connection; raises JournalError if there is none to be had."""
@@ -169,8 +170,23 @@ class Database:
             inner = await self._open(purpose)
         except Exception as error:
             raise named(error) from error
+        for pausing in self._pausing:
+            if not pausing.done():
+                pausing.set_result(None)
         pid = 0 if self.is_pooled else inner.get_server_pid()
         return self.connection_type(inner, query_s or self._tuning.query_s, pid=pid)
+
+    async def pause(self, longest_s: float) -> None:
+        """Wait before the next attempt to connect, but no longer than until somebody has connected.
+
+        A node has a handful of connections, so those who wait can all try at once.
+        """
+        woken = asyncio.get_running_loop().create_future()
+        self._pausing.add(woken)
+        try:
+            await asyncio.wait([woken], timeout=longest_s)
+        finally:
+            self._pausing.discard(woken)
 
     async def _open(self, purpose: str) -> Any:
         if self.is_pooled:

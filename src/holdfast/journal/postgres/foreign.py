@@ -1,13 +1,13 @@
 """Shows what other nodes appended to those who follow it here."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.interfaces.nodes import OwnershipChange
 from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Pool
-from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.heads import Heads, KnownHead
 from holdfast.journal.postgres.notices import AppendNotice
 
 IDS_MAX = 65_536
@@ -35,10 +35,13 @@ class ForeignAppends:
         self._ids: OrderedDict[int, str] = OrderedDict()
         self._changed_ms = 0  # when the newest change was made that `poll_all` has seen
 
-    def know(self, key: int, session_id: str) -> None:
-        """Remember the key of a session."""
-        if key in self._ids:
-            return
+    def know(self, heads: Mapping[str, KnownHead]) -> None:
+        """Remember the keys of sessions."""
+        for session_id, head in heads.items():
+            if head.key not in self._ids:
+                self._know(head.key, session_id)
+
+    def _know(self, key: int, session_id: str) -> None:
         self._ids[key] = session_id
         if len(self._ids) > IDS_MAX:
             self._ids.popitem(last=False)
@@ -56,26 +59,30 @@ class ForeignAppends:
             self._tails.end(session_id)
         if notice.are_claimable:
             self._changed("claimable")
-        followed = self._tails.known()
-        await self._learn(key for key, _, is_loud in notice.tops if is_loud or followed)
+        are_followed = not self._tails.are_empty
+        await self._learn(key for key, _, is_loud in notice.tops if is_loud or are_followed)
         behind: list[tuple[str, int]] = []
+        shown: dict[str, int] = {}
         for key, seq, is_loud in notice.tops:
             session_id = self._ids.get(key)
             if session_id is None:
                 continue
             self._heads.forget_older(session_id, seq)
-            if session_id in followed:
-                if followed[session_id] < seq:
+            # One by one: a node has far more logs of its own than a notice is about.
+            last_seq = self._tails.shown(session_id)
+            if last_seq is not None:
+                if last_seq < seq:
                     behind.append((session_id, seq))
+                    shown[session_id] = last_seq
             elif is_loud:
                 self._tails.changed(session_id)
-        await self._show(behind, followed)
+        await self._show(behind, shown)
 
     async def _learn(self, keys: Iterable[int]) -> None:
         unknown = [key for key in keys if key not in self._ids]
         if unknown:
             for row in await self._pool.rows("session_ids", keys=unknown):
-                self.know(row["key"], row["session_id"])
+                self._know(row["key"], row["session_id"])
 
     async def _show(self, behind: Sequence[tuple[str, int]], followed: dict[str, int]) -> None:
         """Read new records once for all followers; where nothing was shown yet, each reads for itself."""

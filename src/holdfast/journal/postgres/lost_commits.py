@@ -18,6 +18,7 @@ from holdfast.interfaces.ids import new_epoch
 from holdfast.interfaces.journal import Appended, JournalError, Record, UnknownSession
 from holdfast.journal.follow import RECORD_BYTES
 from holdfast.journal.postgres.connection import CONFLICTS, Connection
+from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.heads import Heads
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.plan import AppendPlan
@@ -44,10 +45,10 @@ class RecentCommits:
         self._commits: deque[_Commit] = deque()
         self._bytes = 0
 
-    def add(self, jobs: list[Written], *, now_s: float) -> None:
+    def add(self, plan: AppendPlan | DeltaPlan, *, now_s: float) -> None:
         """Remember a commit, and forget those that are old."""
-        size = sum(job.bytes + RECORD_BYTES * len(job.records) for job, _ in jobs)
-        self._commits.append(_Commit(now_s, jobs, size))
+        size = plan.bytes + RECORD_BYTES * plan.count
+        self._commits.append(_Commit(now_s, plan.jobs, size))
         self._bytes += size
         while self._bytes > BYTES_MAX or self._commits[0].at_s < now_s - self._keep_s:
             self._bytes -= self._commits.popleft().bytes

@@ -220,7 +220,10 @@ class Lease:
         try:
             while True:
                 pause_s = await self._beat()
-                await asyncio.sleep(pause_s)
+                if self._connection is None:
+                    await self._database.pause(pause_s)
+                else:
+                    await asyncio.sleep(pause_s)
         finally:
             if self._connection is not None:
                 self._connection.terminate()

@@ -17,6 +17,9 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 
 ENTRIES_MAX = 200  # per notice, whose limit is 8,000 bytes
 IDS_CHARS_MAX = 1_000
+STEPS_BEHIND = (
+    3  # of the event loop: what those who waited for a commit append next is sent before its notice
+)
 WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything again
 
 _log = logging.getLogger(__name__)
@@ -105,6 +108,8 @@ class NoticeSender:
         try:
             while True:
                 await self._wanted.wait()
+                for _ in range(STEPS_BEHIND):
+                    await asyncio.sleep(0)
                 self._wanted.clear()
                 while self._tops or self._purged or self._renewed or self._are_claimable:
                     await self._send(self._next())
@@ -137,7 +142,7 @@ class NoticeSender:
             if self._connection is not None:
                 self._connection.terminate()
                 self._connection = None
-            await asyncio.sleep(self._tuning.pause_last_s)
+            await self._database.pause(self._tuning.pause_last_s)
 
 
 def _some(ids: dict[str, None]) -> list[str]:
@@ -207,7 +212,7 @@ class NoticeListener:
                     raise
                 _log.debug("the listener connects again: %s", error)
             self.is_ready.clear()
-            await asyncio.sleep(self._tuning.pause_first_s)
+            await self._database.pause(self._tuning.pause_last_s)
 
     async def _poll_for_a_while(self) -> None:
         if not self.is_polling:

@@ -68,10 +68,11 @@ class AppendPlan:
         self._incarnation = incarnation
         self._new_keys = new_keys
         self.jobs: list[tuple[PendingAppend, Appended]] = []
+        self.bytes = self.count = 0  # of the events
         self.was_sent = False  # a lost connection may have written it
         self.used_up_keys: list[str] = []  # idempotency keys that have expired and are used again
         self.loud: set[int] = set()  # keys of sessions in which more than deltas were appended
-        self._touched: dict[str, KnownHead] = {}
+        self.touched: dict[str, KnownHead] = {}
         self._fences: dict[int, int] = {}
         self._created: dict[str, KnownHead] = {}
         self._changed: dict[str, KnownHead] = {}
@@ -85,27 +86,22 @@ class AppendPlan:
         self._usage: dict[tuple[int, str, str], UsageRow] = {}
         self._session_usage: dict[tuple[int, int], UsageRow] = {}
 
-    @property
-    def session_ids(self) -> Sequence[str]:
-        """The sessions that it writes to."""
-        return list(self._touched)
-
     def tops(self) -> list[tuple[int, int, bool]]:
         """The key and last seq of each log after it, and whether more than deltas were appended."""
-        return [(head.key, head.last_seq, head.key in self.loud) for head in self._touched.values()]
+        return [(head.key, head.last_seq, head.key in self.loud) for head in self.touched.values()]
 
     def firsts(self) -> dict[str, list[int]]:
         """The first event of each append, by which it is recognised in the database."""
         found: dict[str, list[int]] = {"session": [], "seq": [], "crc": []}
         for job, appended in self.jobs:
-            found["session"].append(self._touched[job.session_id].key)
+            found["session"].append(self.touched[job.session_id].key)
             found["seq"].append(appended.first_seq)
             found["crc"].append(crc32(job.records[0].body))
         return found
 
     def add(self, job: PendingAppend) -> Appended | Refused:
         """Add the append, or say why not; raises JournalError, or NotFresh to be tried on its own."""
-        known = self._touched.get(job.session_id)
+        known = self.touched.get(job.session_id)
         if job.is_quiet:
             head = known or self._heads.get(job.session_id)
             if head is not None and self._is_ours(head, job.fence):
@@ -165,8 +161,8 @@ class AppendPlan:
 
     def _append(self, job: PendingAppend, head: KnownHead) -> Appended:
         session_id, key = job.session_id, head.key
-        if session_id not in self._touched:
-            self._touched[session_id] = head
+        if session_id not in self.touched:
+            self.touched[session_id] = head
             self._heads.put(head)
         if job.fence is None:
             self._fences.setdefault(key, 0)
@@ -179,6 +175,8 @@ class AppendPlan:
         if not job.is_quiet:
             self._index(job, head)
         head.last_seq = seq
+        self.bytes += job.bytes
+        self.count += len(job.records)
         if job.idempotency_key is not None:
             self._once[clean(job.idempotency_key.key)] = (key, job.idempotency_key)
         appended = Appended(first, seq)
@@ -296,7 +294,7 @@ class AppendPlan:
         }
 
     def _key(self, row: rows.RunRow | rows.AskRow) -> int:
-        return self._touched[row.session_id].key
+        return self.touched[row.session_id].key
 
 
 def _session(head: KnownHead) -> dict[str, Any]:

@@ -42,6 +42,12 @@ def append_statement(parts: tuple[str, ...]) -> Query:
     return _query(f"WITH {steps}\n{_APPEND_PARTS['events']}")
 
 
+@cache
+def delta_statement() -> Query:
+    """The statement that appends nothing but deltas of sessions that the node owns."""
+    return _query(f"WITH {_APPEND_PARTS['fence']},\n{_APPEND_PARTS['owned']}\n{_APPEND_PARTS['deltas']}")
+
+
 def migrations() -> tuple[SchemaStep, ...]:
     """The steps of the schema, in order, numbered without gaps."""
     return _MIGRATIONS

@@ -33,6 +33,7 @@ from holdfast.interfaces.journal import (
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.follow import ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.postgres.connection import Connection, Database, Pool
+from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.event_types import READS, EventTypes
 from holdfast.journal.postgres.foreign import ForeignAppends
 from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
@@ -379,13 +380,12 @@ class PostgresStore(PostgresReader, Store):
     ) -> Any:
         return await self._writer.submit(PendingCall(future=self._writer.future(), work=work, then=then))
 
-    def _publish(self, plan: AppendPlan) -> None:
-        tops = plan.tops()
-        for (key, _, _), session_id in zip(tops, plan.session_ids, strict=True):
-            self._foreign.know(key, session_id)
+    def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
+        self._foreign.know(plan.touched)
+        publish = self._tails.publish_deltas if isinstance(plan, DeltaPlan) else self._tails.publish
         for job, _ in plan.jobs:
-            self._tails.publish(job.session_id, job.records)
-        self._notifier.grown(tops)
+            publish(job.session_id, job.records)
+        self._notifier.grown(plan.tops())
 
     def _forget(self) -> None:
         """Drop what other nodes or a failover may have changed."""

@@ -12,7 +12,7 @@ class PostgresTuning:
     lease_s: float = 4.0  # a node that hasn't renewed its lease for this long can be taken over from
     beat_s: float = 1.0
     listen_silence_s: float = 3.0  # a listener that hears no beat for this long connects again
-    notice_pause_s: float = 0.001  # between notices, so that commits in quick succession share one
+    notice_pause_s: float = 0.002  # between notices, so that commits in quick succession share one
     connect_s: float = 3.0  # the longest that connecting may take
     query_s: float = 30.0  # the longest that a query may take
     write_s: float = 5.0  # the longest that an append may take before its connection counts as lost
@@ -21,7 +21,7 @@ class PostgresTuning:
     remember_s: float = 60.0  # how long a write is kept in memory in case the database loses it
     lock_s: float = 0.5  # how long a take-over waits for the dead node's last statement before it ends it
     pause_first_s: float = 0.05  # between attempts to reach the database, doubled each time
-    pause_last_s: float = 0.5
+    pause_last_s: float = 0.2  # each attempt costs little, and runs wait for the one that succeeds
     poll_s: float = 0.015  # between looks at followed logs where notices don't arrive
     poll_idle_s: float = 1.0  # the same while nobody follows a log
     listen_again_s: float = 60.0  # how long a node polls before it tries to listen again

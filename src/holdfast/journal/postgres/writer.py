@@ -8,7 +8,7 @@ and only then answers.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,9 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.lost_writes import NOTE, LostWrites
 from holdfast.journal.postgres.connection import CONFLICTS, Connection, Database, is_lost, named
+from holdfast.journal.postgres.deltas import DeltaPlan, plan_deltas
 from holdfast.journal.postgres.event_types import EventTypes
-from holdfast.journal.postgres.heads import Heads
+from holdfast.journal.postgres.heads import Heads, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.lost_commits import RecentCommits, Restoring
 from holdfast.journal.postgres.node import Membership, NodeRowGone
@@ -52,7 +53,7 @@ class WriterHooks:
     """What the writer tells the store."""
 
     prepare: Callable[[Connection], Awaitable[None]]  # a new connection, before anything is written to it
-    committed: Callable[[AppendPlan], None]  # after each statement, before its futures complete
+    committed: Callable[[AppendPlan | DeltaPlan], None]  # after each statement, before its futures complete
     forget: Callable[[], None]  # other nodes may have written what this one has cached
     lost: Callable[[], None]  # the node's sessions may belong to others
     restored: Callable[[Restoring], None]  # commits that the database had lost were written again
@@ -186,12 +187,8 @@ class StatementWriter:
             self.tried.set()
             if self._is_refusing:
                 return
-            self._wanted.clear()
-            try:
-                async with asyncio.timeout(pause_s):
-                    await self._wanted.wait()
-            except TimeoutError:
-                pause_s = min(2 * pause_s, self._tuning.pause_last_s)
+            await self._database.pause(pause_s)
+            pause_s = min(2 * pause_s, self._tuning.pause_last_s)
         if self.trouble is not None:
             if self.decided.is_set():
                 _log.warning("the database can be reached again")
@@ -275,19 +272,15 @@ class StatementWriter:
             return
         # After all tasks that are ready now: this makes one statement of what they submit.
         await asyncio.sleep(0)
-        group: list[PendingAppend] = []
-        size = 0
-        for job in self._queue:
-            if (
-                not isinstance(job, PendingAppend)
-                or len(group) >= self._tuning.group_jobs_max
-                or size >= GROUP_BYTES_MAX
-            ):
+        group: deque[PendingAppend] = deque()
+        queue, size, jobs_max = self._queue, 0, self._tuning.group_jobs_max
+        while queue and size < GROUP_BYTES_MAX and len(group) < jobs_max:
+            job = queue[0]
+            if not isinstance(job, PendingAppend):
                 break
             group.append(job)
             size += job.bytes
-        for _ in group:
-            self._queue.popleft()
+            queue.popleft()
         await self._append(group)
 
     async def _call(self, connection: Connection, job: PendingCall) -> None:
@@ -316,9 +309,8 @@ class StatementWriter:
         if self._connection is not None:
             self._connection.terminate()
 
-    async def _append(self, group: Sequence[PendingAppend]) -> None:
-        """Write all appends of the group, together or, if one of them is in the way, each on its own."""
-        left = deque(group)
+    async def _append(self, left: deque[PendingAppend]) -> None:
+        """Write all appends of a group, together or, if one of them is in the way, each on its own."""
         tries = 0
         while left:
             step = _Step([left[0]] if tries >= TRIES_TOGETHER else list(left))
@@ -363,6 +355,15 @@ class StatementWriter:
             connection = self._connection
             assert connection is not None, "it has just been opened"
         lookups = await self.heads.look(connection, step.jobs)
+        deltas = plan_deltas(self.heads, step.jobs, incarnation=self._membership.incarnation)
+        if deltas is not None:
+            step.plan = deltas
+            step.results = [appended for _, appended in deltas.jobs]
+            await self._execute(connection, deltas)
+        else:
+            await self._try_with_rows(connection, step, lookups)
+
+    async def _try_with_rows(self, connection: Connection, step: "_Step", lookups: Lookups) -> None:
         if len(self._new_keys) < len(step.jobs):
             found = await connection.rows("session_keys", count=max(len(step.jobs), NEW_KEYS))
             self._new_keys += [row[0] for row in found]
@@ -392,15 +393,14 @@ class StatementWriter:
         step.jobs = step.jobs[:1]
         await self._try(step)
 
-    async def _execute(self, connection: Connection, plan: AppendPlan) -> None:
+    async def _execute(self, connection: Connection, plan: AppendPlan | DeltaPlan) -> None:
         if plan.used_up_keys:
             now_ms = plan.jobs[0][0].records[0].event.at_ms
             bindings = {"keys": plan.used_up_keys, "now_ms": now_ms}
             await connection.execute(queries()["expire_once"], bindings)
         query, bindings = plan.statement()
         plan.was_sent = True
-        size = sum(job.bytes for job, _ in plan.jobs)
-        timeout_s = self._tuning.write_s + size / self._tuning.write_bytes_per_s
+        timeout_s = self._tuning.write_s + plan.bytes / self._tuning.write_bytes_per_s
         count = await connection.execute(query, bindings | self._fence, timeout_s=timeout_s)
         if count:
             return
@@ -439,7 +439,7 @@ class StatementWriter:
                 if self._loop.time() >= deadline_s or isinstance(failure, FenceLost):
                     self._give_up(step, failure, left)
                     return True
-            await asyncio.sleep(self._tuning.pause_first_s)
+            await self._database.pause(self._tuning.pause_first_s)
         self.trouble = None
         if is_written:
             self._deliver(step, left)
@@ -460,7 +460,7 @@ class StatementWriter:
     def _deliver(self, step: "_Step", left: deque[PendingAppend]) -> None:
         """Publish what a statement wrote, then complete its futures."""
         if step.plan is not None and step.plan.jobs:
-            self.recent.add(step.plan.jobs, now_s=self._loop.time())
+            self.recent.add(step.plan, now_s=self._loop.time())
             try:
                 self._hooks.committed(step.plan)
             except Exception:  # noqa: BLE001  # it is in the database, whatever goes wrong here
@@ -489,7 +489,7 @@ class _Step:
     def __init__(self, jobs: list[PendingAppend]) -> None:
         self.jobs = jobs
         self.results: list[Any] = []
-        self.plan: AppendPlan | None = None
+        self.plan: AppendPlan | DeltaPlan | None = None
 
 
 def _vectors(job: PendingAppend) -> dict[int, list[str]]:

@@ -32,15 +32,17 @@ class FileRequests:
             raise Problem(409, text, code="files_elsewhere")
         return await self._peers.pass_on(request, having[0], body)
 
-    async def with_snapshots(self, request: Request, session_id: str, body: bytes = b"") -> Response | None:
-        """The answer of another server of the session's volume that has the snapshots; None if none has."""
+    async def at_others(
+        self, request: Request, session_id: str, body: bytes = b"", *, lacking: HTTPStatus
+    ) -> Response | None:
+        """The answer of another server that reaches the session's files; None if all say `lacking`."""
         home = (await self._store.place(session_id)).home if self._peers.exist else ""
         if not home or request.scope.get(PEER):
             return None
         for node in await self._store.nodes():
             if home in node.homes and node.lease_left_s > 0 and node.name != self._store.node.name:
                 response = await self._peers.pass_on(request, node, body)
-                if response.status_code != HTTPStatus.GONE:
+                if response.status_code != lacking:
                     return response
                 response.drop()
         return None

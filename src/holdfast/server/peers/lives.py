@@ -59,7 +59,8 @@ class SessionLives:
             lines={run_id: log.live_line() for run_id, log in logs.items()},
             queue=queue,
             background=tuple(
-                replace(job, command=self._secrets.redact_text(job.command)) for job in self._jobs(session_id)
+                replace(job, command=self._secrets.redact_text(job.command), server=self._store.node.name)
+                for job in self._jobs(session_id)
             ),
         )
 

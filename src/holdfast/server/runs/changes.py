@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from http import HTTPStatus
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -92,7 +93,9 @@ class ChangeRoutes:
         """The answer of a server that has the snapshots, or else the refusal."""
         elsewhere = None
         if refused.code == "snapshot_gone":
-            elsewhere = await self._deps.file_requests.with_snapshots(request, row.session_id, sent)
+            elsewhere = await self._deps.file_requests.at_others(
+                request, row.session_id, sent, lacking=HTTPStatus.GONE
+            )
         if elsewhere is None:
             raise _problem(refused) from refused
         return elsewhere

@@ -5,7 +5,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from holdfast.tools.shell import keeper_child
 from holdfast.tools.shell.keeper_child import BEAT, KILLING
 from holdfast.tools.shell.marker import markers_in
 from holdfast.tools.shell.process_table import ON_LINUX, environ_of
-from holdfast.tools.shell.server_tools import VARIABLE
+from holdfast.tools.shell.server_tools import VARIABLE, local_mark, mark
 
 SILENCE_S = 3.0  # a second less than a lease
 UNANSWERED_MAX = 3  # beats after which the keeper counts as frozen
@@ -28,9 +28,14 @@ _log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Kills this server's foreground tools if `renewed` isn't called for some time, even if it is frozen."""
+    """Kills this server's foreground tools if `renewed` isn't called for some time, even if it is frozen.
 
-    def __init__(self, *, silence_s: float = SILENCE_S) -> None:
+    Commands that work outside of `volumes`, the folders that several servers share, are not killed: their
+    sessions wait for this server, so nobody else works on the same files.
+    """
+
+    def __init__(self, *, volumes: Sequence[Path] = (), silence_s: float = SILENCE_S) -> None:
+        self._volumes = tuple(volumes)
         self._silence_s = silence_s
         self._token = token_hex(16)
         self._child: subprocess.Popen[bytes] | None = None
@@ -41,7 +46,13 @@ class Keeper:
     @property
     def environment(self) -> dict[str, str]:
         """What tools must have in their environment."""
-        return {VARIABLE: self._token}
+        return {VARIABLE: mark(self._token)}
+
+    def environment_in(self, workspace: Path) -> dict[str, str]:
+        """What a command that works in this folder must have in its environment."""
+        if any(workspace.is_relative_to(volume) for volume in self._volumes):
+            return self.environment
+        return {VARIABLE: local_mark(self._token)}
 
     @property
     def pid(self) -> int:

@@ -3,7 +3,8 @@
 Where servers share a database, another one may continue a session when this one's lease has run out, and its
 commands must be dead by then: also if this server is frozen, cut off or killed. The server writes to the
 keeper's standard input, as eight bytes, when it sent each request that has renewed its lease. Each write is
-answered with a dot, and each killing with an exclamation mark before it.
+answered with a dot, and each killing with an exclamation mark before it. Commands that work on files of this
+machine go on: no other server continues their sessions. They are killed only if the server ends.
 
 It is started by its path, before any import path is set, so at first it imports only the standard library.
 It ends when the server does.
@@ -31,10 +32,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started us
     if package_root not in sys.path:
         sys.path.append(package_root)
-    from holdfast.tools.shell.server_tools import ServerTools
+    from holdfast.tools.shell.server_tools import ServerTools, SharedTools
 
     os.set_blocking(sys.stdout.fileno(), False)
     tools = ServerTools(int(server), token=token, outer=int(outer))
+    shared = SharedTools(int(server), token=token, outer=int(outer))
     last_s = now_s()
     again_s, next_s = LOOK_S, 0.0
     while True:
@@ -50,9 +52,9 @@ def main() -> None:
         if now_s() - last_s < float(silence_s):
             again_s, next_s = LOOK_S, 0.0
         elif now_s() >= next_s:
-            if tools.living():
+            if shared.living():
                 _answer(KILLING)
-                tools.kill(TERM_S, KILL_S)
+                shared.kill(TERM_S, KILL_S)
             next_s, again_s = now_s() + again_s, min(2 * again_s, AGAIN_S_MAX)
 
 

@@ -2,6 +2,9 @@
 
 import os
 import signal
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import override
 
 from holdfast.tools.shell.marker import Marker, foreground_tag, is_foreground, markers_in
 from holdfast.tools.shell.process_table import (
@@ -15,6 +18,17 @@ from holdfast.tools.shell.process_table import (
 from holdfast.tools.shell.scope import KillPatience, kill_scope, send
 
 VARIABLE = "HOLDFAST_SERVER"  # what its tools have in their environment, so that they are found after it died
+_LOCAL = ":local"  # behind the token: works on files that only this machine has
+
+
+def mark(token: str) -> str:
+    """The variable's value for tools whose session another server may continue."""
+    return token
+
+
+def local_mark(token: str) -> str:
+    """The variable's value for tools whose session waits for this server."""
+    return token + _LOCAL
 
 
 class ServerTools:
@@ -29,7 +43,8 @@ class ServerTools:
 
     def __init__(self, server: int, *, token: str, outer: int) -> None:
         self._server = look(server)
-        self._token = f"{VARIABLE}={token}".encode()
+        self._marks = {f"{VARIABLE}={value}".encode() for value in (mark(token), local_mark(token))}
+        self._local = f"{VARIABLE}={local_mark(token)}".encode()
         self._outer = outer
         self._ever: dict[int, int] = {}  # pid to birth of all that were found
 
@@ -42,6 +57,7 @@ class ServerTools:
         rows = table()
         markers = {pid: self._markers(pid) for pid in self._own(rows)}
         spared = {pid for pid, found in markers.items() if found and not _ends_with_call(found[0])}
+        spared |= self._also_spared(markers)
         roots = {
             pid
             for pid, found in markers.items()
@@ -65,14 +81,30 @@ class ServerTools:
             row.pid == server.pid and row.born_ticks == server.born_ticks and not row.is_dead for row in rows
         ):
             return with_descendants(rows, {server.pid}) - {server.pid}
-        own = {row.pid for row in rows if self._token in environ_of(row.pid).split(b"\0")}
+        own = {row.pid for row in rows if not self._marks.isdisjoint(environ_of(row.pid).split(b"\0"))}
         found = [markers[0] for pid in own if (markers := self._markers(pid))]
         tags = {foreground_tag(one.run_id, one.tool_call_id) for one in found if _ends_with_call(one)}
         # Who has cleared its environment has the tag of its call.
         return own | {row.pid for row in rows if tags and not environ_of(row.pid) and tag_of(row.pid) in tags}
 
+    def _also_spared(self, _markers: Mapping[int, Sequence[Marker]], /) -> set[int]:
+        """The processes of calls that may go on; none, because nobody hears of their results."""
+        return set()
+
     def _markers(self, pid: int) -> list[Marker]:
         return list(markers_in(environ_of(pid)))[self._outer :]
+
+
+class SharedTools(ServerTools):
+    """Those whose session another server may continue; what works on files of this machine goes on."""
+
+    @override
+    def _also_spared(self, markers: Mapping[int, Sequence[Marker]], /) -> set[int]:
+        local = {pid for pid in markers if self._local in environ_of(pid).split(b"\0")}
+        calls = [found[0] for pid in local if (found := markers[pid])]
+        tags = {foreground_tag(one.run_id, one.tool_call_id) for one in calls}
+        # Who has cleared its environment has the tag of its call.
+        return local | {pid for pid, found in markers.items() if tags and not found and tag_of(pid) in tags}
 
 
 def _ends_with_call(marker: Marker) -> bool:

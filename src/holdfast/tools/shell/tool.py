@@ -135,10 +135,12 @@ class Shell(Tool):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False, ending="not_started")
         with folder:
+            keeper = self._world.keeper
+            own = keeper.environment_in(call.workspace) if keeper is not None else {}
             command = Command(
                 argv=(*self._world.argv, given.command),
                 cwd=folder.path_for_children,
-                environment=self._world.environment,
+                environment={**self._world.environment, **own},
                 confinement=call.confinement,
             )
             command = await self._world.background.beside(command, session_id=call.session_id)

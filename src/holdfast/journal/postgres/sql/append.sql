@@ -1,5 +1,6 @@
 -- One append statement is made of these parts: `fence`, `locked` and `ready` always, then one part for each kind
 -- of row that changes, then `events`. Everything depends on `ready`, so either all of it is written or nothing.
+-- A statement with nothing but deltas is made of `fence`, `owned` and `deltas`.
 
 -- name: fence
 -- Deleting the node's row or raising its writer waits for this lock, and after that this finds nothing.
@@ -163,6 +164,22 @@ refs_put AS (
   WHERE (SELECT count(*) FROM blobs_locked) >= 0  -- so the locks come first, and a sweep skips these blobs
   ON CONFLICT DO NOTHING
 )
+
+-- name: owned
+-- For deltas: `locked`, where every session must be this node's. One index scan finds the rows. Numbers of fences
+-- only grow, so if a session had another one now, their sum would be larger.
+locked AS MATERIALIZED (
+  SELECT sessions.fence FROM sessions
+  WHERE sessions.key = ANY (:session::bigint[]) AND sessions.owner = :incarnation
+    AND EXISTS (SELECT 1 FROM fence)
+  ORDER BY sessions.key FOR KEY SHARE OF sessions
+)
+
+-- name: deltas
+INSERT INTO events (session, seq, crc, body)
+SELECT new.*
+FROM unnest(:session::bigint[], :seq::bigint[], :crc::bigint[], :body::bytea[]) AS new
+WHERE (SELECT count(*) = :sessions::bigint AND sum(fence)::bigint = :fences::bigint FROM locked)
 
 -- name: events
 INSERT INTO events (session, seq, crc, body)
