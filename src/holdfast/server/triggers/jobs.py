@@ -89,7 +89,8 @@ class JobRoutes:
         settings = replace(trigger.settings, **changes)
         if "when" in changes or "prompt" in changes:
             await self._check(settings, now_ms)
-        inputs: list[e.Input] = [e.TriggerEdited(at_ms=now_ms, settings=settings, by=by)] if changes else []
+        edited = e.TriggerEdited(at_ms=now_ms, from_ms=now_ms, settings=settings, by=by)
+        inputs: list[e.Input] = [edited] if changes else []
         if wanted.enabled is not None and wanted.enabled == trigger.is_paused:
             kind = e.TriggerResumed if wanted.enabled else e.TriggerPaused
             inputs.append(kind(at_ms=now_ms, by=by))
