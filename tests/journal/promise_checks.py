@@ -235,7 +235,9 @@ async def check_time_never_goes_back(lab: Lab) -> None:
     store = await lab.open()
     fence = await begin(store, run_id="r1")
     await store.append("s1", [message("late", message_id="m2", at_ms=AT_MS + 500)])
-    await store.append_run("s1", [delta("early", at_ms=AT_MS + 400), delta("x", at_ms=AT_MS + 600)], fence=fence)
+    await store.append_run(
+        "s1", [delta("early", at_ms=AT_MS + 400), delta("x", at_ms=AT_MS + 600)], fence=fence
+    )
     await store.append("s1", [message("wrong", message_id="m3", at_ms=AT_MS - 3_600_000)])
     told = [record.event.at_ms for record in await store.read("s1")]
     await store.close()
@@ -244,5 +246,7 @@ async def check_time_never_goes_back(lab: Lab) -> None:
     records = await again.read("s1")
     await again.close()
     assert told[-4:] == [AT_MS + 500, AT_MS + 500, AT_MS + 600, AT_MS + 600]
-    assert records[-1].event == message("after", message_id="m4", at_ms=AT_MS + 600), "only its time is raised"
+    assert records[-1].event == message("after", message_id="m4", at_ms=AT_MS + 600), (
+        "only its time is raised"
+    )
     assert decode(records[-1].body) == records[-1].event, "readers see what is stored"

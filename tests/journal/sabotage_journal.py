@@ -165,7 +165,8 @@ class TrustsItsFiles(SqliteStore):
 
 class _BelievesEveryClock(Commits):
     def write(self, jobs: Sequence[WriteJob]) -> None:
-        for head in self._transaction._heads.values():  # noqa: SLF001  # that is the fault
+        # That is the fault.
+        for head in self._transaction._heads.values():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
             head.last_ms = 0
         super().write(jobs)
 

@@ -23,7 +23,6 @@ import aiohttp
 
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Finish, Say
-from holdfast.interfaces.journal import Index, Record
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from runner.campaign_users import GONE
@@ -114,12 +113,12 @@ class TriggerCampaign:
         """One life less; every tenth ends while it begins."""
         if not server.is_alive:
             await server.start()
-        if chance.random() < 0.9:  # noqa: PLR2004  # nine of ten
+        if chance.random() < 0.9:  # nine of ten
             await server.until_up()
         await asyncio.sleep(1.2 * chance.random())
         await server.kill()
         self.kills += 1
-        if chance.random() < 0.8:  # noqa: PLR2004  # the others stay away for a while
+        if chance.random() < 0.8:  # the others stay away for a while
             await server.start()
 
     async def _send(self, servers: Sequence[ServerNode], chance: random.Random) -> None:
@@ -143,7 +142,7 @@ class TriggerCampaign:
             with suppress(*GONE):
                 url = f"{server.url}/hooks/{self.ids[HOOK]}"
                 async with server.http.post(url, data=body, headers=headers) as answer:
-                    if answer.status == 202:  # noqa: PLR2004
+                    if answer.status == 202:
                         told = json.loads(await answer.read())
                         self.accepted[headers["X-GitHub-Delivery"]] = told["id"]
                         return
@@ -191,10 +190,8 @@ async def _call(server: ServerNode, method: str, path: str, body: Any = None) ->
         return json.loads(said)
 
 
-async def _log(store: Index, log_id: str) -> list[e.Event]:
-    read = getattr(store, "read")
-    records: Sequence[Record] = await read(log_id, limit=READ_MAX)
-    return [record.event for record in records]
+async def _log(store: PostgresStore | SqliteReader, log_id: str) -> list[e.Event]:
+    return [record.event for record in await store.read(log_id, limit=READ_MAX)]
 
 
 def told(campaign: TriggerCampaign, findings: TriggerFindings) -> str:

@@ -32,7 +32,6 @@ from holdfast.interfaces.journal import (
     UnknownSession,
 )
 
-
 _TIME = re.compile(rb'"at_ms":(\d+)')
 TIME_WITHIN = 200  # an event's time is among its first bytes, behind its type
 

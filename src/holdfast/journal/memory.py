@@ -32,7 +32,14 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum
-from holdfast.journal.append_rules import LogHead, counts_usage, earlier_answer, index_event, keep_order, refusal
+from holdfast.journal.append_rules import (
+    LogHead,
+    counts_usage,
+    earlier_answer,
+    index_event,
+    keep_order,
+    refusal,
+)
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.search_terms import passage, phrases
