@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
+from holdfast.api.server import TargetShown
 from holdfast.chaos import ChaosServer, Say
-from serving import Served, served, target_of
+from holdfast.server.options import ServerOptions
+from serving import Served, Setting, served, target_of
+
+MAIN = TargetShown(name="main", model="m", wire="chat", context_window=0, gated_ms=0, silent_ms=0)
 
 
 async def until_ended(server: Served, trigger_id: str, *, fires: int = 1) -> list[dict[str, Any]]:
@@ -58,14 +62,27 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"tools": ["nothing"]}, "no tool"),
         ({"prompt": "{{secrets}}"}, "stands for nothing"),
         ({"session_id": "trg_1"}, "automations"),
+        ({"promt": "p"}, "There's no field 'promt'. The fields are name, prompt, cron"),
+        ({"budget": {"tokenz": 5}}, "there's no field 'tokenz'"),
+        ({"budget": {"tokens": -1}}, "'budget.tokens' must be 0"),
+        ({"workspace": "/no/such/folder"}, "isn't a folder on the server"),
+        ({"model": "gpt-none"}, "There's no target 'gpt-none'. The targets are main"),
     ],
 )
 async def test_a_trigger_that_cannot_work_is_refused_and_why(changes: dict[str, Any], said: str) -> None:
-    async with served() as server:
-        wanted = {"name": "n", "prompt": "p", "cron": "* * * * *"} | changes
-        status, answer = await server.post("/api/triggers", wanted)
+    """P12: also when it is changed; then it stays as it was."""
+    options = ServerOptions(targets=lambda: (MAIN,))
+    async with served(setting=Setting(options=options)) as server:
+        usual = {"name": "n", "prompt": "p", "cron": "* * * * *"}
+        status, answer = await server.post("/api/triggers", usual | changes)
         assert status == 400
         assert said in answer["error"]["message"]
+        assert (await server.get("/api/triggers"))[1]["data"] == []
+        _, made = await server.post("/api/triggers", usual | {"model": "m"})
+        if None not in changes.values() and said != "exactly one":
+            refused = await server.call("PATCH", f"/api/triggers/{made['id']}", body=changes)
+            assert (refused.status, said in refused.json["error"]["message"]) == (400, True)
+        assert (await server.get(f"/api/triggers/{made['id']}"))[1] == made
 
 
 async def test_the_next_instants_are_shown_before_a_trigger_is_saved() -> None:
