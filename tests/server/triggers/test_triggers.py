@@ -4,12 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.api.server import TargetShown
 from holdfast.chaos import ChaosServer, Say
-from holdfast.server.options import ServerOptions
-from serving import Served, Setting, served, target_of
-
-MAIN = TargetShown(name="main", model="m", wire="chat", context_window=0, gated_ms=0, silent_ms=0)
+from serving import Served, served, target_of
 
 
 async def until_ended(server: Served, trigger_id: str, *, fires: int = 1) -> list[dict[str, Any]]:
@@ -66,19 +62,18 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"budget": {"tokenz": 5}}, "there's no field 'tokenz'"),
         ({"budget": {"tokens": -1}}, "'budget.tokens' must be 0"),
         ({"workspace": "/no/such/folder"}, "isn't a folder on the server"),
-        ({"model": "gpt-none"}, "There's no target 'gpt-none'. The targets are main"),
+        ({"model": "gpt-none"}, "There's no target 'gpt-none'. The targets are "),
     ],
 )
 async def test_a_trigger_that_cannot_work_is_refused_and_why(changes: dict[str, Any], said: str) -> None:
     """P12: also when it is changed; then it stays as it was."""
-    options = ServerOptions(targets=lambda: (MAIN,))
-    async with served(setting=Setting(options=options)) as server:
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
         usual = {"name": "n", "prompt": "p", "cron": "* * * * *"}
         status, answer = await server.post("/api/triggers", usual | changes)
         assert status == 400
         assert said in answer["error"]["message"]
         assert (await server.get("/api/triggers"))[1]["data"] == []
-        _, made = await server.post("/api/triggers", usual | {"model": "m"})
+        _, made = await server.post("/api/triggers", usual | {"model": target_of(chaos).name})
         if None not in changes.values() and said != "exactly one":
             refused = await server.call("PATCH", f"/api/triggers/{made['id']}", body=changes)
             assert (refused.status, said in refused.json["error"]["message"]) == (400, True)
