@@ -635,11 +635,13 @@ export interface ChildUsage {
   readonly cost_usd?: number;
 }
 
-/** The parent's log has this sub-agent's ending, or the parent is gone. */
-export interface ParentTold {
-  readonly type: "parent.told";
+/** A sub-agent of this run, or one of its own sub-agents, asks a person. */
+export interface ChildAsked {
+  readonly type: "child.asked";
   readonly at_ms: number;
-  readonly gone?: boolean;
+  readonly run_id: string;
+  readonly child_id: string;
+  readonly ask: ApprovalAsked | QuestionAsked;
 }
 
 /** A person must decide on one exact action. */
@@ -698,6 +700,33 @@ export interface GrantRule {
   readonly definition?: string;
 }
 
+/** The model, or one of its tools, asks a person. */
+export interface QuestionAsked {
+  readonly type: "question.asked";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly question_id: string;
+  readonly tool_call_id: string;
+  readonly text: string;
+  readonly choices?: readonly string[];
+  readonly expires_at_ms?: number;
+}
+
+/** What a sub-agent asked needs no answer any more; `settled` is as in the log of the one who asked. */
+export interface ChildAskSettled {
+  readonly type: "child.ask_settled";
+  readonly at_ms: number;
+  readonly run_id: string;
+  readonly child_id: string;
+  readonly settled:
+    | ApprovalAnswered
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | QuestionAnswered
+    | QuestionExpired
+    | QuestionWithdrawn;
+}
+
 /** A person decided. */
 export interface ApprovalAnswered {
   readonly type: "approval.answered";
@@ -734,18 +763,6 @@ export interface ApprovalWithdrawn {
   readonly cause: string;
 }
 
-/** The model, or one of its tools, asks a person. */
-export interface QuestionAsked {
-  readonly type: "question.asked";
-  readonly at_ms: number;
-  readonly run_id: string;
-  readonly question_id: string;
-  readonly tool_call_id: string;
-  readonly text: string;
-  readonly choices?: readonly string[];
-  readonly expires_at_ms?: number;
-}
-
 /** A person answered; a `reason` says why there is no answer. */
 export interface QuestionAnswered {
   readonly type: "question.answered";
@@ -773,6 +790,13 @@ export interface QuestionWithdrawn {
   readonly run_id: string;
   readonly question_id: string;
   readonly cause: string;
+}
+
+/** The parent's log has this sub-agent's ending, or the parent is gone. */
+export interface ParentTold {
+  readonly type: "parent.told";
+  readonly at_ms: number;
+  readonly gone?: boolean;
 }
 
 /** The client must run these tool calls, which are for tools that it brought. */
@@ -1274,6 +1298,7 @@ export interface TriggerEdited {
   readonly settings: TriggerSettings;
   readonly by?: string;
   readonly seen_seq?: number;
+  readonly from_ms?: number;
 }
 
 /** Nothing fires until it is resumed, unless a person asks for it. */
@@ -1415,6 +1440,8 @@ export type AnyEvent =
   | SnapshotTaken
   | ChildStarted
   | ChildEnded
+  | ChildAsked
+  | ChildAskSettled
   | ParentTold
   | ApprovalAsked
   | ApprovalAnswered

@@ -199,6 +199,8 @@ function take(view: View, seq: number, event: e.AnyEvent): void {
       return planUpdated(view, seq, event);
     case "child.started":
     case "child.ended":
+    case "child.asked":
+    case "child.ask_settled":
       view.childrenSeq = seq;
       view.changes.runs = true;
       return;

@@ -11,6 +11,7 @@ from acp.schema import ToolCallUpdate
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
 from holdfast.cli.acp.updates import Update, card_of, entry_updates, event_updates, permission
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import run_of
 from holdfast.folds.session_fold import SessionFold
 
@@ -24,8 +25,8 @@ def told(name: str) -> Iterator[dict[str, Any]]:
     for seq, event in read(GOLDEN / f"{name}.jsonl"):
         fold.apply(seq, event)
         if (run := fold.runs.get(run_of(event))) is not None:
-            if isinstance(event, e.ApprovalAsked):
-                yield {"seq": seq, **_shown(permission(event, card_of(run, event.tool_call_id), "/w"))}
+            if isinstance(asked := ask_event(event), e.ApprovalAsked):
+                yield {"seq": seq, **_shown(permission(asked, card_of(run, asked.tool_call_id), "/w"))}
             for update in event_updates(event, run, "/w"):
                 yield {"seq": seq, **_shown(update)}
     for entry in fold.transcript.entries:

@@ -70,6 +70,15 @@ CHILD_ENDED = e.ChildEnded(
 )
 
 RUNNING = (ACCEPTED, QUEUED, STARTED)
+CHILD_ASKED = e.ChildAsked(
+    at_ms=7, run_id="r1", child_id="s1", ask=msgspec.structs.replace(APPROVAL, run_id="r2", approval_id="p9")
+)
+CHILD_ASK_SETTLED = e.ChildAskSettled(
+    at_ms=8,
+    run_id="r1",
+    child_id="s1",
+    settled=msgspec.structs.replace(ANSWERED, run_id="r2", approval_id="p9"),
+)
 BUSY = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CHILD_STARTED, APPROVAL, QUESTION, CLIENT_TOOLS)
 
 
@@ -123,14 +132,14 @@ NEXT: tuple[e.Event, ...] = (
     e.PlanUpdated(at_ms=9, run_id="r1", tool_call_id="t1", steps=()),
     e.GoalContinued(at_ms=9, run_id="r1", round=2, told=""),
     msgspec.structs.replace(CHILD_STARTED, child_id="s2"),
-    *(CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
+    *(CHILD_ASKED, CHILD_ASK_SETTLED, CHILD_ENDED, USAGE, STOP, RESUMED, ENDED, RECOVERED),
     e.ContextRead(at_ms=9, run_id="r1", sources=()),
 )
 LEGAL: dict[Phase, set[str]] = {
     Phase.QUEUED: {"message.dispatched", "run.started", "stop.requested", "run.ended", "run.resumed"},
     Phase.RUNNING: {type_of(event) for event in NEXT} - {"run.started", "output.recovered"},
     Phase.STOPPING: {type_of(event) for event in NEXT} - {"output.recovered"},
-    Phase.ENDED: {"output.recovered", "child.ended"},
+    Phase.ENDED: {"output.recovered", "child.ended", "child.asked", "child.ask_settled"},
 }
 EXPECTED_PHASE = {
     "run.started": Phase.RUNNING,
@@ -182,6 +191,7 @@ def unknown_tool(event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> e.Event:
         ((TOOL_ENDED, TOOL_ENDED), "tool call t1 has ended before"),
         ((CHILD_STARTED,), "sub-agent s1 was started before"),
         ((msgspec.structs.replace(CHILD_ENDED, child_id="s9"),), "sub-agent s9 was never started"),
+        ((msgspec.structs.replace(CHILD_ASKED, child_id="s9"),), "sub-agent s9 was never started"),
         ((SUPERSEDED, TOOL_STARTED), "tool call t1 was never asked for"),
         ((msgspec.structs.replace(FAILED, attempt_id="a9"),), "attempt a9 was never started"),
         ((msgspec.structs.replace(SUPERSEDED, attempt_id="a9"),), "attempt a9 was never started"),
@@ -439,3 +449,22 @@ def test_a_run_that_has_its_answer_waits_for_sub_agents_in_the_background() -> N
     said = (*RUNNING, CALL, ATTEMPT, CHILD_STARTED, FAILED, CALL_ENDED)
     assert run_of(*said).waits_for_children
     assert not run_of(*said, CHILD_ENDED).waits_for_children
+
+
+def test_what_sub_agents_ask_is_open_until_it_is_settled_or_they_end() -> None:
+    """P8: it is told apart from what the run itself asks, which its owner settles."""
+    begun = (*RUNNING, CALL, ATTEMPT, TOOL_ASKED, CHILD_STARTED)
+    asking = run_of(*begun, CHILD_ASKED)
+    assert not asking.open_asks
+    assert [ask.asked.ask_id for ask in asking.open_person_asks] == ["p9"]
+    assert asking.person_asks["p9"].seq == asking.last_seq
+    assert asking.status == "running"  # it does something else meanwhile
+    waiting = e.ToolAsked(at_ms=6, run_id="r1", tool_call_id="t8", name="delegate", args={})
+    started = e.ToolStarted(at_ms=6, run_id="r1", tool_call_id="t8", effect_key="k")
+    assert run_of(*RUNNING, CALL, ATTEMPT, waiting, started, CHILD_STARTED, CHILD_ASKED).status == (
+        "waiting_for_approval"
+    )
+    assert run_of(*begun, CHILD_ASKED, CHILD_ASK_SETTLED).person_asks["p9"].state == "answered"
+    assert run_of(*begun, CHILD_ASKED, CHILD_ENDED).person_asks["p9"].state == "withdrawn"
+    assert run_of(*begun, CHILD_ENDED, CHILD_ASKED).person_asks["p9"].state == "withdrawn"
+    assert not run_of(*begun, CHILD_ASK_SETTLED).person_asks

@@ -8,6 +8,7 @@ from typing import TypeAlias, cast
 import pytest
 from msgspec.structs import replace
 
+from holdfast.codec import decode
 from holdfast.events import Input, RunEnded, RunQueued, SessionCreated, TextDone
 from holdfast.folds.transcript import fold
 from holdfast.interfaces.journal import (
@@ -173,7 +174,7 @@ async def check_a_purge_leaves_the_histories_of_others_whole(lab: Lab) -> None:
     """P2: what two runs were given is there for the one that stays."""
     store = await lab.open()
     history = tuple(HistoryMessage(role="user", content=f"{nth} " * 2_000) for nth in range(20))
-    queued = RunQueued(at_ms=1, run_id="kept", message_id="m1", history=history)
+    queued = RunQueued(at_ms=AT_MS, run_id="kept", message_id="m1", history=history)
     await store.append("kept", [created(), queued])
     await store.append("gone", [created(), replace(queued, run_id="gone")])
     await store.purge("gone")
@@ -227,3 +228,25 @@ async def check_what_was_shown_outlives_its_file(lab: Lab) -> None:
         raise AssertionError("what was shown is gone") from damage
     assert seqs(await store.read("s1")) == shown
     await store.close()
+
+
+async def check_time_never_goes_back(lab: Lab) -> None:
+    """P7: whoever was quicker with an earlier time, or has a wrong clock, the times of a log only grow."""
+    store = await lab.open()
+    fence = await begin(store, run_id="r1")
+    await store.append("s1", [message("late", message_id="m2", at_ms=AT_MS + 500)])
+    await store.append_run(
+        "s1", [delta("early", at_ms=AT_MS + 400), delta("x", at_ms=AT_MS + 600)], fence=fence
+    )
+    await store.append("s1", [message("wrong", message_id="m3", at_ms=AT_MS - 3_600_000)])
+    told = [record.event.at_ms for record in await store.read("s1")]
+    await store.close()
+    again = await lab.open()
+    await again.append("s1", [message("after", message_id="m4", at_ms=AT_MS)])
+    records = await again.read("s1")
+    await again.close()
+    assert told[-4:] == [AT_MS + 500, AT_MS + 500, AT_MS + 600, AT_MS + 600]
+    assert records[-1].event == message("after", message_id="m4", at_ms=AT_MS + 600), (
+        "only its time is raised"
+    )
+    assert decode(records[-1].body) == records[-1].event, "readers see what is stored"

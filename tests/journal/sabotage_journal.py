@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.follow import Follower
 from holdfast.journal.sqlite.commits import Commits
+from holdfast.journal.sqlite.jobs import WriteJob
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import Stretch, ThinningPlan
@@ -36,6 +37,7 @@ from journal.promise_checks import (
     check_a_purge_leaves_the_histories_of_others_whole,
     check_nothing_refused_is_ever_shown,
     check_thinning_takes_no_text_from_anyone,
+    check_time_never_goes_back,
     check_what_was_accepted_outlives_its_file,
     check_what_was_shown_outlives_its_file,
 )
@@ -161,6 +163,23 @@ class TrustsItsFiles(SqliteStore):
         self._writer = Writer(path, connect, forget=self._forget)
 
 
+class _BelievesEveryClock(Commits):
+    def write(self, jobs: Sequence[WriteJob]) -> None:
+        # That is the fault.
+        for head in self._transaction._heads.values():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            head.last_ms = 0
+        super().write(jobs)
+
+
+class TurnsTimeBack(SqliteStore):
+    """Keeps events with the times that they came with."""
+
+    def __init__(self, path: Path, **settings: Any) -> None:
+        super().__init__(path, **settings)
+        connect = partial(_BelievesEveryClock, path, blobs=self._blobs, durability="power", vfs=None)
+        self._writer = Writer(path, connect, forget=self._forget)
+
+
 @dataclass(frozen=True, slots=True)
 class Sabotage:
     """A wrong store and the check that must fail for it; `check` must pass for the right store."""
@@ -194,6 +213,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P2", TrustsItsFiles, check_what_was_accepted_outlives_its_file),
     Sabotage("P2", ForgetsKeys, check_a_key_has_one_effect),
     Sabotage("P4", IgnoresConditions, check_a_condition_has_one_winner),
+    Sabotage("P7", TurnsTimeBack, check_time_never_goes_back),
     Sabotage("P7", SkipsOne, check_a_follower_misses_and_repeats_nothing),
     Sabotage("P7", RepeatsOne, check_a_follower_misses_and_repeats_nothing),
     Sabotage("P7", ForgetsWhatLeftTheWindow, check_a_follower_misses_and_repeats_nothing),

@@ -33,6 +33,7 @@ from journal.promise_checks import (
     check_a_condition_has_one_winner,
     check_a_key_has_one_effect,
     check_a_lost_fence_writes_nothing,
+    check_time_never_goes_back,
 )
 from journal.sample import (
     AT_MS,
@@ -344,3 +345,8 @@ async def test_close_finishes_what_was_accepted(lab: Lab) -> None:
     again = await lab.open()
     assert await again.last_seq("s1") == 51
     await again.close()
+
+
+async def test_the_times_of_a_log_never_go_back(lab: Lab) -> None:
+    """P7: see the check."""
+    await check_time_never_goes_back(lab)

@@ -203,9 +203,10 @@ async def test_a_run_that_waits_for_its_client_waits_for_no_person(store: Store)
 async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:
     fence = await begin(store, run_id="r1")
     question = e.QuestionAsked(
-        at_ms=AT_MS - 1, run_id="r1", question_id="q1", tool_call_id="t", text="?", expires_at_ms=AT_MS + 60
+        at_ms=AT_MS, run_id="r1", question_id="q1", tool_call_id="t", text="?", expires_at_ms=AT_MS + 60
     )
-    await store.append_run("s1", [asked("a1"), question, asked("a2", at_ms=AT_MS + 1)], fence=fence)
+    later = [asked("a1", at_ms=AT_MS + 1), asked("a2", at_ms=AT_MS + 2)]
+    await store.append_run("s1", [question, *later], fence=fence)
     assert [ask.ask_id for ask in await store.open_asks()] == ["q1", "a1", "a2"]
     assert [ask.ask_id for ask in await store.open_asks(limit=1)] == ["q1"]
     assert await store.ask("q1") == AskRow(
@@ -213,8 +214,8 @@ async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> 
         session_id="s1",
         run_id="r1",
         kind="question",
-        seq=4,
-        asked_ms=AT_MS - 1,
+        seq=3,
+        asked_ms=AT_MS,
         expires_at_ms=AT_MS + 60,
     )
     await store.append_run("s1", [e.QuestionExpired(at_ms=AT_MS, run_id="r1", question_id="q1")], fence=fence)

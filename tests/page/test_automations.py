@@ -5,8 +5,12 @@ import re
 import pytest
 from playwright.async_api import expect
 
-from holdfast.chaos import Say
+from holdfast.chaos import CallTool, Say
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.memory import MemoryStore
+from holdfast.tools.schedule import Schedule
 from page.browsing import Visit, faults_of
+from serving import AsksAbout, Setting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -45,3 +49,18 @@ async def test_a_webhook_is_made_tried_and_deleted_and_its_secret_is_shown_once(
         await panel.get_by_role("button", name="Delete", exact=True).click()
         await expect(panel.get_by_text("None yet.")).to_be_visible()
         assert await faults_of(page) == []
+
+
+async def test_the_approval_of_a_schedule_shows_its_next_times(visit: Visit) -> None:
+    """P8: a person sees when it will run, not only the expression."""
+    store, clock = MemoryStore(), SystemClock()
+    setting = Setting(store=store, tools=(Schedule(store, clock),), judge=AsksAbout(frozenset({"schedule"})))
+    asked = {"name": "Morning", "prompt": "Summarise it.", "cron": "0 8 1 1 *", "zone": "UTC"}
+    async with visit.chatting([CallTool("schedule", asked)], [Say("Scheduled.")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("every new year at 8, summarise it")
+        times = chat.page.get_by_label("Schedule")
+        await expect(times).to_contain_text("01-01 08:00:00+00:00")
+        await chat.button("Allow once").click()
+        await chat.answered("Scheduled.")
+        assert await faults_of(chat.page) == []

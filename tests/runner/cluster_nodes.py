@@ -24,13 +24,12 @@ SHUTDOWN_S = 30.0  # the longest that an orderly end may take, whatever the data
 
 
 @dataclass(slots=True)
-class ClusterNode:
-    """One of the servers, in one life or the next, always on the same port."""
+class ServerNode:
+    """A server, in one life or the next, always on the same port."""
 
     name: str
     folder: Path
     port: int
-    proxy: TcpProxy
     http: aiohttp.ClientSession
     process: asyncio.subprocess.Process | None = None
     broken: list[str] = field(default_factory=list[str])
@@ -108,6 +107,13 @@ class ClusterNode:
             self.broken.append(f"{self.name} ended with {code} {took_s:.1f} s after SIGTERM")
 
 
+@dataclass(slots=True)
+class ClusterNode(ServerNode):
+    """One of several servers, with its own way to the database."""
+
+    proxy: TcpProxy = field(kw_only=True)
+
+
 class Cluster(Server):
     """The servers as users know them: any of them takes any request."""
 
@@ -137,7 +143,7 @@ class Cluster(Server):
         return [text for node in self.nodes for text in node.broken]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports, all different."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -157,11 +163,11 @@ async def cluster(
         stack.push_async_callback(asyncio.to_thread, postgres.close)
         dsn = await asyncio.to_thread(postgres.database)
         made: list[ClusterNode] = []
-        for nth, port in enumerate(_free_ports(nodes)):
+        for nth, port in enumerate(free_ports(nodes)):
             proxy, through = await stack.enter_async_context(proxied(postgres, dsn))
-            node = ClusterNode(f"node-{nth + 1}", folder / f"node-{nth + 1}", port, proxy, http)
+            node = ClusterNode(f"node-{nth + 1}", folder / f"node-{nth + 1}", port, http, proxy=proxy)
             _configure(node, model_url, through, workspace=workspace)
-            stack.push_async_callback(_end, node)
+            stack.push_async_callback(end, node)
             made.append(node)
         for node in made:
             await node.start()
@@ -180,7 +186,8 @@ def _configure(node: ClusterNode, model_url: str, dsn: str, *, workspace: Path) 
     (node.folder / "holdfast.toml").chmod(0o600)
 
 
-async def _end(node: ClusterNode) -> None:
+async def end(node: ServerNode) -> None:
+    """Kill a server that still runs."""
     if node.is_alive:
         node.signal(signal.SIGCONT)
         await node.kill()

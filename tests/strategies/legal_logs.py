@@ -416,6 +416,18 @@ class Writer:
                 name="agent-1",
             )
 
+    def ask_by_child(self) -> None:
+        """A sub-agent asks, and maybe somebody answers."""
+        for run in self.runs.values():
+            if child_id := self.pick(run.children):
+                ask_id, at = self.fresh("ask"), {"at_ms": 1, "run_id": f"r{child_id}"}
+                ask = e.QuestionAsked(**at, question_id=ask_id, tool_call_id="t", text="?")
+                self.put(e.ChildAsked, run_id=run.run_id, child_id=child_id, ask=ask)
+                if self.draw(st.booleans()):
+                    settled = e.QuestionAnswered(**at, question_id=ask_id, answer="!")
+                    self.put(e.ChildAskSettled, run_id=run.run_id, child_id=child_id, settled=settled)
+                return
+
     def end_child(self) -> None:
         """A sub-agent may end after its parent's run."""
         for run in self.runs.values():
@@ -563,6 +575,7 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
         Writer.plan,
         Writer.go_on,
         Writer.start_child,
+        Writer.ask_by_child,
         Writer.end_child,
         Writer.read_context,
     ),

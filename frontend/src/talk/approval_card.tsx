@@ -106,6 +106,13 @@ function Exactly({ ask, args = {} }: Pick<AskBodyProps, "ask" | "args">): JSX.El
   const others = Object.entries(args).filter(([name]) => name !== "command");
   // a summary is in the words of the tool, arguments are what it is given
   const text = command || (others.length > 0 ? JSON.stringify(args, null, 2) : action.summary);
+  const whole = (
+    <ShadedText
+      text={exact(text)}
+      language={languageOf(command ? "bash" : "json").language}
+      label="Exact action"
+    />
+  );
   return (
     <div class="exactly">
       <p class="exactly-tool">
@@ -119,12 +126,17 @@ function Exactly({ ask, args = {} }: Pick<AskBodyProps, "ask" | "args">): JSX.El
       </p>
       {action.diff ? (
         <ShadedText text={exact(action.diff)} language={languageOf("diff").language} label="Changes" />
+      ) : action.tool === "schedule" ? (
+        // the arguments don't say when that is
+        <>
+          <ShadedText text={exact(action.summary)} language={languageOf("text").language} label="Schedule" />
+          <details class="small-words">
+            <summary>Exact arguments</summary>
+            {whole}
+          </details>
+        </>
       ) : (
-        <ShadedText
-          text={exact(text)}
-          language={languageOf(command ? "bash" : "json").language}
-          label="Exact action"
-        />
+        whole
       )}
       {command && others.length > 0 ? (
         <p class="small-words muted">

@@ -5,12 +5,13 @@ from typing import Annotated
 import msgspec
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.api.runs import BudgetRequest
 from holdfast.values import Budget, HookSignature, MissedRule, OverlapRule
 
 _WHEN = "Exactly one of `cron`, `every`, `at`, `after` and `webhook`."
 
 
-class TriggerRequest(msgspec.Struct, kw_only=True):
+class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The body of POST /api/triggers, and of the preview; an edit names only what changes."""
 
     name: str | None = None
@@ -38,8 +39,10 @@ class TriggerRequest(msgspec.Struct, kw_only=True):
     session_id: Annotated[
         str | None, msgspec.Meta(description="The session that is asked; a new one each time by default.")
     ] = None
-    workspace: str | None = None
-    model: str | None = None
+    workspace: Annotated[str | None, msgspec.Meta(description="A folder on the server.")] = None
+    model: Annotated[
+        str | None, msgspec.Meta(description="The name of a target, or its model; the default one if empty.")
+    ] = None
     tools: Annotated[
         list[str] | None, msgspec.Meta(description="The tools that its runs may use; all by default.")
     ] = None
@@ -52,7 +55,7 @@ class TriggerRequest(msgspec.Struct, kw_only=True):
         bool | None,
         msgspec.Meta(description="Whether its tools may use the network; not for webhooks by default."),
     ] = None
-    budget: Budget | None = None
+    budget: BudgetRequest | None = None
     missed: MissedRule | None = None
     overlap: OverlapRule | None = None
     grace_s: float | None = None
@@ -64,13 +67,13 @@ class TriggerRequest(msgspec.Struct, kw_only=True):
     paused: Annotated[bool | None, msgspec.Meta(description="Whether it begins paused.")] = None
 
 
-class MissedAnswerRequest(msgspec.Struct):
+class MissedAnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /api/triggers/{trigger_id}/missed."""
 
     run: bool
 
 
-class HookSecretRequest(msgspec.Struct):
+class HookSecretRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /api/triggers/{trigger_id}/secret: the new secret, or none to have one made."""
 
     secret: str | None = None

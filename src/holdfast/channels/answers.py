@@ -128,9 +128,7 @@ def _without_preview(
 
 def _cards(channel: ChannelState, taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
     """A card for each ask, and its change once it is decided. One that was decided unseen needs no card."""
-    for ask_id, ask in run.asks.items():
-        if not isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked):
-            continue
+    for ask_id, ask in run.person_asks.items():
         card = _intent(taken, run.run_id, now_ms=now_ms, message=ask_id)
         if ask.state == "open":
             yield card
@@ -161,4 +159,4 @@ def ask_of(session: SessionReadModel, intended: e.DeliveryIntended) -> AskStatus
     """The ask whose card a delivery is; None if it is no card, or the session no longer has it."""
     run = session.session.runs.get(intended.run)
     ask_id = message_of(intended).removesuffix(f".{DECIDED}")
-    return run.asks.get(ask_id) if run is not None else None
+    return run.person_asks.get(ask_id) if run is not None else None

@@ -11,6 +11,7 @@ from holdfast.folds.channel import ChannelState
 from holdfast.folds.rows import AskRow
 from holdfast.folds.run import AskStatus, Run
 from holdfast.folds.session import Session
+from holdfast.server.sessions.roots import root_of
 from holdfast.values import Choice
 
 NOT_YOURS = "You can't approve for this agent."
@@ -42,14 +43,14 @@ class ChannelAsks:
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
         """Answer exactly this ask. A choice is a word, the number of a question's choice, or free text."""
         row = await self._deps.store.ask(ask_id)
-        if row is None or self._state.chats.get(row.session_id) != who.chat:
+        if row is None or await self._chat_of(row) != who.chat:
             return ELSEWHERE
         return await self._settle(row, choice, who)
 
     async def decide(self, approval_id: str, choice: str, who: Answerer) -> str:
         """Answer the approval that a command names: in its chat, or from an approver's own chat."""
         row = await self._deps.store.ask(approval_id)
-        chat = self._state.chats.get(row.session_id) if row is not None else None
+        chat = await self._chat_of(row) if row is not None else None
         is_theirs = chat == who.chat or (who.is_direct and self._is_approver(who))
         if row is None or row.kind != "approval" or chat is None or not is_theirs:
             return UNKNOWN
@@ -59,8 +60,11 @@ class ChannelAsks:
         """What waits in other chats, for an approver who asks in their own."""
         if not who.is_direct or not self._is_approver(who):
             return []
-        chats = {session_id: chat for session_id, chat in self._state.chats.items() if chat != who.chat}
-        rows = [one for one in await self._deps.store.open_asks() if one.session_id in chats]
+        rows = [
+            one
+            for one in await self._deps.store.open_asks()
+            if (chat := await self._chat_of(one)) is not None and chat != who.chat
+        ]
         found: list[AskStatus] = []
         for row in rows[:LISTED_MAX]:
             run = (await self._deps.inbox.state(row.session_id)).runs.get(row.run_id)
@@ -68,6 +72,10 @@ class ChannelAsks:
             if ask is not None and ask.state == "open" and isinstance(ask.asked, e.ApprovalAsked):
                 found.append(ask)
         return found
+
+    async def _chat_of(self, ask: AskRow) -> str | None:
+        """The chat in which it is asked; a sub-agent asks where the session on top of it is."""
+        return self._state.chats.get(await root_of(self._deps.store, ask.session_id))
 
     def _is_approver(self, who: Answerer) -> bool:
         return may_approve(self._options, self._state, who.user)
@@ -92,8 +100,8 @@ class ChannelAsks:
         if session_id is None:
             return []
         session = await self._deps.inbox.state(session_id)
-        asks = [ask for run in session.open_runs for ask in run.open_asks]
-        return [ask for ask in asks if isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked)]
+        # Sub-agents in the background may ask after the run that started them.
+        return [ask for run in session.runs.values() for ask in run.open_person_asks]
 
     async def was_answered(self, who: Answerer) -> bool:
         """Whether this very message has answered a question already, before a crash."""
@@ -102,12 +110,18 @@ class ChannelAsks:
             return False
         session = await self._deps.inbox.state(session_id)
         last = next(reversed(session.runs.values()), None)
-        if last is None or not any(isinstance(ask.asked, e.QuestionAsked) for ask in last.asks.values()):
-            return False
-        after = last.first_seq
+        asks = [] if last is None else list(last.person_asks.values())
+        questions = [ask.asked.ask_id for ask in asks if isinstance(ask.asked, e.QuestionAsked)]
+        rows = [await self._deps.store.ask(question_id) for question_id in questions]
+        # A sub-agent's question is answered in its own log.
+        first_seqs = {row.session_id: row.seq for row in reversed(rows) if row is not None}
+        return any([await self._has_answer(id_, seq, who.key) for id_, seq in first_seqs.items()])
+
+    async def _has_answer(self, session_id: str, after: int, key: str) -> bool:
+        """Whether the log has an answer with this key after the first question."""
         while records := await self._deps.store.read(session_id, after=after):
             answers = (one.event for one in records if isinstance(one.event, e.QuestionAnswered))
-            if any(answer.client_id == who.key for answer in answers):
+            if any(answer.client_id == key for answer in answers):
                 return True
             after = records[-1].seq
         return False

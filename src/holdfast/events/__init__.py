@@ -44,9 +44,12 @@ from holdfast.events.channels import (
     ChannelUserAllowed,
     ChannelUserRevoked,
 )
+from holdfast.events.children import ChildAsked as ChildAsked
+from holdfast.events.children import ChildAskSettled as ChildAskSettled
 from holdfast.events.children import ChildEnded as ChildEnded
 from holdfast.events.children import ChildStarted as ChildStarted
 from holdfast.events.children import ParentTold as ParentTold
+from holdfast.events.children import PersonAskSettled as PersonAskSettled
 from holdfast.events.deliveries import (
     DeliveryAttempted,
     DeliveryConfirmed,
@@ -476,8 +479,8 @@ AnyEvent: TypeAlias = (
     | SessionModeSet | MessageAccepted | MessageEdited | MessageMoved | MessageRemoved | MessageDispatched
     | QueuePaused | QueueResumed | RunQueued | RunStarted | CallStarted | CallEnded | AttemptStarted
     | AttemptFailed | AttemptSuperseded | TextDelta | TextDone | ReasoningDelta | ReasoningDone | ToolAsked
-    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ChildStarted | ChildEnded | ParentTold
-    | ApprovalAsked | ApprovalAnswered
+    | ToolStarted | ToolOutput | ToolEnded | SnapshotTaken | ChildStarted | ChildEnded | ChildAsked
+    | ChildAskSettled | ParentTold | ApprovalAsked | ApprovalAnswered
     | ApprovalExpired | ApprovalWithdrawn | QuestionAsked | QuestionAnswered | QuestionExpired
     | QuestionWithdrawn | ClientToolsAsked | ClientToolsAnswered | ClientToolsExpired | ClientToolsWithdrawn
     | GrantAdded | GrantRemoved | CallGated | TargetSwitched | Usage | ContextCompacted | AttachmentsSaved

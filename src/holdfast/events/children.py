@@ -1,5 +1,17 @@
 """What happens to sub-agents: in their parent's log how they start and end, in their own who was told."""
 
+from typing import TypeAlias
+
+from holdfast.events.asks import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalExpired,
+    ApprovalWithdrawn,
+    QuestionAnswered,
+    QuestionAsked,
+    QuestionExpired,
+    QuestionWithdrawn,
+)
 from holdfast.events.bases import Input, RunEvent
 from holdfast.values import ChildUsage, OutcomeKind, RunSettings
 
@@ -34,6 +46,35 @@ class ChildEnded(Input, frozen=True, kw_only=True, tag="child.ended"):
     result: str = ""
     blob: str = ""
     used: ChildUsage = ChildUsage()
+
+
+class ChildAsked(Input, frozen=True, kw_only=True, tag="child.asked"):
+    """A sub-agent of this run, or one of its own sub-agents, asks a person.
+
+    `ask` is as in the log of the one who asks. It is answered there, under its id.
+    """
+
+    run_id: str
+    child_id: str
+    ask: ApprovalAsked | QuestionAsked
+
+
+PersonAskSettled: TypeAlias = (
+    ApprovalAnswered
+    | ApprovalExpired
+    | ApprovalWithdrawn
+    | QuestionAnswered
+    | QuestionExpired
+    | QuestionWithdrawn
+)
+
+
+class ChildAskSettled(Input, frozen=True, kw_only=True, tag="child.ask_settled"):
+    """What a sub-agent asked needs no answer any more; `settled` is as in the log of the one who asked."""
+
+    run_id: str
+    child_id: str
+    settled: PersonAskSettled
 
 
 class ParentTold(Input, frozen=True, kw_only=True, tag="parent.told"):

@@ -25,11 +25,16 @@ class TriggerCreated(Input, frozen=True, kw_only=True, tag="trigger.created"):
 
 
 class TriggerEdited(Input, frozen=True, kw_only=True, tag="trigger.edited"):
-    """From the next instant on, these settings hold."""
+    """From the next instant on, these settings hold.
+
+    `from_ms` is the time at which it was edited. The event's own time may be later, if the clock was wrong
+    before, because the times of a log never go back.
+    """
 
     settings: TriggerSettings
     by: str = ""
     seen_seq: int = 0
+    from_ms: int = 0
 
 
 class TriggerPaused(Input, frozen=True, kw_only=True, tag="trigger.paused"):

@@ -50,6 +50,17 @@ def ask_kind(event: e.AskAsked | e.AskSettled) -> AskKind:
             return "client_tools"
 
 
+def ask_event(event: e.Event) -> e.Event:
+    """The event itself; of one that passes on what a sub-agent asks, the event that it passes on."""
+    match event:
+        case e.ChildAsked():
+            return event.ask
+        case e.ChildAskSettled():
+            return event.settled
+        case _:
+            return event
+
+
 def calls_of(asked: e.AskAsked) -> tuple[str, ...]:
     """The tool calls that the ask is about."""
     return asked.tool_call_ids if isinstance(asked, e.ClientToolsAsked) else (asked.tool_call_id,)

@@ -47,6 +47,8 @@ _WINDS_DOWN: tuple[type[e.Event], ...] = (
     e.ToolEnded,
     e.SnapshotTaken,
     e.ChildEnded,
+    e.ChildAsked,
+    e.ChildAskSettled,
     e.ApprovalAnswered,
     e.ApprovalExpired,
     e.ApprovalWithdrawn,
@@ -84,8 +86,10 @@ TRANSITIONS: Mapping[Phase, Mapping[type[e.Event], Phase]] = MappingProxyType(
             e.StopRequested: Phase.STOPPING,
             e.RunEnded: Phase.ENDED,
         },
-        # A sub-agent in the background may end after its parent's run.
-        Phase.ENDED: {e.OutputRecovered: Phase.ENDED, e.ChildEnded: Phase.ENDED},
+        # A sub-agent in the background may ask and end after its parent's run.
+        Phase.ENDED: dict.fromkeys(
+            (e.OutputRecovered, e.ChildEnded, e.ChildAsked, e.ChildAskSettled), Phase.ENDED
+        ),
     }
 )
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from holdfast import events as e
 from holdfast.codec import type_of
-from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_kind, settlement
+from holdfast.folds.asks import SETTLED_STATES, Settlement, ask_event, ask_kind, settlement
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.values import (
     WAITING_TOOLS,
@@ -68,10 +68,12 @@ class CallState:
 
 @dataclass(slots=True)
 class AskStatus:
-    """An ask, and how it was settled."""
+    """An ask, and how it was settled; `child_id` is the sub-agent that passed it on."""
 
     asked: e.AskAsked
     state: AskState = "open"
+    child_id: str = ""
+    seq: int = 0  # of the event that asked
     answer: str = ""
     by: str = ""
     reason: str = ""
@@ -91,6 +93,9 @@ class ChildState:
     ended: e.ChildEnded | None = None
 
 
+_ASKING: Final = frozenset[type[e.Event]](
+    (e.ApprovalAsked, e.QuestionAsked, e.ClientToolsAsked, e.ChildAsked)
+)
 _NOT_ALLOWED = frozenset({"denied", "expired", "no_approver"})
 
 
@@ -143,6 +148,7 @@ class Run:
     plan_accepted: bool = False
     goal_rounds: int = 1
     children: dict[str, ChildState] = field(default_factory=dict[str, ChildState])  # by session
+    child_asks: dict[str, AskStatus] = field(default_factory=dict[str, AskStatus])
 
     @property
     def is_planning(self) -> bool:
@@ -171,6 +177,8 @@ class Run:
         """The phase in the words of the API."""
         if self.phase is Phase.RUNNING:
             asks = {ask_kind(ask.asked) for ask in self.open_asks}
+            if self.waits_for_children:
+                asks |= {ask_kind(ask.asked) for ask in self.open_person_asks}
             if not asks:
                 return "running"
             return "waiting_for_client" if asks == {"client_tools"} else "waiting_for_approval"
@@ -180,6 +188,17 @@ class Run:
     def open_asks(self) -> tuple[AskStatus, ...]:
         """Asks that can still be answered."""
         return tuple(ask for ask in self.asks.values() if ask.state == "open")
+
+    @property
+    def person_asks(self) -> dict[str, AskStatus]:
+        """What a person is, or was, asked: by the run itself, and by its sub-agents and theirs."""
+        own = {id_: ask for id_, ask in self.asks.items() if not isinstance(ask.asked, e.ClientToolsAsked)}
+        return own | self.child_asks
+
+    @property
+    def open_person_asks(self) -> tuple[AskStatus, ...]:
+        """Those of them that can still be answered."""
+        return tuple(ask for ask in self.person_asks.values() if ask.state == "open")
 
     @property
     def only_waits(self) -> bool:
@@ -257,6 +276,10 @@ def apply_to_run(run: Run, seq: int, event: e.Event) -> None:
             raise _Contradiction("no such step from this phase")
         if step is not None:
             step(run, event)
+        if kind in _ASKING:
+            asked = ask_event(event)
+            assert isinstance(asked, e.AskAsked), "its type says so"
+            (run.asks if asked is event else run.child_asks)[asked.ask_id].seq = seq
     except _Contradiction as found:
         reason = str(found)
         raise IllegalEvent(reason, event=event, seq=seq, run_id=run.run_id, phase=run.phase) from None
@@ -402,6 +425,24 @@ def _child_ended(run: Run, event: e.ChildEnded) -> None:
         raise _Contradiction(f"sub-agent {event.child_id} was never started")
     child.ended = child.ended or event  # the first ending counts
     run.resumptions_without_progress = 0
+    for ask in run.child_asks.values():
+        if ask.child_id == event.child_id and ask.state == "open":
+            ask.settle(Settlement("withdrawn", reason="run_ended"))
+
+
+def _child_asked(run: Run, event: e.ChildAsked) -> None:
+    child = run.children.get(event.child_id)
+    if child is None:
+        raise _Contradiction(f"sub-agent {event.child_id} was never started")
+    ask = run.child_asks.setdefault(event.ask.ask_id, AskStatus(event.ask, child_id=event.child_id))
+    if child.ended is not None and ask.state == "open":
+        ask.settle(Settlement("withdrawn", reason="run_ended"))
+
+
+def _child_ask_settled(run: Run, event: e.ChildAskSettled) -> None:
+    ask = run.child_asks.get(event.settled.ask_id)
+    if ask is not None and ask.state == "open":
+        ask.settle(settlement(event.settled))
 
 
 def _ask(run: Run, event: e.AskAsked) -> None:
@@ -479,6 +520,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Run, Any], None]] = MappingProxyType(
         e.SnapshotTaken: _snapshot_taken,
         e.ChildStarted: _child_started,
         e.ChildEnded: _child_ended,
+        e.ChildAsked: _child_asked,
+        e.ChildAskSettled: _child_ask_settled,
         e.ApprovalAsked: _ask,
         e.QuestionAsked: _ask,
         e.ClientToolsAsked: _ask,

@@ -116,7 +116,8 @@ def apply(trigger: Trigger, seq: int, event: e.Event) -> None:
 def _set(trigger: Trigger, event: e.TriggerCreated | e.TriggerEdited) -> None:
     before, trigger.settings = trigger.settings, event.settings
     if before is None or before.when != event.settings.when:
-        trigger.cursor_ms = trigger.anchor_ms = event.at_ms
+        from_ms = event.from_ms if isinstance(event, e.TriggerEdited) else 0
+        trigger.cursor_ms = trigger.anchor_ms = from_ms or event.at_ms
         trigger.unanswered = None
         if isinstance(event.settings.when, AfterRun):
             trigger.seen_seq = event.seen_seq

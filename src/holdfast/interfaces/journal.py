@@ -288,6 +288,8 @@ class Journal(Protocol):
     - The events of an append, their index rows, search text, blob references and idempotency key are written
       in one transaction, or nothing is.
     - A condition that doesn't hold is a value (`Declined`), not an exception.
+    - The times of a log never go back: an event whose `at_ms` lies before that of the last one gets the
+      time of the last one.
     - If the caller is cancelled while it waits, the append happens completely or not at all. Appends are
       written in the order they are submitted, so after a later append has returned, a read shows which.
     - An append has at least one event. A JournalError means that nothing was written, now or after a restart.

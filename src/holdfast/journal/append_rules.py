@@ -3,10 +3,14 @@
 A store looks things up and writes. What is written is decided here, without any I/O.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, assert_never
 
+from msgspec.structs import replace
+
+from holdfast.codec import encode
 from holdfast.events import Event, SessionCreated, SessionForked
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow, usage_of
@@ -23,14 +27,21 @@ from holdfast.interfaces.journal import (
     IfUntitled,
     KeyConflict,
     ListedSession,
+    Record,
     Replayed,
     UnknownSession,
 )
 
+_TIME = re.compile(rb'"at_ms":(\d+)')
+TIME_WITHIN = 200  # an event's time is among its first bytes, behind its type
+
 
 @dataclass(slots=True)
 class LogHead:
-    """The end of a log: its last seq, the session's row, and how many runs and asks are open."""
+    """The end of a log: its last seq, the session's row, and how many runs and asks are open.
+
+    `last_ms` is the time of the last event.
+    """
 
     key: int
     row: rows.SessionRow
@@ -38,6 +49,7 @@ class LogHead:
     open_runs: int = 0
     open_asks: int = 0
     begun_runs: int = 0
+    last_ms: int = 0
 
     def listed(self) -> ListedSession:
         """The session as the list shows it."""
@@ -77,6 +89,32 @@ def refusal(
     if head is None and not isinstance(first, SessionCreated):
         raise UnknownSession(f"there is no session {session_id!r}; it may have been purged")
     return None
+
+
+def keep_order(records: Iterable[Record], last_ms: int) -> int:
+    """Raise the times of events that lie before the end of their log; returns the new end.
+
+    Times are taken before it is known in which order events are written, and a clock may be set back.
+    """
+    for record in records:
+        event = record.event
+        if event.at_ms < last_ms:
+            record.decoded = raised = replace(event, at_ms=last_ms)
+            record.body, record.framed = encode(raised), None
+        else:
+            last_ms = event.at_ms
+    return last_ms
+
+
+def time_in(body: bytes) -> int:
+    """The time of an encoded event, of which the beginning is enough; 0 if it has none."""
+    found = _TIME.search(body[:TIME_WITHIN])
+    return int(found[1]) if found is not None else 0
+
+
+def timeless(body: bytes) -> bytes:
+    """An encoded event without its time, which may have been raised when it was written."""
+    return _TIME.sub(b"", body, count=1)
 
 
 def earlier_answer(used: IdempotencyKey | None, *, digest: str, now_ms: int) -> Replayed | KeyConflict | None:

@@ -32,7 +32,14 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum
-from holdfast.journal.append_rules import LogHead, counts_usage, earlier_answer, index_event, refusal
+from holdfast.journal.append_rules import (
+    LogHead,
+    counts_usage,
+    earlier_answer,
+    index_event,
+    keep_order,
+    refusal,
+)
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.search_terms import passage, phrases
@@ -166,6 +173,8 @@ class MemoryStore(Store):
             Record(session_id, seq, body=encode(event), decoded=event)
             for seq, event in enumerate(events, first_seq)
         ]
+        earlier = disk.logs.get(session_id)
+        keep_order(records, earlier[-1].event.at_ms if earlier else 0)
         counts = counts_usage(events)
         for record in records:
             if type(record.event) not in rows.QUIET:

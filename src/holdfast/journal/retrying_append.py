@@ -47,6 +47,7 @@ from holdfast.interfaces.journal import (
     StoreUnreachable,
     UnknownSession,
 )
+from holdfast.journal.append_rules import timeless
 from holdfast.journal.spool import Spool, Spooled, put_aside, read_spool, spool_files
 
 _log = logging.getLogger(__name__)
@@ -235,11 +236,12 @@ async def _search(store: Store, session_id: str, bodies: list[bytes], *, after: 
     if store.trouble is not None:
         # What was under way may still be written, so not finding it would prove nothing.
         raise StoreUnreachable(str(store.trouble))
+    wanted = [timeless(body) for body in bodies]
     newest = deque[Record](maxlen=len(bodies))
     while records := await store.read(session_id, after=after):
         for record in records:
             newest.append(record)
-            if [one.body for one in newest] == bodies:
+            if [timeless(one.body) for one in newest] == wanted:
                 return Appended(newest[0].seq, record.seq)
         after = records[-1].seq
     return None
@@ -315,7 +317,7 @@ class _Absorbing:
     def __init__(self, store: Store, records: Sequence[Spooled], now_ms: int) -> None:
         self._store = store
         self._now_ms = now_ms
-        self._bodies = {bytes(body) for spooled in records for body in spooled.events}
+        self._bodies = {timeless(bytes(body)) for spooled in records for body in spooled.events}
         self._taken_over: dict[str, bool] = {}  # run -> whether another node has continued it
 
     async def absorb(self, spooled: Spooled) -> bool:
@@ -346,7 +348,7 @@ class _Absorbing:
             found = found or any(
                 isinstance(one.event, RunResumed)
                 and one.event.run_id == run_id
-                and one.body not in self._bodies
+                and timeless(one.body) not in self._bodies
                 for one in records
             )
         self._taken_over[run_id] = found

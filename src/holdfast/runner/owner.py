@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.agent.calls import stopped
+from holdfast.agent.child_asks import passing_on
 from holdfast.agent.children import Children, tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.drain_gate import in_flight
@@ -300,7 +301,8 @@ class SessionOwner:
             await self._end(run, log, Outcome("cancelled", cause=run.stop_cause or "removed"))
 
     async def _execute(self, run: Run, fence: Fence) -> None:
-        async with self._run_log(run, fence) as log:
+        relaying = passing_on(self._deps, self.session_id, run, self.view)
+        async with relaying, self._run_log(run, fence) as log:
             self.logs[run.run_id] = log
             try:
                 outcome = await self._outcome(run, log)

@@ -9,6 +9,7 @@ import pytest
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
 from holdfast.api.ag_ui import RunAgentInput
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import SessionFold
@@ -27,9 +28,9 @@ def told(name: str) -> list[dict[str, Any]]:
     def tell(seq: int, *frames: AgUiEvent | None) -> None:
         said.extend({"seq": seq, **frame} for frame in frames if frame is not None)
 
-    for seq, event in read(GOLDEN / f"{name}.jsonl"):
-        fold.apply(seq, event)
-        run = fold.runs.get(run_id := run_of(event))
+    for seq, stored in read(GOLDEN / f"{name}.jsonl"):
+        fold.apply(seq, stored)
+        run = fold.runs.get(run_id := run_of(stored))
         if run is None or run.state.run_id != run_id:
             continue
         if run_id not in views:
@@ -37,6 +38,7 @@ def told(name: str) -> list[dict[str, Any]]:
             wanted = RunAgentInput(thread_id="s", run_id=f"{run_id}@{seq}")
             views[run_id] = AgUiView(row, wanted, after=seq)
             tell(seq, views[run_id].begin())
+        event = ask_event(stored)
         if isinstance(event, e.RunEnded | e.ClientToolsAsked | e.PersonAsked):
             client = event if isinstance(event, e.ClientToolsAsked) else None
             person = event if isinstance(event, e.PersonAsked) else None

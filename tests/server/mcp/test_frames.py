@@ -9,6 +9,7 @@ from mcp_types import methods
 
 from folds.golden import GOLDEN, LOGS, read
 from holdfast import events as e
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import SessionFold
 from holdfast.server.mcp.frames import (
@@ -26,11 +27,12 @@ NAMES = [path.stem for path in LOGS]
 def told(name: str) -> list[dict[str, Any]]:
     """Everything that a client could be told of a log, one line for each event that says something."""
     fold, said = SessionFold(), list[dict[str, Any]]()
-    for seq, event in read(GOLDEN / f"{name}.jsonl"):
-        fold.apply(seq, event)
-        run = fold.runs.get(run_of(event))
+    for seq, stored in read(GOLDEN / f"{name}.jsonl"):
+        fold.apply(seq, stored)
+        run = fold.runs.get(run_of(stored))
         if run is None:
             continue
+        event = ask_event(stored)
         row = RunRow(run_id=run.state.run_id, session_id="s", first_seq=1)
         frame: dict[str, Any] = {}
         if text := progress_text(event, run):

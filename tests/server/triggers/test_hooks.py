@@ -1,5 +1,6 @@
 """Deliveries to webhooks: one run for each, and nothing for whoever doesn't know the secret."""
 
+import asyncio
 import hmac
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -144,3 +145,30 @@ async def test_a_key_of_a_bearer_delivery_stands_for_one_body() -> None:
         answers = [await post(server, made["hook"], body, headers) for body in (b"{}", b"{}", b"[]")]
         assert [status for status, _ in answers] == [202, 202, 409]
         assert answers[1][1]["repeated"]
+
+
+async def test_an_oversized_delivery_is_told_so_though_its_sender_closes_afterwards() -> None:
+    """P12: a connection that is closed over unread data is reset, and its response lost."""
+    async with served(setting=limited(hook_bytes_max=1_000)) as server:
+        made = await hook(server)
+        paths = [made["hook"], "/hooks/trg_unknown", "/v1/runs"] * 3
+        assert {await sent_and_closed(server, path, bytes(20_000_000)) for path in paths} == {413}
+
+
+async def sent_and_closed(server: Served, path: str, body: bytes) -> int:
+    """Send everything before reading, as many senders do; the status of the response."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    lines = (
+        f"POST {path} HTTP/1.1",
+        f"Host: {host}:{port}",
+        "Connection: close",
+        f"Content-Length: {len(body)}",
+    )
+    writer.write("\r\n".join((*lines, "", "")).encode() + body)
+    await writer.drain()
+    line = await reader.readline()
+    assert await reader.read(), "the rest of the response arrives, and then the end"
+    writer.close()
+    await writer.wait_closed()
+    return int(line.split()[1])

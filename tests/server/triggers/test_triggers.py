@@ -58,14 +58,26 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         ({"tools": ["nothing"]}, "no tool"),
         ({"prompt": "{{secrets}}"}, "stands for nothing"),
         ({"session_id": "trg_1"}, "automations"),
+        ({"promt": "p"}, "There's no field 'promt'. The fields are name, prompt, cron"),
+        ({"budget": {"tokenz": 5}}, "there's no field 'tokenz'"),
+        ({"budget": {"tokens": -1}}, "'budget.tokens' must be 0"),
+        ({"workspace": "/no/such/folder"}, "isn't a folder on the server"),
+        ({"model": "gpt-none"}, "There's no target 'gpt-none'. The targets are "),
     ],
 )
 async def test_a_trigger_that_cannot_work_is_refused_and_why(changes: dict[str, Any], said: str) -> None:
-    async with served() as server:
-        wanted = {"name": "n", "prompt": "p", "cron": "* * * * *"} | changes
-        status, answer = await server.post("/api/triggers", wanted)
+    """P12: also when it is changed; then it stays as it was."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        usual = {"name": "n", "prompt": "p", "cron": "* * * * *"}
+        status, answer = await server.post("/api/triggers", usual | changes)
         assert status == 400
         assert said in answer["error"]["message"]
+        assert (await server.get("/api/triggers"))[1]["data"] == []
+        _, made = await server.post("/api/triggers", usual | {"model": target_of(chaos).name})
+        if None not in changes.values() and said != "exactly one":
+            refused = await server.call("PATCH", f"/api/triggers/{made['id']}", body=changes)
+            assert (refused.status, said in refused.json["error"]["message"]) == (400, True)
+        assert (await server.get(f"/api/triggers/{made['id']}"))[1] == made
 
 
 async def test_the_next_instants_are_shown_before_a_trigger_is_saved() -> None:

@@ -42,6 +42,7 @@ from holdfast.cli.acp.updates import (
 from holdfast.client.client import Client as HoldfastClient
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
+from holdfast.folds.asks import ask_event
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import run_of
 from holdfast.folds.run import Run
@@ -228,7 +229,7 @@ class EditorSession:
             self.model, self._plans_first = run.settings.model, run.is_planning  # of the newest one
             if run.outcome is not None:
                 self._over[run.run_id] = ""
-            for ask in run.open_asks:
+            for ask in run.open_person_asks:
                 if isinstance(ask.asked, e.ApprovalAsked):
                     self._ask(ask.asked)
                 elif isinstance(ask.asked, e.QuestionAsked):
@@ -245,17 +246,22 @@ class EditorSession:
             await self._editor.session_update(self.session_id, update)
         if isinstance(event, e.ToolAsked):
             self._warn_of_unsaved(event)
+        if isinstance(event, e.RunEnded):
+            self._over[event.run_id] = ""
+        else:
+            await self._tell_ask(ask_event(event), run.state.run_id)
+
+    async def _tell_ask(self, event: e.Event, run_id: str) -> None:
+        """What the run, or a sub-agent of it, asks."""
         if isinstance(event, e.ApprovalAsked):
             self._ask(event)
         elif isinstance(event, e.QuestionAsked):
             # An editor shows text and no question, so the next prompt is the answer.
             text = "\n".join([f"\n{event.text}", *(f"- {choice}" for choice in event.choices)])
             await self._editor.session_update(self.session_id, agent_text(text, event.question_id))
-            self._over[event.run_id] = event.question_id
+            self._over[run_id] = event.question_id
         elif isinstance(event, e.AskSettled):
-            await self._settled(event)
-        elif isinstance(event, e.RunEnded):
-            self._over[event.run_id] = ""
+            await self._settled(event, run_id)
 
     async def _tell_mode(self, event: e.Event) -> None:
         """That the session works in another way now."""
@@ -280,12 +286,12 @@ class EditorSession:
             text = user_text(next(sent, run.message_text(event.message_id)), event.message_id)
             await self._editor.session_update(self.session_id, text)
 
-    async def _settled(self, event: e.AskSettled) -> None:
+    async def _settled(self, event: e.AskSettled, run_id: str) -> None:
         if (asking := self._asking.pop(event.ask_id, None)) is not None:
             asking.cancel()  # it was answered elsewhere, or here
             await self.withdraw(asking.get_name())
-        if self._over.get(event.run_id) == event.ask_id:
-            del self._over[event.run_id]
+        if self._over.get(run_id) == event.ask_id:
+            del self._over[run_id]
 
     def _warn_of_unsaved(self, event: e.ToolAsked) -> None:
         """Tell the person if a file tool is about to use a file that isn't saved."""
@@ -372,9 +378,10 @@ class EditorSession:
         if self._stops != stops:
             return PromptResponse(stop_reason="cancelled")
         answered = ""
-        if (question := self._open_question()) is not None:
-            run_id, answered = question.run_id, question.question_id
-            await asked(self._client.answer(run_id, answered, answer=text))
+        if (found := self._open_question()) is not None:
+            run_id, question = found  # which a sub-agent of the run may have asked
+            answered = question.question_id
+            await asked(self._client.answer(question.run_id, answered, answer=text))
         else:
             run_id = await self._start(text, parts)
         if self._stops != stops:
@@ -395,9 +402,11 @@ class EditorSession:
     def _has_ended(self, run_id: str) -> bool:
         return self._over.get(run_id) == ""
 
-    def _open_question(self) -> e.QuestionAsked | None:
-        asks = (ask.asked for run in self._fold.session.runs.values() for ask in run.open_asks)
-        return next((one for one in asks if isinstance(one, e.QuestionAsked)), None)
+    def _open_question(self) -> tuple[str, e.QuestionAsked] | None:
+        """The run that waits for an answer, and the question."""
+        runs = self._fold.session.runs.values()
+        asks = ((run.run_id, ask.asked) for run in runs for ask in run.open_person_asks)
+        return next(((id_, one) for id_, one in asks if isinstance(one, e.QuestionAsked)), None)
 
     async def _message(self, blocks: Sequence[Block]) -> tuple[str, list[dict[str, str]]]:
         """The text of a prompt, and what is attached to it."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.folds import rows
 from holdfast.interfaces.journal import IdempotencyKey, IfAskOpen, IfRunKnown
-from holdfast.journal.append_rules import LogHead
+from holdfast.journal.append_rules import LogHead, time_in
 from holdfast.journal.postgres.connection import Connection
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.words import clean
@@ -134,6 +134,7 @@ def _head(row: Any) -> KnownHead:
         open_runs=row["open_runs"],
         open_asks=row["open_asks"],
         begun_runs=row["begun_runs"],
+        last_ms=time_in(row["newest"] or b""),
         owner=row["owner"],
         fence=row["fence"],
         home=row["home"],

@@ -25,7 +25,14 @@ from holdfast.interfaces.journal import (
     Replayed,
     UnknownSession,
 )
-from holdfast.journal.append_rules import RowChanges, counts_usage, earlier_answer, index_event, refusal
+from holdfast.journal.append_rules import (
+    RowChanges,
+    counts_usage,
+    earlier_answer,
+    index_event,
+    keep_order,
+    refusal,
+)
 from holdfast.journal.postgres.heads import Heads, KnownHead, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.queries import Query, append_statement
@@ -168,6 +175,7 @@ class AppendPlan:
             self._fences.setdefault(key, 0)
         else:
             self._fences[key] = job.fence.number
+        head.last_ms = keep_order(job.records, head.last_ms)
         first = seq = head.last_seq + 1
         for seq, record in enumerate(job.records, first):
             record.seq = seq

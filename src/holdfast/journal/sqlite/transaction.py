@@ -24,7 +24,7 @@ from holdfast.interfaces.journal import (
     KeyConflict,
     Replayed,
 )
-from holdfast.journal.append_rules import LogHead, counts_usage, index_event, refusal
+from holdfast.journal.append_rules import LogHead, counts_usage, index_event, keep_order, refusal, time_in
 from holdfast.journal.sqlite.jobs import AppendJob
 from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.recent_events import APPEND_BYTES_MAX, RecentEvents
@@ -130,6 +130,7 @@ class Transaction:
         if declined is not None:
             return declined
         head = head or self._create(work.session_id)
+        head.last_ms = keep_order(work.records, head.last_ms)
         seq, key = head.last_seq, head.key
         add = self._recent.add if work.bytes <= APPEND_BYTES_MAX else self._recent.add_large
         quiet = rows.QUIET
@@ -236,7 +237,10 @@ class Transaction:
                 return None
             key, last_seq, open_runs, open_asks, begun_runs, *columns = found
             row = row_of(rows.SessionRow, columns)
-            head = self._heads[session_id] = LogHead(key, row, last_seq, open_runs, open_asks, begun_runs)
+            newest = self._one("newest", {"session": key, "seq": last_seq})
+            last_ms = time_in(newest[0]) if newest is not None else 0
+            head = LogHead(key, row, last_seq, open_runs, open_asks, begun_runs, last_ms)
+            self._heads[session_id] = head
         self._heads.move_to_end(session_id)
         return head
 

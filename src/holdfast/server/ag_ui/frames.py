@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.api.ag_ui import PROTOCOL_VERSION, RunAgentInput
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
@@ -181,7 +182,7 @@ class AgUiFeed(SpanFeed):
 
     @override
     def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
-        event = record.event
+        event = ask_event(record.event)
         if isinstance(event, e.RunEnded | e.ClientToolsAsked | e.PersonAsked):
             self.is_over = True
             client = event if isinstance(event, e.ClientToolsAsked) else None

@@ -13,6 +13,7 @@ from holdfast.api.ag_ui import AgUiOptions, InterruptAnswer, RunAgentInput
 from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
+from holdfast.folds.run import Run
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.ag_ui.frames import AgUiFeed, AgUiView
@@ -122,7 +123,7 @@ class AgUiRoutes:
             return
         run = (await self._deps.inbox.state(thread)).current_run
         if run is not None and run.status == "waiting_for_approval":
-            open_ids = ", ".join(ask.asked.ask_id for ask in run.open_asks)
+            open_ids = ", ".join(ask.asked.ask_id for ask in run.open_person_asks)
             text = f"The thread waits for an answer. Send 'resume' with an entry for {open_ids}"
             raise Problem(409, text, code="interrupt_open", param="resume")
 
@@ -172,47 +173,41 @@ class AgUiRoutes:
         """Answer what the run waits for, as far as nobody has yet, and tell what follows."""
         if len({one.interrupt_id for one in answers}) != len(answers):
             raise bad_request("'resume' answers an interrupt twice: send one entry for each", param="resume")
-        rows = [await self._deps.store.ask(one.interrupt_id) for one in answers]
-        asks = [
-            row for row in rows if row is not None and row.session_id == thread and row.kind != "client_tools"
-        ]
-        if len(asks) != len(answers) or len({ask.run_id for ask in asks}) != 1:
-            known = {ask.ask_id for ask in asks}
-            missing = ", ".join(one.interrupt_id for one in answers if one.interrupt_id not in known)
-            text = f"The thread has no interrupt {missing[:200]}" if missing else "Answer one run at a time"
-            raise Problem(404, text, code="interrupt_not_found", param="resume")
-        row = await known_run(self._deps, asks[0].run_id)
-        run = (await self._deps.folds.run(row)).state
-        if any(ask.kind == "approval" for ask in asks):
+        run = await self._asking(thread, answers)
+        row = await known_run(self._deps, run.run_id)
+        asks = [run.person_asks[one.interrupt_id] for one in answers]
+        if any(isinstance(ask.asked, e.ApprovalAsked) for ask in asks):
             check_scope(request.scope, "approve")
-        read = [_answer(run.asks[one.interrupt_id].asked, one, at) for at, one in enumerate(answers)]
+        read = [_answer(ask.asked, one, at) for at, (ask, one) in enumerate(zip(asks, answers, strict=True))]
         # All answers are read before the first is given: one that isn't offered settles nothing.
-        settled = [
-            (run.asks[one.interrupt_id].asked, answer)
-            for one, answer in zip(answers, read, strict=True)
-            if run.asks[one.interrupt_id].state == "open"
-        ]
+        settled = [(ask.asked, answer) for ask, answer in zip(asks, read, strict=True) if ask.state == "open"]
         for asked, (said, _) in settled:
             if isinstance(asked, e.ApprovalAsked):
                 check_choice(approval_choice(said), asked)
         for asked, answer in settled:
-            await self._settle(row, asked, answer, by=request.scope[KEY_NAME])
+            await self._settle(asked, answer, by=request.scope[KEY_NAME])
         return _Begun(row, max(ask.seq for ask in asks))
 
-    async def _settle(self, row: RunRow, asked: e.AskAsked, answer: tuple[str, str], *, by: str) -> None:
+    async def _asking(self, thread: str, answers: Sequence[InterruptAnswer]) -> Run:
+        """The one run of the thread that asks all this, itself or through sub-agents; raises a Problem."""
+        wanted = {one.interrupt_id for one in answers}
+        is_known = await self._deps.store.session(thread) is not None
+        runs = (await self._deps.inbox.state(thread)).runs.values() if is_known else ()
+        found = {run.run_id: run for run in runs if wanted & run.person_asks.keys()}
+        missing = wanted.difference(*(run.person_asks for run in found.values()))
+        if missing or len(found) != 1:
+            text = f"The thread has no interrupt {', '.join(sorted(missing))[:200]}"
+            text = text if missing else "Answer one run at a time"
+            raise Problem(404, text, code="interrupt_not_found", param="resume")
+        return next(iter(found.values()))
+
+    async def _settle(self, asked: e.AskAsked, answer: tuple[str, str], *, by: str) -> None:
         said, reason = answer
         if isinstance(asked, e.ApprovalAsked):
             verdict = ApprovalVerdict(approval_choice(said), by=by, reason=reason)
-            await self._inputs.settle(row, [asked], verdict)
-        else:
-            answered = e.QuestionAnswered(
-                at_ms=self._deps.clock.now_ms(),
-                run_id=row.run_id,
-                question_id=asked.ask_id,
-                answer=said,
-                by=by,
-            )
-            await self._deps.inbox.answer_question(row.session_id, answered)
+            await self._inputs.settle([asked], verdict)
+        elif isinstance(asked, e.QuestionAsked):
+            await self._inputs.answer(asked, said, by=by)
 
 
 def _answer(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]:

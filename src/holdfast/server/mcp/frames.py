@@ -199,9 +199,7 @@ def _task_state(run: RunReadModel, asks: Mapping[str, e.PersonAsked]) -> tuple[T
         return "completed", ""
     if asks:
         return "input_required", "The agent waits for a person"
-    waiting = [
-        ask.asked for ask in state.open_asks if isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked)
-    ]
+    waiting = [ask.asked for ask in state.open_person_asks]
     return "working", progress_text(waiting[0], run) if waiting else str(state.status)
 
 

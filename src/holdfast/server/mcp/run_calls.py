@@ -20,6 +20,7 @@ from holdfast.server.mcp.rpc import INVALID_PARAMS, Json, RpcError
 from holdfast.server.mcp.run_feed import RunCall, RunCallFeed, StreamCursor, cursor_in
 from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.runs.ask_places import top_place
 from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.transport.bodies import checked_session_id, checked_workspace
@@ -83,17 +84,18 @@ class RunCalls:
         if ask is None or ask.kind == "client_tools":
             text = f"There is no approval or question {given.id[:100]}"
             raise Problem(404, text, code="ask_not_found", param="id")
-        row = await known_run(self._deps, ask.run_id)
-        run = await self._deps.folds.run(row)
-        asked = run.state.asks[given.id].asked
-        if isinstance(asked, e.ApprovalAsked):
+        asking = await self._deps.folds.run(await known_run(self._deps, ask.run_id))
+        found = asking.state.asks[given.id]
+        if isinstance(found.asked, e.ApprovalAsked):
             check_scope(call.caller.scope, "approve")
-        if run.state.asks[given.id].state == "open":
-            await self._settle(call.caller, row, asked, (given.answer, given.reason))
+        if found.state == "open":
+            await self._settle(call.caller, found.asked, (given.answer, given.reason))
         elif not _names(call).first:
             text = "This approval or question was already answered, or it expired or was withdrawn"
             raise Problem(409, text, code="ask_stale", param="id")
-        return await self.told(call, row, after=ask.seq)
+        # What follows is told of the run that the client started, not of a sub-agent's.
+        place = await top_place(self._deps, ask)
+        return await self.told(call, place.row, after=place.seq)
 
     async def told(self, call: McpCall, row: RunRow, *, after: int) -> Json | McpStream:
         """What a call of this client returns: a task, or the stream of the run."""
@@ -133,7 +135,7 @@ class RunCalls:
         run = (await self._deps.folds.run(row)).state
         read: list[tuple[e.AskAsked, tuple[str, str]]] = []
         for ask_id, given in responses.items():
-            ask = run.asks.get(ask_id)
+            ask = run.person_asks.get(ask_id)
             if ask is None or ask.state != "open" or isinstance(ask.asked, e.ClientToolsAsked):
                 continue
             if isinstance(ask.asked, e.ApprovalAsked):
@@ -144,7 +146,7 @@ class RunCalls:
             except ValueError as error:
                 raise RpcError(INVALID_PARAMS, f"Invalid answer to {ask_id[:100]}: {error}") from None
         for asked, answer in read:
-            await self._settle(caller, row, asked, answer)
+            await self._settle(caller, asked, answer)
 
     def may_approve(self, caller: McpCaller) -> bool:
         """Whether the client's key may approve actions."""
@@ -155,7 +157,7 @@ class RunCalls:
         if not caller.peer.can_elicit:
             return {}
         kinds = (e.QuestionAsked, e.ApprovalAsked) if self.may_approve(caller) else (e.QuestionAsked,)
-        asks = (ask.asked for ask in run.state.open_asks)
+        asks = (ask.asked for ask in run.state.open_person_asks)
         return {asked.ask_id: asked for asked in asks if isinstance(asked, kinds)}
 
     async def _continued(self, call: McpCall) -> Json | McpStream:
@@ -178,30 +180,21 @@ class RunCalls:
         run = await self._deps.folds.run(row)
         if run.terminal_seq:
             after = min(after, run.terminal_seq - 1)  # whoever comes after the end is told the result again
-        settled = {ask_id for ask_id, ask in run.state.asks.items() if ask.state != "open"}
+        settled = {ask_id for ask_id, ask in run.state.person_asks.items() if ask.state != "open"}
         feed = RunCallFeed(self._deps, call, after=after, settled=settled)
         if not caller.peer.is_modern or row.status == "ended":
             return McpStream(feed)  # up to 2025, only `notifications/cancelled` cancels
         grace_s = None if returns else 0.0
         return McpStream(feed, self._disconnects.read_by(row, is_told_of_asks=True, grace_s=grace_s))
 
-    async def _settle(
-        self, caller: McpCaller, row: RunRow, asked: e.AskAsked, answer: tuple[str, str]
-    ) -> None:
+    async def _settle(self, caller: McpCaller, asked: e.AskAsked, answer: tuple[str, str]) -> None:
         said, reason = answer
         by: str = caller.scope[KEY_NAME]
         if isinstance(asked, e.ApprovalAsked):
             verdict = ApprovalVerdict(approval_choice(said), by=by, reason=reason)
-            await self._inputs.settle(row, [asked], verdict)
-            return
-        answered = e.QuestionAnswered(
-            at_ms=self._deps.clock.now_ms(),
-            run_id=row.run_id,
-            question_id=asked.ask_id,
-            answer=said,
-            by=by,
-        )
-        await self._deps.inbox.answer_question(row.session_id, answered)
+            await self._inputs.settle([asked], verdict)
+        elif isinstance(asked, e.QuestionAsked):
+            await self._inputs.answer(asked, said, by=by)
 
     def once_key(self, call: McpCall, given: RunAgentArguments | SendArguments) -> OnceKey | None:
         """What makes a repeated call have one effect; None if the client can't repeat it."""

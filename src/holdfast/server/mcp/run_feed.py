@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.api.mcp import RpcId
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Record
@@ -94,7 +95,7 @@ class RunCallFeed(SpanFeed):
 
     @override
     def _told(self, record: Record, frame: hermes.Frame | None, run: RunReadModel) -> list[bytes]:
-        event, told = record.event, list[Json]()
+        event, told = ask_event(record.event), list[Json]()
         if (text := progress_text(event, run)) and (shown := self._progress(record.seq, text)):
             told.append(shown)
         match event:
@@ -115,7 +116,7 @@ class RunCallFeed(SpanFeed):
         return [sse(one, cursor=cursor if at == last else "") for at, one in enumerate(told)]
 
     def _asked(self, asked: e.PersonAsked, run: RunReadModel) -> list[Json]:
-        ask = run.state.asks.get(asked.ask_id)
+        ask = run.state.person_asks.get(asked.ask_id)
         if ask is None or ask.state != "open" or asked.ask_id in self._settled_before:
             return []
         if self._call.can_ask(asked) and not self._call.peer.is_modern:

@@ -133,7 +133,7 @@ class AgentTools:
         run = await self._deps.folds.run(row)
         if run.state.outcome is not None:
             return run_result(run, row) | {"isError": False}
-        for ask in run.state.open_asks:
+        for ask in run.state.open_person_asks:
             if isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked):
                 can_answer = isinstance(ask.asked, e.QuestionAsked) or self._calls.may_approve(call.caller)
                 return waiting_result(ask.asked, row, can_answer=can_answer)

@@ -291,7 +291,7 @@ class ChatView(RunStreamView):
 
     def _asks(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """That the run waits for a person, in the text."""
-        ask = run.state.asks.get(frame.get("approval_id") or frame.get("question_id") or "")
+        ask = run.state.person_asks.get(frame.get("approval_id") or frame.get("question_id") or "")
         if not self._tells_asks or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
             return []
         between, self._break, self._spoke = self._break, BREAK, True

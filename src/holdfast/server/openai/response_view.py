@@ -220,7 +220,7 @@ class ResponseView(RunStreamView):
                 self._steered = True
                 return []
             case "approval.request" | "question.request" if not self._context.by_hermes:
-                ask = run.state.asks[frame.get("approval_id") or frame["question_id"]].asked
+                ask = run.state.person_asks[frame.get("approval_id") or frame["question_id"]].asked
                 between = BREAK if self._text else ""
                 return [] if isinstance(ask, e.ClientToolsAsked) else self._say(between + waiting_text(ask))
             case "tool.started":

@@ -37,7 +37,7 @@ from holdfast.server.problems import Problem, bad_request, run_not_found, sessio
 from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
 from holdfast.server.runs.run_state import open_ask_of, run_state, waits_for_someone
-from holdfast.server.runs.runs import row_of
+from holdfast.server.runs.runs import known_run, row_of
 from holdfast.server.sessions.roots import root_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
@@ -181,7 +181,9 @@ class RunInputRoutes:
         choice = approval_choice(wanted.choice)
         row = await row_of(deps, request)
         run = await self._run(row)
-        asked = _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them)
+        asked = await self._not_settled(
+            _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them), row
+        )
         verdict = ApprovalVerdict(
             choice,
             by=_who(request),
@@ -189,7 +191,7 @@ class RunInputRoutes:
             width=wanted.width,
             steps=_changed_plan(wanted, asked),
         )
-        resolved = await self.settle(row, asked, verdict)
+        resolved = await self.settle(asked, verdict)
         if not resolved:
             raise _stale()
         approval_id = asked[0].approval_id if len(asked) == 1 else ""
@@ -197,22 +199,34 @@ class RunInputRoutes:
             ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
         )
 
-    async def settle(self, row: RunRow, asked: Sequence[e.ApprovalAsked], verdict: "ApprovalVerdict") -> int:
-        """Answer these approvals of the run; returns how many were still open.
+    async def _not_settled(self, asked: Sequence[e.ApprovalAsked], row: RunRow) -> list[e.ApprovalAsked]:
+        """Those that are open in the log of the one who asks; a parent's log learns it a moment later."""
+        own = [one for one in asked if one.run_id == row.run_id]
+        others = [one for one in asked if one.run_id != row.run_id]
+        rows = {one.ask_id: await self._deps.store.ask(one.ask_id) for one in others}
+        now_ms = self._deps.clock.now_ms()
+        found = [one for one in others if (known := rows[one.ask_id]) and known.is_open_at(now_ms)]
+        if asked and not (own or found):
+            raise _stale()
+        return [*own, *found]
+
+    async def settle(self, asked: Sequence[e.ApprovalAsked], verdict: "ApprovalVerdict") -> int:
+        """Answer these approvals, each in the log of the run that asks; returns how many were still open.
 
         Raises a Problem, and settles nothing, if one of them doesn't offer the choice.
         """
         for one in asked:
             check_choice(verdict.choice, one)
+        rows = [await known_run(self._deps, one.run_id) for one in asked]
         # All rules before the first answer: one that is not offered settles nothing.
         rules = [
             await self._offered(row, one, verdict.width)
             if verdict.choice in _LASTING
             else _no_width(one, verdict.width)
-            for one in asked
+            for row, one in zip(rows, asked, strict=True)
         ]
         resolved = 0
-        for one, rule in zip(asked, rules, strict=True):
+        for row, one, rule in zip(rows, asked, rules, strict=True):
             answered = e.ApprovalAnswered(
                 at_ms=self._deps.clock.now_ms(),
                 run_id=row.run_id,
@@ -225,6 +239,18 @@ class RunInputRoutes:
             )
             resolved += await self._deps.inbox.answer_approval(row.session_id, answered, rule=rule)
         return resolved
+
+    async def answer(self, asked: e.QuestionAsked, answer: str, *, by: str) -> bool:
+        """Answer the question in the log of the run that asks; False if it is settled."""
+        row = await known_run(self._deps, asked.run_id)
+        answered = e.QuestionAnswered(
+            at_ms=self._deps.clock.now_ms(),
+            run_id=row.run_id,
+            question_id=asked.question_id,
+            answer=answer,
+            by=by,
+        )
+        return await self._deps.inbox.answer_question(row.session_id, answered)
 
     async def approvals(self, request: Request) -> Response:
         """GET /v1/approvals."""
@@ -247,7 +273,7 @@ class RunInputRoutes:
         if choice != "session" and choice != "always":  # noqa: PLR1714  # type checkers follow this form
             raise bad_request("'choice' must be session or always", param="choice")
         run = await self._run(row)
-        ask = run.asks.get(request.path_params["approval_id"])
+        ask = run.person_asks.get(request.path_params["approval_id"])
         if ask is None or not isinstance(ask.asked, e.ApprovalAsked):
             raise Problem(
                 404, "The run has no approval with this id", code="approval_not_found", param="approval_id"
@@ -255,7 +281,7 @@ class RunInputRoutes:
         width = request.query_params.get("width", "exact")
         if width != "exact" and width != "similar":  # noqa: PLR1714  # type checkers follow this form
             raise bad_request("'width' must be exact or similar", param="width")
-        rule = await self._rule(row, ask.asked, width)
+        rule = await self._rule(await known_run(self._deps, ask.asked.run_id), ask.asked, width)
         return json_response(
             RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule, width=width)
         )
@@ -270,19 +296,12 @@ class RunInputRoutes:
         row = await row_of(deps, request)
         run = await self._run(row)
         question_id: str = request.path_params.get("question_id") or wanted.clarify_id or _only_question(run)
-        ask = run.asks.get(question_id)
+        ask = run.person_asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
             raise Problem(
                 404, "The run has no question with this id", code="question_not_found", param="question_id"
             )
-        answered = e.QuestionAnswered(
-            at_ms=deps.clock.now_ms(),
-            run_id=row.run_id,
-            question_id=question_id,
-            answer=answer,
-            by=_who(request),
-        )
-        if not await deps.inbox.answer_question(row.session_id, answered):
+        if not await self.answer(ask.asked, answer, by=_who(request)):
             raise Problem(
                 409,
                 "The question was already answered, or it expired or was withdrawn",
@@ -330,9 +349,9 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
 
 def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
     """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
-    pending = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ApprovalAsked)]
+    pending = [ask.asked for ask in run.open_person_asks if isinstance(ask.asked, e.ApprovalAsked)]
     if approval_id is not None:
-        known = run.asks.get(approval_id)
+        known = run.person_asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
             raise Problem(
                 409, "The run has no approval with this id", code="approval_stale", param="approval_id"
@@ -340,7 +359,7 @@ def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -
         if known.state != "open":
             raise _stale()
         return [known.asked]
-    if run.outcome is not None:
+    if run.outcome is not None and not pending:
         raise Problem(409, "The run has ended", code="approval_not_active")
     if not pending:
         raise Problem(409, "This run has no open approval", code="approval_not_pending")
@@ -356,7 +375,8 @@ def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -
 
 def _only_question(run: Run) -> str:
     """The one open question; empty if there is none. Raises a Problem instead of guessing."""
-    ids = [ask.asked.question_id for ask in run.open_asks if isinstance(ask.asked, e.QuestionAsked)]
+    asks = [ask.asked for ask in run.open_person_asks]
+    ids = [asked.question_id for asked in asks if isinstance(asked, e.QuestionAsked)]
     if len(ids) > 1:
         text = f"{len(ids)} questions are open. Choose one with 'clarify_id'"
         raise Problem(409, text, code="question_ambiguous", param="clarify_id")

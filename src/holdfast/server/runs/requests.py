@@ -73,7 +73,7 @@ def settings_of(body: RunRequest) -> RunSettings:
         model=body.model or "",
         instructions=body.instructions or "",
         workspace=body.workspace or "",
-        budget=_budget(body.budget),
+        budget=budget_of(body.budget),
         temperature=body.temperature,
         max_output_tokens=output_tokens_max(body),
         reasoning_effort=body.effort,
@@ -97,7 +97,8 @@ def output_tokens_max(options: ModelOptions) -> int:
     return given.pop() if given else 0
 
 
-def _budget(given: BudgetRequest | None) -> Budget | None:
+def budget_of(given: BudgetRequest | None) -> Budget | None:
+    """What a run may use up; raises a Problem that names the field."""
     if given is None:
         return None
     limits = msgspec.structs.asdict(given)

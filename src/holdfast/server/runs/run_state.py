@@ -19,7 +19,7 @@ def run_state(fold: RunReadModel, row: RunRow) -> RunState:
     """A run's state, from its fold."""
     run = fold.state
     asks: dict[str, Any] = {}
-    for asked in (ask.asked for ask in run.open_asks):
+    for asked in (ask.asked for ask in (*run.open_asks, *run.open_person_asks)):
         is_client = isinstance(asked, e.ClientToolsAsked)
         shown = hermes.client_calls_of(fold, asked) if is_client else hermes.ask_of(asked)
         asks.setdefault(ask_kind(asked), shown)
@@ -76,7 +76,8 @@ def waiting_for(run: Run) -> Literal["approval", "answer"] | None:
     """What a run that waits for a person needs from them."""
     if run.status != "waiting_for_approval":
         return None
-    return "approval" if any(ask_kind(ask.asked) == "approval" for ask in run.open_asks) else "answer"
+    kinds = {ask_kind(ask.asked) for ask in run.open_person_asks}
+    return "approval" if "approval" in kinds else "answer"
 
 
 def waits_for_someone(run: Run) -> Literal["approval", "answer", "client"] | None:

@@ -9,6 +9,7 @@ from holdfast.api.approvals import OpenAsk
 from holdfast.api.children import ChildList, ChildShown, ParentShown
 from holdfast.api.runs import UsageShown
 from holdfast.folds.child_lines import last_line, short
+from holdfast.folds.phases import Phase
 from holdfast.folds.run import ChildState, Run
 from holdfast.server.deps import RouteDeps
 from holdfast.server.runs.run_state import open_ask_of
@@ -101,7 +102,7 @@ def _number(child: ChildState) -> int:
 def _status(run: Run | None) -> str:
     if run is None:
         return "starting"
-    if run.status == "running" and run.waits_for_children:
+    if run.phase is Phase.RUNNING and run.waits_for_children and not run.open_asks:
         return "waiting_for_children"
     return run.status
 

@@ -10,7 +10,7 @@ from holdfast import events as e
 from holdfast.api.sessions import SessionShown
 from holdfast.folds.rows import AskRow, SessionRow
 from holdfast.interfaces.journal import Record
-from holdfast.values import CHILD
+from holdfast.values import CHILD, ParentLink
 
 DEPTH_MAX = 16
 
@@ -31,11 +31,16 @@ class SessionLogs(Protocol):
         ...
 
 
-async def parent_of(logs: SessionLogs, session_id: str) -> str:
-    """The session whose sub-agent this one is; empty if it is none."""
+async def parent_link(logs: SessionLogs, session_id: str) -> ParentLink | None:
+    """Whose sub-agent the session is; None if it is none."""
     records = await logs.read(session_id, limit=1)
     created = records[0].event if records else None
-    parent = created.parent if isinstance(created, e.SessionCreated) else None
+    return created.parent if isinstance(created, e.SessionCreated) else None
+
+
+async def parent_of(logs: SessionLogs, session_id: str) -> str:
+    """The session whose sub-agent this one is; empty if it is none."""
+    parent = await parent_link(logs, session_id)
     return parent.session_id if parent is not None else ""
 
 

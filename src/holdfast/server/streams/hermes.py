@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.api.runs import ApprovalShown, ClientCallShown, ClientToolsShown, QuestionShown, UsageShown
-from holdfast.folds.asks import SETTLED_STATES, ask_kind
+from holdfast.folds.asks import SETTLED_STATES, ask_event, ask_kind
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
@@ -187,6 +187,7 @@ def frame_of(event: e.Event, run: RunReadModel) -> Frame | None:
     """The frame of an event of the run, if it has one; `run` is the run as it is after the event."""
     if text := run.added_text:
         return {"event": "message.delta", "delta": text}
+    event = ask_event(event)  # what a sub-agent asks looks as if the run itself asked
     kind = type(event)
     if kind not in _FIELDS:
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from holdfast import events as e
+from holdfast.folds.asks import ask_event
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.run import Tally
 from holdfast.folds.session_fold import RunReadModel
@@ -119,10 +120,10 @@ async def _ended(
                 used.add(event)
             elif isinstance(event, e.RunEnded | e.ClientToolsAsked):
                 return await _span(deps, row, event, used)
-            elif stops_at_asks and isinstance(event, e.PersonAsked):
+            elif stops_at_asks and isinstance(asked := ask_event(event), e.PersonAsked):
                 run = await deps.folds.run(row)
-                if run.state.asks[event.ask_id].state == "open":
-                    return ResponseSpan(run, person_ask=event, used=used)
+                if run.state.person_asks[asked.ask_id].state == "open":
+                    return ResponseSpan(run, person_ask=asked, used=used)
     text = "The run's session is gone, or the server is shutting down"
     raise Problem(503, text, code="shutting_down", headers=NO_RETRY)
 

@@ -28,6 +28,9 @@ _NO_ROOM = Problem(
     code="too_many_connections",
     headers={"Retry-After": str(AGAIN_S)},
 )
+# How long, and how much, the rest of a body is read before the connection of an answered request is closed.
+DRAIN_S = 2.0
+DRAIN_BYTES_MAX = 64 * 1024 * 1024
 _TOO_LONG = Problem(431, "The request headers are too large", code="headers_too_large")
 
 
@@ -122,6 +125,7 @@ class DeadlinedConnection(HttpToolsProtocol):
     _is_in_head = True
     _is_too_long = False
     _refusal = _GARBLED
+    _left_to_drain: int | None = None  # bytes of an answered request's body that are still read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Wait for headers, with a deadline."""
@@ -241,13 +245,34 @@ class DeadlinedConnection(HttpToolsProtocol):
         if self._place == "health" and cycle.scope["path"] not in HEALTH_PATHS:
             cycle.keep_alive = False
             app = _refuse
+        if cycle.more_body:
+            known = cast("asyncio.Transport", cycle.transport)
+            cycle.transport = cast("Any", _ClosedAfterBody(known, lambda: self._close_after_body(cycle)))
         super()._start_asgi_task(
             cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app
         )
 
+    def _close_after_body(self, cycle: RequestResponseCycle) -> None:
+        """Close the connection, but read the rest of the body first: unread data would reset it.
+
+        A client that is still sending would then never see the response.
+        """
+        if self.transport.is_closing() or not cycle.more_body:
+            self.transport.close()
+            return
+        self._left_to_drain = DRAIN_BYTES_MAX
+        self.flow.resume_reading()
+        self._rest()
+        self._cut_after(DRAIN_S)
+
     def on_body(self, body: bytes) -> None:
         """Collect body data; a client that sends it isn't idle."""
         self._loose_bytes = 0
+        if self._left_to_drain is not None:
+            self._left_to_drain -= len(body)
+            if self._left_to_drain < 0:
+                self._cut()
+            return
         self._unset_keepalive_if_required()
         if not self._is_known:
             # One byte past the limit is enough to refuse it.
@@ -261,6 +286,9 @@ class DeadlinedConnection(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._rest()
+        if self._left_to_drain is not None:
+            self.transport.close()
+            return
         if self.cycle.response_complete and self.timeout_keep_alive_task is None:
             # The response went out before the body arrived, so no keep-alive timer is running yet.
             self._cut_after(self.deadlines.header_s)
@@ -333,6 +361,22 @@ class DeadlinedConnection(HttpToolsProtocol):
         transport: Any = self.transport
         if transport is not None and not transport.is_closing():
             transport.close()
+
+
+class _ClosedAfterBody:
+    """A connection as a response sees it: closed only after the rest of the request's body."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self.close = close
+
+    def write(self, data: bytes) -> None:
+        """Send some of the response."""
+        self._transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._transport.is_closing()
 
 
 def _refusal_of(error: httptools.HttpParserError) -> Problem:

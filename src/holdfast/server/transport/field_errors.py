@@ -64,6 +64,9 @@ def field_problem(
     param = param.replace(".[", "[").replace("[...]", "[]")
     if missing:
         return bad_request(f"'{param}' is missing", param=param)
+    if not param and (unknown := _UNKNOWN.search(reason)):
+        text = f"There's no field '{unknown['field']}'. The fields are {', '.join(choices)}"
+        return bad_request(text, param=unknown["field"], code="unknown_field")
     if not param:
         return bad_request(f"The body must be a JSON object{_instead(reason)}")
     return bad_request(f"Invalid '{param}': {_sentence(reason, choices.get(param, ()))}", param=param)

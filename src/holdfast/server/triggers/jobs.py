@@ -21,7 +21,7 @@ from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_response
-from holdfast.server.triggers.requests import bad_schedule, checked_schedule, upcoming
+from holdfast.server.triggers.requests import bad_schedule, checked_schedule, models_of, upcoming
 from holdfast.values import TRIGGER, AfterRun, OnWebhook, TriggerSettings
 
 PROMPT_CHARS_MAX = 100_000
@@ -48,7 +48,7 @@ class JobRoutes:
         now_ms, trigger_id = deps.clock.now_ms(), new_trigger_id()
         job = _given(wanted)
         try:
-            settings = replace(settings_of(job, now_ms=now_ms), model=wanted.model or "")
+            settings = replace(settings_of(job, now_ms=now_ms), model=await self._model(wanted))
         except BadSchedule as error:
             raise bad_schedule(error) from error
         await self._check(settings, now_ms)
@@ -60,7 +60,18 @@ class JobRoutes:
         )
         begun = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=TRIGGER)
         await deps.store.append(trigger_id, [begun, created])
-        return await self._answer(trigger_id, differs=tuple(differences(job)))
+        return await self._answer(trigger_id, differs=await self._differs(wanted))
+
+    async def _model(self, wanted: JobRequest) -> str:
+        """The job's model, if a target here has it: hermes' clients name those of their own providers."""
+        names, known = await models_of(self._deps)
+        return wanted.model if wanted.model and (wanted.model in known or not names) else ""
+
+    async def _differs(self, wanted: JobRequest) -> tuple[str, ...]:
+        found = differences(_given(wanted))
+        if wanted.model and not await self._model(wanted):
+            found.append(f"there's no target {wanted.model[:100]!r}: the default one is asked")
+        return tuple(found)
 
     async def _check(self, settings: TriggerSettings, now_ms: int) -> None:
         if len(settings.prompt) > PROMPT_CHARS_MAX:
@@ -79,8 +90,10 @@ class JobRoutes:
         assert trigger.settings is not None, "it was found"
         now_ms, by = self._deps.clock.now_ms(), request.scope[KEY_NAME]
         changes: dict[str, Any] = {
-            name: value for name in ("name", "prompt", "model") if (value := getattr(wanted, name))
+            name: value for name in ("name", "prompt") if (value := getattr(wanted, name))
         }
+        if wanted.model:
+            changes["model"] = await self._model(wanted)
         try:
             if wanted.schedule is not None:
                 changes["when"] = schedule_when(wanted.schedule, now_ms=now_ms)
@@ -89,13 +102,14 @@ class JobRoutes:
         settings = replace(trigger.settings, **changes)
         if "when" in changes or "prompt" in changes:
             await self._check(settings, now_ms)
-        inputs: list[e.Input] = [e.TriggerEdited(at_ms=now_ms, settings=settings, by=by)] if changes else []
+        edited = e.TriggerEdited(at_ms=now_ms, from_ms=now_ms, settings=settings, by=by)
+        inputs: list[e.Input] = [edited] if changes else []
         if wanted.enabled is not None and wanted.enabled == trigger.is_paused:
             kind = e.TriggerResumed if wanted.enabled else e.TriggerPaused
             inputs.append(kind(at_ms=now_ms, by=by))
         if inputs:
             await self._deps.store.append(trigger_id, inputs, when=[IfSessionKnown()])
-        return await self._answer(trigger_id, differs=tuple(differences(_given(wanted))))
+        return await self._answer(trigger_id, differs=await self._differs(wanted))
 
     async def delete(self, request: Request) -> Response:
         """DELETE /api/jobs/{job_id}."""

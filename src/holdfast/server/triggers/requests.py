@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holdfast.agent.offers import names_in
 from holdfast.api.triggers import TriggerRequest
 from holdfast.decisions.schedules import BadSchedule, Schedule, next_instants
 from holdfast.decisions.trigger_prompts import unknown_names
@@ -17,7 +18,8 @@ from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.channels import checked_places
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import checked_session_id, checked_workspace
+from holdfast.server.runs.requests import budget_of
+from holdfast.server.transport.bodies import checked_session_id, known_workspace
 from holdfast.values import AfterRun, AtTime, CronTimes, TriggerSettings, When
 
 NAME_CHARS_MAX = 200
@@ -27,10 +29,7 @@ SECRET_CHARS_MIN, SECRET_CHARS_MAX = 16, 500
 _WHEN_FIELDS = ("cron", "every", "at", "after", "webhook", "zone")
 _PLAIN = (
     "session_id",
-    "workspace",
-    "model",
     "network",
-    "budget",
     "missed",
     "overlap",
     "grace_s",
@@ -130,14 +129,18 @@ async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDe
         changes["name"] = redactor.redact_text(safe_line(wanted.name))[:NAME_CHARS_MAX]
     if wanted.prompt is not None:
         changes["prompt"] = redactor.redact_text(_checked_prompt(wanted.prompt))
+    if wanted.workspace is not None:
+        changes["workspace"] = await known_workspace(wanted.workspace)
+    if wanted.model is not None:
+        changes["model"] = await _known_model(wanted.model, deps)
+    if wanted.budget is not None:
+        changes["budget"] = budget_of(wanted.budget)
     if wanted.tools is not None:
         changes["tools"] = _checked_tools(wanted.tools, deps)
     if wanted.deliver is not None:
         changes["deliver"] = await checked_places(deps, wanted.deliver)
     if wanted.approvals is not None:
-        if wanted.approvals not in {"", "ask", "unattended"}:
-            raise bad_request("'approvals' must be ask or unattended", param="approvals")
-        changes["approvals"] = wanted.approvals
+        changes["approvals"] = _checked_approvals(wanted.approvals)
     changed = replace(settings, **changes)
     _check(changed)
     return changed
@@ -157,6 +160,29 @@ def _checked_prompt(prompt: str) -> str:
     return prompt
 
 
+async def models_of(deps: RouteDeps) -> tuple[list[str], frozenset[str]]:
+    """The names of this server's targets, and all names that a target of any server has or goes by."""
+    targets = deps.options.targets()
+    known = {"", *(one.name for one in targets), *(one.model for one in targets)}
+    offers = names_in(offer for node in await deps.store.nodes() for offer in node.offers)
+    known |= {name.partition(":")[2] for name in offers if name.startswith(("target:", "model:"))}
+    return [one.name for one in targets], frozenset(known)
+
+
+async def _known_model(model: str, deps: RouteDeps) -> str:
+    names, known = await models_of(deps)
+    if names and model not in known:
+        text = f"There's no target {model[:100]!r}. The targets are {', '.join(names)}"
+        raise bad_request(text, param="model", code="unknown_target")
+    return model
+
+
+def _checked_approvals(mode: str) -> str:
+    if mode not in {"", "ask", "unattended"}:
+        raise bad_request("'approvals' must be ask or unattended", param="approvals")
+    return mode
+
+
 def _checked_tools(tools: list[str], deps: RouteDeps) -> tuple[str, ...]:
     if len(tools) > TOOLS_MAX:
         raise bad_request(f"'tools' can have up to {TOOLS_MAX} names", param="tools")
@@ -171,7 +197,6 @@ def _checked_tools(tools: list[str], deps: RouteDeps) -> tuple[str, ...]:
 def _check(settings: TriggerSettings) -> None:
     if settings.session_id:
         checked_session_id(settings.session_id)
-    checked_workspace(settings.workspace)
     if isinstance(settings.when, AfterRun) and settings.when.session_id == settings.session_id:
         raise bad_request(
             "A session can't be asked after each of its own runs: that never ends", param="after"

@@ -132,8 +132,10 @@ class TriggerRoutes:
             wanted.secret or not isinstance(trigger.settings.when, OnWebhook)
         ):
             await put_secret(deps.store, trigger_id, wanted.secret or new_secret(settings.when.signature))
+        now_ms = deps.clock.now_ms()
         edited = e.TriggerEdited(
-            at_ms=deps.clock.now_ms(),
+            at_ms=now_ms,
+            from_ms=now_ms,
             settings=settings,
             by=request.scope[KEY_NAME],
             seen_seq=await self._end_of(settings),

@@ -145,13 +145,17 @@ ORDER BY key LIMIT :limit
 -- name: heads
 SELECT key, session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
        pinned, archived, purge_at_ms, messages, steers, owner, fence, home,
-       (SELECT coalesce(max(seq), 0) FROM events WHERE events.session = sessions.key) AS last_seq,
+       coalesce(last.seq, 0) AS last_seq, last.newest,
        (SELECT count(*) FROM runs WHERE runs.session = sessions.key AND status <> 'ended') AS open_runs,
        (SELECT count(*) FROM asks
         WHERE asks.session = sessions.key AND state = 'open' AND kind <> 'client_tools') AS open_asks,
        (SELECT count(*) FROM runs
         WHERE runs.session = sessions.key AND status <> 'ended' AND status <> 'queued') AS begun_runs
-FROM sessions WHERE session_id = ANY (:session_ids::text[])
+FROM sessions LEFT JOIN LATERAL (
+    SELECT seq, substring(body from 1 for 200) AS newest FROM events
+    WHERE events.session = sessions.key ORDER BY seq DESC LIMIT 1
+) AS last ON true
+WHERE session_id = ANY (:session_ids::text[])
 
 -- name: last_seqs
 SELECT session_id, (SELECT coalesce(max(seq), 0) FROM events WHERE events.session = sessions.key) AS last_seq

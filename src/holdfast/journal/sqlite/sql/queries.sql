@@ -29,6 +29,9 @@ SELECT key, max(coalesce((SELECT max(seq) FROM events WHERE events.session = ses
        pinned, archived, purge_at_ms, messages, steers
 FROM sessions WHERE session_id = :session_id
 
+-- name: newest
+SELECT substr(body, 1, 200) FROM log WHERE session = :session AND seq = :seq
+
 -- name: insert_session
 INSERT INTO sessions (session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,
                       pinned, archived, purge_at_ms, messages, steers)

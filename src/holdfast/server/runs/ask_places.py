@@ -1,0 +1,31 @@
+"""Where an ask is told: at the run that asks or, for a sub-agent's, at the run on top of its tree."""
+
+from dataclasses import dataclass
+
+from holdfast.folds.rows import AskRow, RunRow
+from holdfast.server.deps import RouteDeps
+from holdfast.server.runs.runs import known_run
+from holdfast.server.sessions.roots import DEPTH_MAX, parent_link
+
+
+@dataclass(frozen=True, slots=True)
+class AskPlace:
+    """A run, and the event in its log that tells of the ask."""
+
+    row: RunRow
+    seq: int
+
+
+async def top_place(deps: RouteDeps, ask: AskRow) -> AskPlace:
+    """The run furthest up that was told of the ask; raises a Problem if the asking run is gone."""
+    place = AskPlace(await known_run(deps, ask.run_id), ask.seq)
+    for _ in range(DEPTH_MAX):
+        link = await parent_link(deps.store, place.row.session_id)
+        row = await deps.store.run(link.run_id) if link is not None else None
+        if row is None:
+            break
+        told = (await deps.folds.run(row)).state.person_asks.get(ask.ask_id)
+        if told is None:
+            break
+        place = AskPlace(row, told.seq)
+    return place
