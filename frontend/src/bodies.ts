@@ -822,6 +822,8 @@ export interface ChannelUserShown {
   readonly name: string;
   readonly role: "user" | "approver";
   readonly since: number;
+  readonly how?: "code" | "allowed" | "settings" | "";
+  readonly by?: string;
 }
 
 /** The code to send to the bot; it is shown here and never again. */
@@ -858,6 +860,7 @@ export interface ChannelLogEntry {
   readonly chat?: string;
   readonly user?: string;
   readonly what?: string;
+  readonly delivery?: string;
 }
 
 /** The stored bytes; parts of messages refer to them by this name. */

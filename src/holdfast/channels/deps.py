@@ -16,7 +16,7 @@ from holdfast.runner.supervisor import Supervisor
 from holdfast.server.image_urls import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
-from holdfast.values import RunSettings
+from holdfast.values import ApprovalMode, RunSettings
 
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
@@ -33,6 +33,7 @@ class ChannelOptions:
     approvers: frozenset[str] = frozenset()
     groups: Groups = "mention"
     settings: RunSettings = field(default_factory=RunSettings)  # of the runs that its messages start
+    approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
     file_bytes_max: int = FILE_BYTES_MAX
 
     @property

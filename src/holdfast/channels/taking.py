@@ -14,6 +14,7 @@ from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import ChatCommands, command_of, next_session
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
 from holdfast.channels.words import (
     ALREADY_PAIRED,
@@ -173,6 +174,7 @@ class Taking:
             bound = [
                 e.ChannelChatBound(at_ms=self._deps.clock.now_ms(), chat=message.chat, session_id=session_id)
             ]
+        await set_mode(self._deps, self._options, session_id, source=self._platform.source)
         sent = await self._send(session_id, incoming, self._once(message))
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)

@@ -34,4 +34,15 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     target: Annotated[str, doc("The target that answers; empty means the first.")] = ""
     instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""
     tools: Annotated[tuple[str, ...], doc("The tools that the agent may use; empty means all.")] = ()
+    approvals: Annotated[
+        Literal["", "ask", "allow-workspace", "unattended"],
+        doc("The approval mode of its conversations, as in `approvals.mode`; empty means the server's."),
+    ] = ""
+    sandbox: Annotated[
+        Literal["", "offline"],
+        doc(
+            "What its commands may reach: empty means what `[sandbox]` says; `offline` means no network, and no "
+            "command without a sandbox."
+        ),
+    ] = ""
     budget_usd: Annotated[Amount, doc("The most US dollars for each message; 0 means no limit.")] = 0.0

@@ -39,7 +39,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
-from holdfast.server.options import ApiKey, Limits, ServerOptions
+from holdfast.server.options import ApiKey, ConfiguredChannel, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
@@ -284,7 +284,10 @@ def _options(
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         jobs=parts.jobs,
-        channels={channel.name: channel.kind for channel in settings.channels},
+        channels={
+            one.name: ConfiguredChannel(one.kind, frozenset(one.allow), frozenset(one.approvers))
+            for one in settings.channels
+        },
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

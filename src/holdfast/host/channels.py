@@ -39,11 +39,13 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         allow=frozenset(channel.allow),
         approvers=frozenset(channel.approvers),
         groups=channel.groups,
+        approvals=channel.approvals,
         settings=RunSettings(
             model=channel.target,
             instructions=channel.instructions,
             workspace=channel.workspace,
             tools=channel.tools,
             budget=budget,
+            offline=channel.sandbox == "offline",
         ),
     )
