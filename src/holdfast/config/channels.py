@@ -41,8 +41,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     sandbox: Annotated[
         Literal["", "offline"],
         doc(
-            "What its commands may reach: empty means what `[sandbox]` says; `offline` means no network, and no "
-            "command without a sandbox."
+            "What its commands may reach: empty means what `[sandbox]` says; `offline` means no network, and "
+            "no command without a sandbox."
         ),
     ] = ""
     budget_usd: Annotated[Amount, doc("The most US dollars for each message; 0 means no limit.")] = 0.0

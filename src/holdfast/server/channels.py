@@ -30,6 +30,7 @@ from holdfast.interfaces.ids import (
     new_pairing_code,
 )
 from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
+from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.channel_history import log_entry
 from holdfast.server.deps import RouteDeps
@@ -93,7 +94,7 @@ def _people(state: ChannelState, configured: ConfiguredChannel) -> Iterator[Chan
             role=role(one.user, one.role),
             since=one.since_ms / 1000,
             how="code" if one.by == BY_CODE else "allowed",
-            by="" if one.by == BY_CODE else one.by,
+            by="" if one.by in {BY_CODE, OPEN} else one.by,
         )
     for user in sorted(configured.allow - state.users.keys() - state.revoked):
         yield ChannelUserShown(user=user, name="", role=role(user, "user"), since=0.0, how="settings")
