@@ -863,6 +863,11 @@ export interface ChannelLogEntry {
   readonly delivery?: string;
 }
 
+/** The update is on disk; one that came before has no second effect. */
+export interface ChannelUpdateAccepted {
+  readonly accepted: boolean;
+}
+
 /** The stored bytes; parts of messages refer to them by this name. */
 export interface BlobStored {
   readonly blob: string;

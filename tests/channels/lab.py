@@ -46,20 +46,26 @@ def deps_of(world: World, clock: Clock | None = None) -> ChannelDeps:
     )
 
 
-def served_channels(*options: ChannelOptions, clock: Clock | None = None) -> Setting:
-    """A server that runs these channels, and shows them."""
+def served_channels(
+    *options: ChannelOptions, clock: Clock | None = None, url: asyncio.Future[str] | None = None
+) -> Setting:
+    """A server that runs these channels, and shows them; with a `url`, platforms deliver there."""
 
     async def work(deps: RouteDeps) -> None:
+        webhook_url = await url if url is not None else ""
         channel_deps = ChannelDeps(
             store=deps.store,
             clock=clock or deps.clock,
             inbox=deps.inbox,
             supervisor=deps.supervisor,
             workspace=Path("/tmp"),  # noqa: S108  # nothing is written
+            doors=deps.channel_doors,
         )
-        await Channels(channel_deps, options).run()
+        await Channels(channel_deps, [replace(one, webhook_url=webhook_url) for one in options]).run()
 
-    shown = {one.name: ConfiguredChannel("telegram", one.allow, one.approvers) for one in options}
+    shown = {
+        one.name: ConfiguredChannel("telegram", one.allow, one.approvers, one.hook_secret) for one in options
+    }
     return Setting(options=ServerOptions(channels=shown), also=(work,))
 
 

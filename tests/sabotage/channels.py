@@ -15,8 +15,10 @@ from holdfast.channels.answers import Dialect, due
 from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.incoming import Arrival, PlatformMessage
+from holdfast.channels.notices import notices
 from holdfast.channels.outbox import OutboxSender
 from holdfast.channels.telegram.api import open_telegram
+from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.chaos import CallTool, ChaosServer, Crashed
 from holdfast.chaos.telegram import FakeTelegram
@@ -27,7 +29,7 @@ from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.session_fold import SessionFold
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.values import CHANNEL, Failure
+from holdfast.values import CHANNEL, Budget, Failure
 from sabotage import Sabotage
 
 ANSWER = e.DeliveryIntended(at_ms=1, chat="1", message="answer", run="run", session_id="s")
@@ -62,8 +64,8 @@ async def check_an_update_is_on_the_log_before_telegram_may_forget_it(kind: type
         telegram.world.say(ME, "hello")
         log = ChannelLog(store, LOG, await store.claim(LOG))
         with suppress(BaseExceptionGroup):
-            await kind(api, log, SystemClock(), take=die).run()
-        again = asyncio.create_task(kind(api, log, SystemClock(), take=take).run())
+            await kind(api, TelegramConnection(api, log, SystemClock()), take=die).run()
+        again = asyncio.create_task(kind(api, TelegramConnection(api, log, SystemClock()), take=take).run())
         await until(telegram, lambda: telegram.world.updates == [] or taken.is_set())
         await asyncio.sleep(0)
         again.cancel()
@@ -177,7 +179,8 @@ _Due = Callable[[ChannelState, str, SessionFold], list[Event]]
 
 
 def _right(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
-    return due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)
+    said = notices(channel_state, session_id, session, budget=Budget(), now_ms=9)
+    return [*said, *due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)]
 
 
 def chatters(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:

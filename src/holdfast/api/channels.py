@@ -88,6 +88,12 @@ class ChannelTestIntended(ResponseBody, frozen=True):
     delivery: str
 
 
+class ChannelUpdateAccepted(ResponseBody, frozen=True):
+    """The update is on disk; one that came before has no second effect."""
+
+    accepted: bool
+
+
 class ChannelLogEntry(ResponseBody, frozen=True):
     """Something that happened in a channel."""
 

@@ -49,6 +49,7 @@ class Platform:
     download: Download
     answer_click: AnswerClick
     source: str = TELEGRAM
+    takes_files: bool = False  # its carrier can deliver files that the agent sends
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
 
 
@@ -226,7 +227,7 @@ class Taking:
             text=self._text_of(message),
             parts=tuple(parts),
             client_id=message.key,
-            settings=replace(settings, model=model or settings.model),
+            settings=replace(settings, model=model or settings.model, takes_files=self._platform.takes_files),
             source=self._platform.source,
             when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",
         )

@@ -16,6 +16,14 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     base_url: Annotated[
         str, doc("Another Bot API server, such as one of your own; empty means Telegram's.", "url or empty")
     ] = ""
+    webhook_url: Annotated[
+        str,
+        doc(
+            "The public https address of this server, if the platform should call it; empty means that the "
+            "server asks the platform, which needs no public address.",
+            "url or empty",
+        ),
+    ] = ""
     allow: Annotated[
         tuple[str, ...],
         doc("The platform's ids of people who may talk to the agent, besides those who paired with a code."),

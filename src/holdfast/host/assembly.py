@@ -17,7 +17,7 @@ from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.config.trust import TrustedSkills
-from holdfast.host.channels import channels_work
+from holdfast.host.channels import channels_work, configured_channel
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
@@ -40,7 +40,7 @@ from holdfast.redaction import Redactor
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.summary import is_held, sandbox_line
-from holdfast.server.options import ApiKey, ConfiguredChannel, Limits, ServerOptions
+from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.page import BUILT, read_page
 from holdfast.server.relay.options import RelayOptions
 from holdfast.server.transport.open_files import OpenFiles
@@ -285,10 +285,7 @@ def _options(
         data_dir=settings.data_dir,
         sandbox=parts.sandbox,
         jobs=parts.jobs,
-        channels={
-            one.name: ConfiguredChannel(one.kind, frozenset(one.allow), frozenset(one.approvers))
-            for one in settings.channels
-        },
+        channels={one.name: configured_channel(one) for one in settings.channels},
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

@@ -94,6 +94,7 @@ class ConfiguredChannel:
     kind: str
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
+    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
