@@ -41,8 +41,10 @@ async def post(server: Served, body: Any, secret: str, path: str = PATH) -> int:
         return response.status
 
 
-async def until_hooked(telegram: FakeTelegram) -> None:
-    await until(telegram, lambda: bool(telegram.world.done("getWebhookInfo")))
+async def until_hooked(store: MemoryStore) -> None:
+    async for records in store.follow(LOG):
+        if any(isinstance(record.event, e.ChannelConnected) for record in records):
+            return
 
 
 async def test_telegram_calls_and_what_waited_before_is_not_dropped_either_way() -> None:
@@ -77,7 +79,7 @@ async def test_the_same_update_ten_times_is_one_message_and_is_on_disk_before_th
         setting, url = hooked(options, store)
         async with served(target_of(chaos), setting=setting) as server:
             url.set_result(server.url)
-            await until_hooked(telegram)
+            await until_hooked(store)
             body = {"json": update_of("hello")}
             statuses = await asyncio.gather(*(post(server, body, options.hook_secret) for _ in range(10)))
             assert statuses == [200] * 10
@@ -99,7 +101,7 @@ async def test_spoofed_oversized_slow_and_unreadable_deliveries_leave_nothing_be
         setting = replace(setting, options=replace(setting.options, limits=limits))
         async with served(target_of(chaos), setting=setting) as server:
             url.set_result(server.url)
-            await until_hooked(telegram)
+            await until_hooked(store)
             before = await store.last_seq(LOG)
             body = {"json": update_of("hello")}
             assert await post(server, body, "wrong") == 401

@@ -22,9 +22,11 @@ async def deliver_updates(world: World) -> None:
             hook.error = await _deliver(session, hook, update)
             hook.error_s = world.now_s if hook.error else 0
             if hook.error:
+                world.changed.notify()
                 await asyncio.sleep(AGAIN_S)
             elif world.updates and world.updates[0] is update:
                 world.updates.pop(0)
+                world.changed.notify()
 
 
 async def _deliver(session: aiohttp.ClientSession, hook: Webhook, update: object) -> str:

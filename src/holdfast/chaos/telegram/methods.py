@@ -45,7 +45,7 @@ async def _set_webhook(world: World, parameters: Parameters) -> Any:
         raise TelegramRefusal(400, "Bad Request: bad webhook: An HTTPS URL must be provided for webhook")
     if not re.fullmatch(r"[A-Za-z0-9_-]{0,256}", secret):
         raise TelegramRefusal(400, "Bad Request: secret token contains unallowed characters")
-    if parameters.get("drop_pending_updates"):
+    if _is_true(parameters.get("drop_pending_updates")):
         world.forget_updates()
     world.webhook = Webhook(url, secret)
     world.changed.notify()
@@ -53,7 +53,7 @@ async def _set_webhook(world: World, parameters: Parameters) -> Any:
 
 
 async def _delete_webhook(world: World, parameters: Parameters) -> Any:
-    if parameters.get("drop_pending_updates"):
+    if _is_true(parameters.get("drop_pending_updates")):
         world.forget_updates()
     world.webhook = None
     world.changed.notify()
@@ -187,6 +187,11 @@ METHODS: Final[Mapping[str, Method]] = {
     "answercallbackquery": _nothing,
     "getfile": _get_file,
 }
+
+
+def _is_true(value: object) -> bool:
+    """A flag, which forms send as a word."""
+    return str(value).lower() in {"true", "1"}
 
 
 def _writable_chat(world: World, parameters: Parameters) -> Chat:
