@@ -41,10 +41,7 @@ class TelegramWebhook:
         """Open the door of the channel, have Telegram know it, and look after both."""
 
         async def deliver(body: bytes) -> None:
-            arrival = self._connection.read(_update_of(body))
-            if arrival is not None:
-                async with self._locks.of(arrival.chat):
-                    await take(arrival)
+            await self.deliver(body, take)
 
         failures = 0
         while True:
@@ -59,6 +56,13 @@ class TelegramWebhook:
             failures += 1
             await self._connection.failed(reply)
             await self._connection.rest(failures)
+
+    async def deliver(self, body: bytes, take: Callable[[Arrival], Awaitable[None]]) -> None:
+        """Take an update, those of one chat one by one; when this returns, Telegram may forget it."""
+        arrival = self._connection.read(_update_of(body))
+        if arrival is not None:
+            async with self._locks.of(arrival.chat):
+                await take(arrival)
 
     async def _connect(self) -> TelegramReply:
         """Have Telegram call us; what waits there is not dropped."""
