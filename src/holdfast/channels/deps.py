@@ -14,7 +14,7 @@ from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.journal import Store
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
-from holdfast.server.channel_doors import ChannelDoors
+from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.image_urls import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots

@@ -13,8 +13,8 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.channel_doors import ChannelDoors
-from holdfast.server.channel_folds import ChannelFolds
+from holdfast.server.channels.doors import ChannelDoors
+from holdfast.server.channels.folds import ChannelFolds
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
 from holdfast.server.peers.lives import SessionLives

@@ -10,7 +10,7 @@ from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramR
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.updates import ALLOWED
 from holdfast.interfaces.clock import Clock
-from holdfast.server.channel_doors import BadUpdate, ChannelDoors
+from holdfast.server.channels.doors import BadUpdate, ChannelDoors
 
 LOOK_S = 30.0
 CALLS_AT_ONCE = 20

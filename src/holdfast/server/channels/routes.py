@@ -32,7 +32,7 @@ from holdfast.interfaces.ids import (
 from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
 from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
-from holdfast.server.channel_history import log_entry
+from holdfast.server.channels.history import log_entry
 from holdfast.server.deps import RouteDeps
 from holdfast.server.image_urls import HttpsOnly
 from holdfast.server.options import ConfiguredChannel

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.api.channels import ChannelUpdateAccepted
-from holdfast.server.channel_doors import BadUpdate
+from holdfast.server.channels.doors import BadUpdate
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, read_sent
