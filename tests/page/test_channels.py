@@ -33,7 +33,7 @@ async def fits(page: Page) -> bool:
 async def test_a_person_is_paired_talks_is_listed_and_revoked(visit: Visit) -> None:
     """P11: a code is shown once and lets in the one who sends it; the panel says who may do what, and why."""
     async with FakeTelegram() as telegram:
-        setting = served_channels(options_for(telegram, approvers=frozenset()))
+        setting = served_channels(options_for(telegram, approvers=frozenset[str]()))
         async with visit.chatting([Say("hello there")], setting=setting) as server:
             chat = await visit(server.url)
             panel = await panel_of(chat)

@@ -1,6 +1,6 @@
 """Files that the agent sends to the chat: once or marked, from the workspace alone, and only to a chat."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from runner.steered_clock import SteeredClock, settle
 PNG = b"\x89PNG\r\n\x1a\n and the rest"
 
 
-def sends(*calls: dict[str, object]) -> list[Script]:
+def sends(*calls: Mapping[str, object]) -> list[Script]:
     """The model sends files, then says that it did."""
     return [[CallTool("send_file", args) for args in calls], [Say("there you are")]]
 

@@ -90,13 +90,13 @@ class TelegramApi:
         form.add_field(file.field, file.data, filename=file.name, content_type=file.media_type)
         return await self._post(method, {"data": form}, answer_s=UPLOAD_S)
 
-    async def _post(self, method: str, body: Mapping[str, Any], *, answer_s: float) -> TelegramReply:
+    async def _post(self, method: str, content: Mapping[str, Any], *, answer_s: float) -> TelegramReply:
         written = request_mark()
         try:
             async with asyncio.timeout(CONNECT_S + answer_s):
                 async with self._session.post(
                     f"{self._base}/bot{self._token}/{method}",
-                    **body,
+                    **content,
                     trace_request_ctx=written,
                     allow_redirects=False,
                 ) as response:
