@@ -5,13 +5,20 @@ import re
 import sys
 from pathlib import Path
 
-from channels.campaign import CHANNEL
 from channels.lab import ME, until
 from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.telegram import FakeTelegram
 from runner.program import configure, program
 
 OWNER = 7
+CHANNEL = """
+[[channels]]
+name = "tg"
+kind = "telegram"
+token = "{token}"
+base_url = "{url}"
+allow = [{allow}]
+"""
 
 
 async def said_by(folder: Path, *words: str) -> tuple[int, str, str]:
