@@ -25,6 +25,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.policy.verdicts import Allow, NeedsApproval, Verdict
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.app import ServerWork
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.streams.stream import Streams
 from holdfast.targets import Patience, RetryLimits, Target
@@ -255,6 +256,7 @@ class Setting:
     workspace: Path = Path("/nowhere")
     brought: BroughtServers | None = None
     skills: SkillLibrary | None = None
+    also: tuple[ServerWork, ...] = ()  # what the server does besides answering
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -302,7 +304,7 @@ async def served(
             brought=setting.brought,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))
-        app = application(runtime, setting.options, setting.runner)
+        app = application(runtime, setting.options, setting.runner, also=setting.also)
         # The client outlives the server: what it still reads ends in order.
         # The server closes idle connections after 5 s, and a request must not meet that.
         connector = aiohttp.TCPConnector(keepalive_timeout=2)

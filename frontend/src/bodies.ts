@@ -831,6 +831,8 @@ export interface ChannelUserShown {
   readonly name: string;
   readonly role: "user" | "approver";
   readonly since: number;
+  readonly how?: "code" | "allowed" | "settings" | "";
+  readonly by?: string;
 }
 
 /** The code to send to the bot; it is shown here and never again. */
@@ -867,6 +869,12 @@ export interface ChannelLogEntry {
   readonly chat?: string;
   readonly user?: string;
   readonly what?: string;
+  readonly delivery?: string;
+}
+
+/** The update is on disk; one that came before has no second effect. */
+export interface ChannelUpdateAccepted {
+  readonly accepted: boolean;
 }
 
 /** The stored bytes; parts of messages refer to them by this name. */

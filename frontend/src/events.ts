@@ -381,6 +381,7 @@ export interface RunSettings {
   readonly offline?: boolean;
   readonly client?: string;
   readonly purpose?: RunPurpose;
+  readonly takes_files?: boolean;
   readonly plan_first?: boolean;
   readonly goal?: boolean;
 }
@@ -579,6 +580,15 @@ export interface ToolEnded {
   readonly parts?: readonly (TextPart | ImagePart | FilePart)[];
   readonly blob?: string;
   readonly ms?: number;
+  readonly sent?: SentFile | null;
+}
+
+/** A file that the agent hands to the person in the chat. */
+export interface SentFile {
+  readonly blob: string;
+  readonly name: string;
+  readonly media_type: string;
+  readonly caption?: string;
 }
 
 /** The workspace is stored as it was before the first change of a turn, or after the last one. */

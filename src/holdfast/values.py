@@ -223,6 +223,15 @@ class ClientToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     parts: tuple[Part, ...] = ()
 
 
+class SentFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that the agent hands to the person in the chat."""
+
+    blob: str
+    name: str
+    media_type: str
+    caption: str = ""
+
+
 class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the caller asked for with this run; empty means the server's own setting."""
 
@@ -248,6 +257,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     offline: bool = False  # tools must not use the network
     client: str = ""  # the API key that brought the client tools, and alone may return their results
     purpose: RunPurpose = "answer"  # a compaction only summarizes the conversation
+    takes_files: bool = False  # the caller's chat can show files that the agent sends
     plan_first: bool = False  # only reading tools until a person accepts the plan
     goal: bool = False  # the message is a goal: the run goes on until the model shows that it is reached
 

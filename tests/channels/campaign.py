@@ -17,8 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from channels.lab import last_user_text
+from holdfast import events as e
+from holdfast.channels.channel_log import channel_state
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos.gates import Notifier
 from holdfast.chaos.telegram import (
     Accept,
     Double,
@@ -27,6 +30,7 @@ from holdfast.chaos.telegram import (
     Reverse,
     TooManyRequests,
 )
+from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import configure, program
 
 FIRST_CHAT = 1000
@@ -51,6 +55,7 @@ class Campaign:
     seed: int
     kills_max: int
     kills: int = 0
+    killed: Notifier = field(default_factory=Notifier)
     faults: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -70,9 +75,11 @@ def first_words(telegram: FakeTelegram, chat: int) -> list[str]:
     return [text for text in dict.fromkeys(texts) if RETRY not in text]
 
 
-async def person(telegram: FakeTelegram, chat: int, *, messages: int) -> None:
-    """Write, wait for the answer, and write again."""
-    for number in range(messages):
+async def person(telegram: FakeTelegram, chat: int, campaign: Campaign) -> None:
+    """Write, wait for the answer, and write again; the kills are spread over the whole conversation."""
+    for number in range(campaign.messages):
+        due = number * campaign.kills_max // campaign.messages
+        await campaign.killed.until(lambda due=due: campaign.kills >= due)
         telegram.world.say(chat, f"{number} of {chat}")
         wanted = f"re {number} of {chat}"
         while wanted not in first_words(telegram, chat):
@@ -114,9 +121,7 @@ async def campaign_of(campaign: Campaign, folder: Path) -> FakeTelegram:
         allow = ", ".join(f'"{chat}"' for chat in campaign.people)
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=allow))
-        talking = asyncio.gather(
-            *(person(telegram, chat, messages=campaign.messages) for chat in campaign.people)
-        )
+        talking = asyncio.gather(*(person(telegram, chat, campaign) for chat in campaign.people))
         damaging = asyncio.create_task(damage(telegram, campaign, rng))
         while not talking.done():
             async with program(folder) as server:
@@ -128,10 +133,12 @@ async def campaign_of(campaign: Campaign, folder: Path) -> FakeTelegram:
                 if not talking.done():
                     server.process.send_signal(signal.SIGKILL)
                     campaign.kills += 1
+                    campaign.killed.notify()
                     await server.process.wait()
         damaging.cancel()
         await talking
         check(telegram, campaign)
+        await check_log(folder, campaign)
         return telegram
 
 
@@ -143,6 +150,24 @@ def check(telegram: FakeTelegram, campaign: Campaign) -> None:
         assert first_words(telegram, chat) == wanted, f"chat {chat}: {texts}"
         unmarked = Counter(text for text in texts if not text.startswith(MARK))
         assert max(unmarked.values(), default=0) <= 1, f"a silent repeat in chat {chat}: {texts}"
+
+
+async def check_log(folder: Path, campaign: Campaign) -> None:
+    """Every message was accepted once, and everything that was to be said is settled."""
+    store = await SqliteStore.open(folder / "data" / "holdfast.db")
+    try:
+        state = await channel_state(store, "chn_tg")
+        accepted: Counter[str] = Counter()
+        for session_id in state.chats:
+            after = 0
+            while records := await store.read(session_id, after=after):
+                accepted.update(one.event.text for one in records if isinstance(one.event, e.MessageAccepted))
+                after = records[-1].seq
+    finally:
+        await store.close()
+    wanted = {f"{number} of {chat}" for number in range(campaign.messages) for chat in campaign.people}
+    assert accepted == Counter(wanted), f"not accepted once: {accepted - Counter(wanted)}"
+    assert not any(one.state == "given_up" for one in state.outbox.deliveries.values())
 
 
 def main() -> None:

@@ -15,6 +15,9 @@ from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
 from holdfast.racing import wait_through_cancel
+from holdfast.server.deps import RouteDeps
+from holdfast.server.options import ConfiguredChannel, ServerOptions
+from serving import Setting
 
 ME = 42
 LOG = "chn_tg"
@@ -41,6 +44,29 @@ def deps_of(world: World, clock: Clock | None = None) -> ChannelDeps:
         workspace=Path("/tmp"),  # noqa: S108  # nothing is written
         models=lambda: ("chaos", "other"),
     )
+
+
+def served_channels(
+    *options: ChannelOptions, clock: Clock | None = None, url: asyncio.Future[str] | None = None
+) -> Setting:
+    """A server that runs these channels, and shows them; with a `url`, platforms deliver there."""
+
+    async def work(deps: RouteDeps) -> None:
+        webhook_url = await url if url is not None else ""
+        channel_deps = ChannelDeps(
+            store=deps.store,
+            clock=clock or deps.clock,
+            inbox=deps.inbox,
+            supervisor=deps.supervisor,
+            workspace=Path("/tmp"),  # noqa: S108  # nothing is written
+            doors=deps.channel_doors,
+        )
+        await Channels(channel_deps, [replace(one, webhook_url=webhook_url) for one in options]).run()
+
+    shown = {
+        one.name: ConfiguredChannel("telegram", one.allow, one.approvers, one.hook_secret) for one in options
+    }
+    return Setting(options=ServerOptions(channels=shown), also=(work,))
 
 
 @asynccontextmanager

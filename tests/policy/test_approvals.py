@@ -98,7 +98,7 @@ def test_an_argv_that_is_no_shell_is_judged_as_it_stands() -> None:
     assert isinstance(judge(Action(tool="shell", summary=""), policy()), NeedsApproval)
 
 
-@pytest.mark.parametrize("name", ["read_file", "list_files", "search_files"])
+@pytest.mark.parametrize("name", ["read_file", "send_file", "list_files", "search_files"])
 def test_reading_tools_run_unasked_inside_the_workspace_and_nowhere_else(name: str) -> None:
     for mode in ("ask", "allow-workspace", "unattended"):
         assert isinstance(judge(tool(name, f"{WORKSPACE}/src"), policy(mode=mode)), Allow)
@@ -119,7 +119,7 @@ def test_writing_tools_ask_unless_the_workspace_is_allowed(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/home/u/.local/share/holdfast/journal.db", f"{WORKSPACE}/holdfast.toml"])
-@pytest.mark.parametrize("name", ["read_file", "search_files", "write_file", "files.write"])
+@pytest.mark.parametrize("name", ["read_file", "send_file", "search_files", "write_file", "files.write"])
 def test_nothing_lets_a_tool_touch_what_is_holdfasts_own(name: str, path: str) -> None:
     granted = (GrantRule(tool=name, paths=(path,)),)
     found = judge(tool(name, path), policy(ApprovalRule("allow", name, paths=("/",))), grants=granted)

@@ -1,10 +1,11 @@
 """Wrong parts of channels: each breaks a promise in one small way."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -15,19 +16,22 @@ from holdfast.channels.answers import Dialect, due
 from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.incoming import Arrival, PlatformMessage
+from holdfast.channels.notices import notices
 from holdfast.channels.outbox import OutboxSender
 from holdfast.channels.telegram.api import open_telegram
+from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.polling import TelegramPolling
-from holdfast.chaos import CallTool, ChaosServer, Crashed
+from holdfast.channels.telegram.webhook import TelegramWebhook
+from holdfast.chaos import CallTool, ChaosServer, Crashed, Gate
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendNow, SendResult
 from holdfast.events import Event
-from holdfast.folds.channel import ChannelState, TakenMessage
+from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.session_fold import SessionFold
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
-from holdfast.values import CHANNEL, Failure
+from holdfast.values import CHANNEL, Budget, Failure
 from sabotage import Sabotage
 
 ANSWER = e.DeliveryIntended(at_ms=1, chat="1", message="answer", run="run", session_id="s")
@@ -62,8 +66,8 @@ async def check_an_update_is_on_the_log_before_telegram_may_forget_it(kind: type
         telegram.world.say(ME, "hello")
         log = ChannelLog(store, LOG, await store.claim(LOG))
         with suppress(BaseExceptionGroup):
-            await kind(api, log, SystemClock(), take=die).run()
-        again = asyncio.create_task(kind(api, log, SystemClock(), take=take).run())
+            await kind(api, TelegramConnection(api, log, SystemClock()), take=die).run()
+        again = asyncio.create_task(kind(api, TelegramConnection(api, log, SystemClock()), take=take).run())
         await until(telegram, lambda: telegram.world.updates == [] or taken.is_set())
         await asyncio.sleep(0)
         again.cancel()
@@ -177,7 +181,8 @@ _Due = Callable[[ChannelState, str, SessionFold], list[Event]]
 
 
 def _right(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
-    return due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)
+    said = notices(channel_state, session_id, session, budget=Budget(), now_ms=9)
+    return [*said, *due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)]
 
 
 def chatters(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
@@ -208,7 +213,87 @@ async def check_a_call_that_is_made_again_leaves_no_trace(decide: _Due) -> None:
         assert seq == 1 or decide(state, "s", session) == []
 
 
+class AnswersFirst(TelegramWebhook):
+    """Tells Telegram that it has the update, and then takes it."""
+
+    @override
+    async def deliver(self, body: bytes, take: Callable[[Arrival], Awaitable[None]]) -> None:
+        self.taking = asyncio.create_task(super().deliver(body, take))
+
+
+async def check_telegram_is_answered_after_the_update_is_on_the_log(kind: type[TelegramWebhook]) -> None:
+    """While an update is being taken, Telegram waits."""
+    gate = Gate()
+    person = {"id": ME, "is_bot": False, "first_name": "Me"}
+    message = {
+        "message_id": 1,
+        "date": 1,
+        "chat": {"id": ME, "type": "private"},
+        "from": person,
+        "text": "hi",
+    }
+
+    async def take(_: Arrival) -> None:
+        await gate.passed()
+
+    async with FakeTelegram() as telegram, open_telegram(token=telegram.token, base_url=telegram.url) as api:
+        connection = TelegramConnection(api, ChannelLog(MemoryStore(), LOG), SystemClock())
+        hook = kind(api, connection, SystemClock(), url="https://x", secret="s")  # noqa: S106
+        body = msgspec.json.encode({"update_id": 1, "message": message})
+        delivering = asyncio.create_task(hook.deliver(body, take))
+        await gate.reached()
+        await asyncio.sleep(0)
+        is_answered = delivering.done()
+        gate.open()
+        await delivering
+        await asyncio.sleep(0)
+        assert not is_answered
+
+
+_Notices: TypeAlias = Callable[[ChannelState, SessionFold, int], list[Event]]
+
+
+def _told(channel_state: ChannelState, session: SessionFold, now_ms: int) -> list[Event]:
+    return notices(channel_state, "s", session, budget=Budget(tokens=100), now_ms=now_ms)
+
+
+def nags(channel_state: ChannelState, session: SessionFold, now_ms: int) -> list[Event]:
+    """Says it under another key each time that it is asked."""
+    found = _told(ChannelState(awaited=channel_state.awaited), session, now_ms)
+    return [
+        replace(one, message=f"{one.message}.{now_ms}")
+        for one in found
+        if isinstance(one, e.DeliveryIntended)
+    ]
+
+
+async def check_a_budget_that_runs_out_is_said_once(decide: _Notices) -> None:
+    """However often the log of the session changes after that."""
+    state, session = ChannelState(), SessionFold()
+    state.awaited["m"] = TakenMessage("1", "s", "m", "5")
+    log: list[Event] = [
+        e.SessionCreated(at_ms=1, epoch="e"),
+        e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
+        e.RunQueued(at_ms=1, run_id="r", message_id="m"),
+        e.MessageDispatched(at_ms=1, run_id="r", message_id="m"),
+        e.RunStarted(at_ms=1, run_id="r"),
+        *(e.Usage(at_ms=1, run_id="r", call_id="c", input_tokens=90) for _ in range(3)),
+    ]
+    for seq, event in enumerate(log, 1):
+        session.apply(seq, event)
+        for one in decide(state, session, seq):
+            apply_to_channel(state, seq, one)
+    assert len(state.outbox.deliveries) == 1
+
+
 SABOTAGES = (
+    Sabotage(
+        "P2",
+        check_telegram_is_answered_after_the_update_is_on_the_log,
+        TelegramWebhook,
+        AnswersFirst,
+    ),
+    Sabotage("P14", check_a_budget_that_runs_out_is_said_once, _told, nags),
     Sabotage(
         "P14",
         check_an_update_is_on_the_log_before_telegram_may_forget_it,

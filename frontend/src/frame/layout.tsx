@@ -26,6 +26,7 @@ const DIALOGS = {
   inbox: "Inbox",
   targets: "TargetsDialog",
   usage: "UsageDialog",
+  channels: "ChannelsDialog",
   nodes: "NodesDialog",
   memory: "MemoryDialog",
   skills: "SkillsDialog",

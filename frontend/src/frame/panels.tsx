@@ -15,6 +15,10 @@ export const AutomationsDialog = later(
   "automations",
   async () => (await import("../automations/automations_dialog.tsx")).AutomationsDialog,
 );
+export const ChannelsDialog = later(
+  "channels",
+  async () => (await import("../channels/channels_dialog.tsx")).ChannelsDialog,
+);
 export const NodesDialog = later(
   "nodes",
   async () => (await import("../server_panels/nodes_dialog.tsx")).NodesDialog,

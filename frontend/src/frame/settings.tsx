@@ -176,6 +176,11 @@ function Models(): JSX.Element {
             Automations
           </Way>
         ) : null}
+        {may("admin") ? (
+          <Way to="channels" icon="send">
+            Channels
+          </Way>
+        ) : null}
         {several ? (
           <Way to="nodes" icon="swap">
             Servers

@@ -8,6 +8,7 @@ export type DialogName =
   | "inbox"
   | "targets"
   | "usage"
+  | "channels"
   | "nodes"
   | "automations"
   | "memory"

@@ -447,6 +447,7 @@ class ToolCalls:
                 parts=result.parts,
                 blob=result.blob,
                 ms=int(1000 * (now_s - began_s)),
+                sent=result.sent,
             )
         )
 

@@ -255,6 +255,7 @@ class Delegation:
             purpose="answer",
             plan_first=False,
             goal=False,
+            takes_files=False,
         )
 
     async def _create(self, state: ChildState, args: DelegateArgs) -> None:

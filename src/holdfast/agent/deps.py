@@ -16,6 +16,7 @@ from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.spool import Spool
 from holdfast.messages import ANSWER_BYTES_MAX
+from holdfast.policy.tool_names import SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -75,4 +76,6 @@ class AgentDeps:
         tools = self.tools.with_group("mcp", self.tools_that_change())
         brought = self.brought.tools(session_id) if self.brought else []
         tools = tools.with_group("brought", [one for one in brought if tools.get(one.spec.name) is None])
+        if settings is None or not settings.takes_files:
+            tools = tools.without(SEND_FILE)
         return tools.only(settings.tools) if settings and settings.tools else tools

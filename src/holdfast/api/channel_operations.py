@@ -2,6 +2,7 @@
 
 from holdfast.api import channels
 from holdfast.api.operation import Operation
+from holdfast.api.scopes import NO_KEY
 
 _NOT_FOUND = {404: "channel_not_found"}
 _BAD = {400: "invalid_request, invalid_json"}
@@ -70,5 +71,26 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         scopes=("admin",),
         responses={200: channels.ChannelHistory},
         errors=_NOT_FOUND,
+    ),
+    Operation(
+        "POST",
+        "/hooks/channels/{name}",
+        "channels.deliver",
+        tag="Server",
+        summary=(
+            "Where Telegram delivers updates to a channel with a `webhook_url`. It needs no key but the "
+            "secret that the server told Telegram."
+        ),
+        scopes=NO_KEY,
+        raw_request="application/json",
+        responses={200: channels.ChannelUpdateAccepted},
+        errors={
+            400: "invalid_request",
+            401: "bad_signature",
+            408: "body_too_slow",
+            413: "body_too_large",
+            503: "too_busy",
+        },
+        needs_request=True,
     ),
 )

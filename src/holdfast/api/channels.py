@@ -31,7 +31,9 @@ class ChannelUserShown(ResponseBody, frozen=True):
     user: str
     name: str
     role: Annotated[str, one_of("user", "approver")]
-    since: float
+    since: float  # 0: as long as the settings name them
+    how: Annotated[str, one_of("code", "allowed", "settings", "")] = ""
+    by: str = ""  # the key with which someone allowed them
 
 
 class ChannelShown(ResponseBody, frozen=True):
@@ -86,6 +88,12 @@ class ChannelTestIntended(ResponseBody, frozen=True):
     delivery: str
 
 
+class ChannelUpdateAccepted(ResponseBody, frozen=True):
+    """The update is on disk; one that came before has no second effect."""
+
+    accepted: bool
+
+
 class ChannelLogEntry(ResponseBody, frozen=True):
     """Something that happened in a channel."""
 
@@ -95,6 +103,7 @@ class ChannelLogEntry(ResponseBody, frozen=True):
     chat: str = ""
     user: str = ""
     what: str = ""
+    delivery: str = ""  # the message to the chat that it is about
 
 
 class ChannelHistory(ResponseBody, frozen=True, tag_field="object", tag="list"):

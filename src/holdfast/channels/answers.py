@@ -15,10 +15,13 @@ from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.folds.phases import Phase
-from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.folds.session_fold import SessionReadModel
+from holdfast.policy.tool_names import SEND_FILE
+from holdfast.values import SentFile
 
 ANSWER, ENDING, PREVIEW, REMOVED, DECIDED, TO = "answer", "ending", "preview", "removed", "decided", ":"
+FILE = "file"
 # How many messages a text takes on the platform.
 CountParts: TypeAlias = Callable[[str], int]
 
@@ -60,6 +63,7 @@ def due(
         if (run.run_id, taken.chat) not in told:
             told.add((run.run_id, taken.chat))
             found += _cards(channel, taken, run, now_ms)
+            found += _files(taken, run, now_ms)
             found += _answer(channel, taken, session, run, dialect=dialect, now_ms=now_ms) if is_over else []
         if is_over:
             found.append(settled(taken, now_ms))
@@ -89,11 +93,11 @@ def _answer(
     text = session.runs[run.run_id].output
     parts = dialect.count(text)
     said = [
-        _intent(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts)
+        intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts)
         for part in range(parts)
     ]
     if ending := with_lead(ending_text(run), dialect.lead) or ("" if parts else NO_ANSWER):
-        said.append(_intent(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending))
+        said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending))
     said = [replace(one, format=dialect.format) for one in said]
     preview = preview_of(channel, taken, run.run_id)
     if preview is None:
@@ -106,7 +110,7 @@ def _answer(
 
 def preview_intent(taken: TakenMessage, run_id: str, now_ms: int) -> e.DeliveryIntended:
     """The message that shows what a run has said so far."""
-    return _intent(taken, run_id, now_ms=now_ms, message=PREVIEW)
+    return intent_for(taken, run_id, now_ms=now_ms, message=PREVIEW)
 
 
 def preview_of(channel: ChannelState, taken: TakenMessage, run_id: str) -> OutboxEntry | None:
@@ -122,23 +126,45 @@ def _without_preview(
     preview = preview_of(channel, taken, run_id)
     if preview is None:
         return []
-    removal = _intent(taken, run_id, now_ms=now_ms, message=f"{PREVIEW}.{REMOVED}", edits=preview.key)
+    removal = intent_for(taken, run_id, now_ms=now_ms, message=f"{PREVIEW}.{REMOVED}", edits=preview.key)
     return [replace(removal, removes=True)]
 
 
 def _cards(channel: ChannelState, taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
     """A card for each ask, and its change once it is decided. One that was decided unseen needs no card."""
     for ask_id, ask in run.person_asks.items():
-        card = _intent(taken, run.run_id, now_ms=now_ms, message=ask_id)
+        card = intent_for(taken, run.run_id, now_ms=now_ms, message=ask_id)
         if ask.state == "open":
             yield card
         elif card.key in channel.outbox.deliveries:
-            yield _intent(taken, run.run_id, now_ms=now_ms, message=f"{ask_id}.{DECIDED}", edits=card.key)
+            yield intent_for(taken, run.run_id, now_ms=now_ms, message=f"{ask_id}.{DECIDED}", edits=card.key)
 
 
-def _intent(
+def _files(taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
+    """Each file that the agent sent, numbered as it was asked for, whichever was read first."""
+    if not run.settings.takes_files or taken.is_from_elsewhere:
+        return
+    for number, call in enumerate(_sending(run)):
+        if call.ended is not None and call.ended.sent is not None:
+            yield intent_for(taken, run.run_id, now_ms=now_ms, message=FILE, part=number)
+
+
+def _sending(run: Run) -> list[CallState]:
+    return [call for call in run.tools.values() if call.asked.name == SEND_FILE]
+
+
+def file_of(session: SessionReadModel, intended: e.DeliveryIntended) -> SentFile | None:
+    """The file that a delivery is; None if the session no longer has it."""
+    run = session.session.runs.get(intended.run)
+    calls = _sending(run) if run is not None else []
+    ended = calls[intended.part].ended if intended.part < len(calls) else None
+    return ended.sent if ended is not None else None
+
+
+def intent_for(
     taken: TakenMessage, run_id: str, *, now_ms: int, message: str, **fields: object
 ) -> e.DeliveryIntended:
+    """The intent to tell whoever awaits the message something about its run."""
     return e.DeliveryIntended(
         at_ms=now_ms,
         chat=taken.chat,

@@ -1,5 +1,6 @@
 """What channels work with, and the settings of one."""
 
+import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,11 @@ from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.journal import Store
 from holdfast.runner.inbox import Inbox
 from holdfast.runner.supervisor import Supervisor
+from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.image_urls import HttpsOnly
 from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
-from holdfast.values import RunSettings
+from holdfast.values import ApprovalMode, Budget, RunSettings
 
 Kind: TypeAlias = Literal["telegram"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
@@ -31,11 +33,18 @@ class ChannelOptions:
     kind: Kind = "telegram"
     token: str
     base_url: str = ""
+    webhook_url: str = ""  # the public address of this server; empty: the server asks the platform
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
     groups: Groups = "mention"
     settings: RunSettings = field(default_factory=RunSettings)  # of the runs that its messages start
+    approvals: Literal["", ApprovalMode] = ""  # the mode of its sessions; empty: the server's
     file_bytes_max: int = FILE_BYTES_MAX
+
+    @property
+    def hook_secret(self) -> str:
+        """What the platform sends with each update; it follows from the token, so every node knows it."""
+        return hmac.digest(self.token.encode(), self.log_id.encode(), "sha256").hex()
 
     @property
     def log_id(self) -> str:
@@ -53,6 +62,8 @@ class ChannelDeps:
     supervisor: Supervisor
     workspace: Path  # of runs that name none
     snapshots: Snapshots | None = None
+    budget: Budget = field(default_factory=Budget)  # of each run, by the server's settings
+    doors: ChannelDoors = field(default_factory=ChannelDoors)  # where platforms deliver updates
     models: Callable[[], tuple[str, ...]] = tuple  # the names that /model takes
     webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # where results may be posted
     resolver: Callable[[], AbstractResolver] = AsyncResolver

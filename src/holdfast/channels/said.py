@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, PREVIEW, ask_of, message_of
+from holdfast.channels.answers import ANSWER, FILE, PREVIEW, ask_of, file_of, message_of
 from holdfast.channels.words import Card, card_of
 from holdfast.folds.phases import Phase
 from holdfast.runner.supervisor import Supervisor
+from holdfast.values import SentFile
 
 GONE = "the session that it is from no longer exists"
 ANSWERED = "the answer is complete"
@@ -39,7 +40,7 @@ class Unneeded:
     """A preview of what is complete by now."""
 
 
-Said: TypeAlias = Prose | Card | PreviewText | NoWords | Unneeded
+Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
 
 
 async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended) -> Said:
@@ -55,6 +56,8 @@ async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended) -> Said:
             if run is None or run.state.phase is Phase.ENDED:
                 return Unneeded()
             return PreviewText(run.output or WORKING)
+        case message if message == FILE:
+            return file_of(view, intended) or NoWords()
         case _:
             ask = ask_of(view, intended)
             return card_of(ask) if ask is not None else NoWords()

@@ -14,6 +14,7 @@ from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import ChatCommands, command_of, next_session
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
 from holdfast.channels.words import (
     ALREADY_PAIRED,
@@ -48,6 +49,7 @@ class Platform:
     download: Download
     answer_click: AnswerClick
     source: str = TELEGRAM
+    takes_files: bool = False  # its carrier can deliver files that the agent sends
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
 
 
@@ -175,6 +177,7 @@ class Taking:
             bound = [
                 e.ChannelChatBound(at_ms=self._deps.clock.now_ms(), chat=message.chat, session_id=session_id)
             ]
+        await set_mode(self._deps, self._options, session_id, source=self._platform.source)
         sent = await self._send(session_id, incoming, self._once(message))
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)
@@ -224,7 +227,7 @@ class Taking:
             text=self._text_of(message),
             parts=tuple(parts),
             client_id=message.key,
-            settings=replace(settings, model=model or settings.model),
+            settings=replace(settings, model=model or settings.model, takes_files=self._platform.takes_files),
             source=self._platform.source,
             chat=f"{self._options.name}/{message.chat}",
             when_busy="queue" if await self._has_one_waiting(message.chat) else "steer",

@@ -6,6 +6,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.channels.answers import Dialect, awaited_in, due, settled
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps
+from holdfast.channels.notices import notices
 
 
 class Watching:
@@ -53,7 +54,11 @@ class Watching:
     async def _look(self, session_id: str, view: SharedFold) -> bool:
         """Intend what is due; False if nothing is awaited any more."""
         state = self._channel.state
-        found = due(state, session_id, view, dialect=self._dialect, now_ms=self._deps.clock.now_ms())
+        now_ms = self._deps.clock.now_ms()
+        found = [
+            *notices(state, session_id, view, budget=self._deps.budget, now_ms=now_ms),
+            *due(state, session_id, view, dialect=self._dialect, now_ms=now_ms),
+        ]
         if found:
             await self._channel.append(*found)
         return bool(awaited_in(state, session_id))

@@ -16,6 +16,14 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     base_url: Annotated[
         str, doc("Another Bot API server, such as one of your own; empty means Telegram's.", "url or empty")
     ] = ""
+    webhook_url: Annotated[
+        str,
+        doc(
+            "The public https address of this server, if the platform should call it; empty means that the "
+            "server asks the platform, which needs no public address.",
+            "url or empty",
+        ),
+    ] = ""
     allow: Annotated[
         tuple[str, ...],
         doc("The platform's ids of people who may talk to the agent, besides those who paired with a code."),
@@ -34,4 +42,15 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     target: Annotated[str, doc("The target that answers; empty means the first.")] = ""
     instructions: Annotated[str, doc("Additional instructions for the agent.", "text or file")] = ""
     tools: Annotated[tuple[str, ...], doc("The tools that the agent may use; empty means all.")] = ()
+    approvals: Annotated[
+        Literal["", "ask", "allow-workspace", "unattended"],
+        doc("The approval mode of its conversations, as in `approvals.mode`; empty means the server's."),
+    ] = ""
+    sandbox: Annotated[
+        Literal["", "offline"],
+        doc(
+            "What its commands may reach: empty means what `[sandbox]` says; `offline` means no network, and "
+            "no command without a sandbox."
+        ),
+    ] = ""
     budget_usd: Annotated[Amount, doc("The most US dollars for each message; 0 means no limit.")] = 0.0

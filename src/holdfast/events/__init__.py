@@ -93,6 +93,7 @@ from holdfast.values import (
     Part,
     RunSettings,
     SavedFile,
+    SentFile,
     ToolEnding,
     Undo,
 )
@@ -349,7 +350,10 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 
 
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
-    """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut."""
+    """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
+
+    `sent` is a file for the person in the chat that the session belongs to.
+    """
 
     tool_call_id: str
     ok: bool
@@ -358,6 +362,7 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     parts: tuple[Part, ...] = ()
     blob: str = ""
     ms: int = 0
+    sent: SentFile | None = None
 
 
 class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):

@@ -10,7 +10,8 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     """Something is to be said.
 
     Either `body` has the words, or `message` says which words of the run's session are meant: `answer`,
-    `ending`, `preview` or the id of an ask. Words of a session stay in its log alone, and go with it.
+    `ending`, `preview`, `file` or the id of an ask. Words and files of a session stay in its log alone, and
+    go with it.
     """
 
     chat: str

@@ -13,6 +13,7 @@ KEYS_MAX = 50_000  # remembered updates, far more than a platform repeats
 TAKEN_MAX = 5_000  # remembered messages that people may still edit
 REFUSALS_MAX = 5_000
 TRIES_MAX = 5  # wrong codes before all open codes are void
+BY_CODE = "code"  # who paired was let in by their code
 CONVERSATIONS_MAX = 5_000  # remembered, to catch up with them
 Role: TypeAlias = Literal["user", "approver"]
 
@@ -25,6 +26,7 @@ class ChannelUser:
     name: str
     role: Role
     since_ms: int
+    by: str = ""  # who let them in: the name of a key, or "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _code_tried(state: ChannelState, event: e.ChannelCodeTried) -> None:
 
 
 def _user_allowed(state: ChannelState, event: e.ChannelUserAllowed) -> None:
-    state.users[event.user] = ChannelUser(event.user, event.name, event.role, event.at_ms)
+    state.users[event.user] = ChannelUser(event.user, event.name, event.role, event.at_ms, event.by)
     state.revoked.discard(event.user)
     state.refused.pop(event.user, None)
     state.codes.pop(event.code, None)

@@ -279,6 +279,7 @@ def blobs_of(event: e.Event) -> tuple[str, ...]:
         case e.ToolEnded():
             names = [part.blob for part in event.parts if isinstance(part, ImagePart | FilePart)]
             names += [event.blob] if event.blob else []
+            names += [event.sent.blob] if event.sent is not None else []
         case e.ChildEnded():
             names = [event.blob] if event.blob else []
         case e.ClientToolsAnswered():

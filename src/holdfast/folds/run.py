@@ -140,6 +140,7 @@ class Run:
     context_tokens: int = 0  # sent and received by the newest such call
     resumptions: int = 0
     resumptions_without_progress: int = 0
+    down_ms: int = 0  # the longest time that it lay still because of a crash
     recovered: bool = False
     client_tools: tuple[ClientTool, ...] = ()
     tool_choice: str = ""  # of the next call, as in RunSettings
@@ -484,6 +485,7 @@ def _resumed(run: Run, event: e.RunResumed) -> None:
     # Neither an orderly restart nor a run that only waits is a suspected crash.
     if event.after != "restart" and not run.only_waits:
         run.resumptions_without_progress += 1
+        run.down_ms = max(run.down_ms, event.at_ms - run.updated_ms)
     run.awaits_model = False
     if run.started_ms and not run.waiting_since_ms:
         run.paused_ms += max(0, event.at_ms - run.updated_ms)

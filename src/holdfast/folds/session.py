@@ -44,6 +44,7 @@ class Session:
     open_ids: dict[str, None] = field(default_factory=dict[str, None])  # an ordered set
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
+    mode_set_by: str = ""  # empty: nobody set it
     has_moved: bool = False  # a person let other machines continue it without its files
     parent: ParentLink | None = None  # of a sub-agent's session
     parent_told: bool = False  # the parent knows how it ended, or is gone
@@ -135,7 +136,7 @@ def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
 
 
 def _mode_set(session: Session, _: int, event: e.SessionModeSet) -> None:
-    session.approval_mode = event.mode
+    session.approval_mode, session.mode_set_by = event.mode, event.by
 
 
 def _parent_told(session: Session, _: int, _event: e.ParentTold) -> None:

@@ -17,7 +17,7 @@ from holdfast.config.consistency import rules_of
 from holdfast.config.files import own_config_home
 from holdfast.config.settings import Settings
 from holdfast.config.trust import TrustedSkills
-from holdfast.host.channels import channels_work
+from holdfast.host.channels import channels_work, configured_channel
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
@@ -290,7 +290,7 @@ def _options(
         jobs=parts.jobs.all,
         read_job=parts.jobs.read,
         stop_job=parts.jobs.stop,
-        channels={channel.name: channel.kind for channel in settings.channels},
+        channels={one.name: configured_channel(one) for one in settings.channels},
         open_files=OpenFiles(connections_to_allow(settings)),
         page=page,
     )

@@ -7,6 +7,7 @@ from holdfast.config.settings import Settings
 from holdfast.host.runtime import Runtime
 from holdfast.server.app import ServerWork
 from holdfast.server.deps import RouteDeps
+from holdfast.server.options import ConfiguredChannel
 from holdfast.values import Budget, RunSettings
 
 
@@ -22,11 +23,21 @@ def channels_work(settings: Settings, runtime: Runtime) -> ServerWork:
             supervisor=deps.supervisor,
             workspace=settings.workspace,
             snapshots=deps.agent.snapshots,
+            budget=deps.agent.budget,
+            doors=deps.channel_doors,
             models=lambda: models,
         )
         await Channels(channel_deps, [channel_options(one) for one in settings.channels]).run()
 
     return work
+
+
+def configured_channel(channel: ChannelSettings) -> ConfiguredChannel:
+    """One channel of the settings, as far as the server shows it and lets its platform in."""
+    options = channel_options(channel)
+    return ConfiguredChannel(
+        channel.kind, options.allow, options.approvers, options.hook_secret if options.webhook_url else ""
+    )
 
 
 def channel_options(channel: ChannelSettings) -> ChannelOptions:
@@ -36,14 +47,17 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         name=channel.name,
         token=str(channel.token),
         base_url=channel.base_url,
+        webhook_url=channel.webhook_url,
         allow=frozenset(channel.allow),
         approvers=frozenset(channel.approvers),
         groups=channel.groups,
+        approvals=channel.approvals,
         settings=RunSettings(
             model=channel.target,
             instructions=channel.instructions,
             workspace=channel.workspace,
             tools=channel.tools,
             budget=budget,
+            offline=channel.sandbox == "offline",
         ),
     )

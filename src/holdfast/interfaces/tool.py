@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from holdfast.interfaces.journal import Blobs
 from holdfast.messages import ToolSpec
-from holdfast.values import Action, Part, ToolEnding
+from holdfast.values import Action, Part, SentFile, ToolEnding
 
 if TYPE_CHECKING:
     from holdfast.sandbox.confinement import Confinement
@@ -37,6 +37,7 @@ class ToolResult:
     ending: ToolEnding = "finished"
     parts: tuple[Part, ...] = ()
     blob: str = ""
+    sent: SentFile | None = None  # what the person in the chat gets
 
 
 class NobodyAnswered(Exception):

@@ -16,6 +16,7 @@ WRITE_FILE = "write_file"
 EDIT_FILE = "edit_file"
 LIST_FILES = "list_files"
 SEARCH_FILES = "search_files"
+SEND_FILE = "send_file"
 FETCH_URL = "fetch_url"
 ASK_USER = "ask_user"
 UPDATE_PLAN = "update_plan"
@@ -67,6 +68,7 @@ BUILT_IN: Mapping[str, ToolKind] = MappingProxyType(
         EDIT_FILE: "write",
         LIST_FILES: "read_tree",
         SEARCH_FILES: "read_tree",
+        SEND_FILE: "read",  # to the person who talks with the agent
         FETCH_URL: "fetch",
         ASK_USER: "free",
         UPDATE_PLAN: "free",

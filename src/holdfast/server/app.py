@@ -35,7 +35,8 @@ from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
 from holdfast.server.ag_ui.routes import AgUiRoutes
 from holdfast.server.blobs import BlobRoutes
-from holdfast.server.channels import ChannelRoutes
+from holdfast.server.channels.deliveries import ChannelDeliveryRoutes
+from holdfast.server.channels.routes import ChannelRoutes
 from holdfast.server.deps import RouteDeps
 from holdfast.server.docs_page import DocsRoutes
 from holdfast.server.files.routes import FileRoutes
@@ -233,6 +234,7 @@ def _server_endpoints(deps: RouteDeps) -> Mapping[str, Endpoint]:
         "channels.revoke": channels.revoke,
         "channels.test": channels.test,
         "channels.log": channels.log,
+        "channels.deliver": ChannelDeliveryRoutes(deps).deliver,
         "quarantine.list": quarantine.list,
         "quarantine.restore": quarantine.restore,
         "quarantine.delete": quarantine.delete,

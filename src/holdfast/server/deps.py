@@ -13,7 +13,8 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
-from holdfast.server.channel_folds import ChannelFolds
+from holdfast.server.channels.doors import ChannelDoors
+from holdfast.server.channels.folds import ChannelFolds
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.file_requests import FileRequests
 from holdfast.server.peers.lives import SessionLives
@@ -45,6 +46,7 @@ class RouteDeps:
     file_requests: FileRequests
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     channel_folds: ChannelFolds = field(default_factory=ChannelFolds)
+    channel_doors: ChannelDoors = field(default_factory=ChannelDoors)
 
     @property
     def store(self) -> Store:

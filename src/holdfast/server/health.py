@@ -29,7 +29,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.journal.lost_writes import NOTE as LOST_WRITES
 from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
-from holdfast.server.channels import channels_shown
+from holdfast.server.channels.routes import channels_shown
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import json_response, raw_response

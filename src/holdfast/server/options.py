@@ -94,6 +94,16 @@ class Limits:
     disconnect_grace_s: float = 30.0  # how long a run that is only for its readers continues without any
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredChannel:
+    """What the settings say about a channel, as far as people are shown it."""
+
+    kind: str
+    allow: frozenset[str] = frozenset()
+    approvers: frozenset[str] = frozenset()
+    hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """All options of a server; with `keys` None, anyone on this machine may use it."""
@@ -115,5 +125,5 @@ class ServerOptions:
     read_job: ReadJob = _no_job
     stop_job: ReadJob = _no_job  # returns when it is dead
     images: "ImageUrls | None" = None  # fetches the images that clients name by their addresses
-    channels: Mapping[str, str] = field(default_factory=dict[str, str])  # the kinds of channels, by name
+    channels: Mapping[str, ConfiguredChannel] = field(default_factory=dict[str, ConfiguredChannel])  # by name
     page: Mapping[str, bytes] = field(default_factory=dict[str, bytes])  # the files of the built page

@@ -14,6 +14,7 @@ from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.tools.files.listing import ListFiles
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.search import SearchFiles
+from holdfast.tools.files.send_file import SendFile
 from holdfast.tools.files.workspace import Workspace
 from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.tools.shell.background import Background
@@ -62,6 +63,7 @@ def built_in_tools(
         SearchFiles(
             environment, ripgrep=shutil.which("rg", path=environment.get("PATH")), workspaces=workspaces
         ),
+        SendFile(workspaces=workspaces),
         FetchUrl(Fetcher(PublicOnly()), environment=environment),
         AskUser(),
         UpdatePlan(),

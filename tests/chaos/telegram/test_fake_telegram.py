@@ -18,6 +18,8 @@ from aiogram.exceptions import (
     TelegramUnauthorizedError,
 )
 from aiogram.types import BotCommand, BufferedInputFile, InlineKeyboardButton, InlineKeyboardMarkup, Message
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from holdfast.chaos import BadScript
 from holdfast.chaos.telegram import (
@@ -174,3 +176,41 @@ async def test_a_script_as_text_names_what_it_does_not_understand() -> None:
         telegram.scripts.add_text("sendMessage: acept")
     with pytest.raises(BadScript, match="begins with a method"):
         telegram.scripts.add_text("accept")
+
+
+async def test_updates_are_delivered_to_a_webhook_one_by_one_until_each_is_taken() -> None:
+    taken: list[tuple[int, str]] = []
+    statuses = iter([500, 200, 200])
+
+    async def hook(request: web.Request) -> web.Response:
+        update = await request.json()
+        taken.append((update["update_id"], request.headers["X-Telegram-Bot-Api-Secret-Token"]))
+        return web.Response(status=next(statuses))
+
+    app = web.Application()
+    app.router.add_post("/hook", hook)
+    async with (
+        TestServer(app) as receiver,
+        FakeTelegram() as telegram,
+        aiogram_bot(telegram) as bot,
+    ):
+        with pytest.raises(TelegramBadRequest, match="HTTPS"):
+            await bot.set_webhook("http://example.com/hook")
+        telegram.world.say(CHAT, "one")
+        assert await bot.set_webhook(str(receiver.make_url("/hook")), secret_token="s-1")  # noqa: S106
+        telegram.world.say(CHAT, "two")
+        with pytest.raises(TelegramConflictError, match="webhook"):
+            await bot.get_updates()
+        await telegram.world.changed.until(lambda: not telegram.world.updates)
+        ids = [update_id for update_id, _ in taken]
+        assert ids[0] == ids[1] == ids[2] - 1
+        assert {secret for _, secret in taken} == {"s-1"}
+        info = await bot.get_webhook_info()
+        assert (info.url, info.pending_update_count) == (str(receiver.make_url("/hook")), 0)
+        photo = await bot.send_photo(CHAT, BufferedInputFile(b"\x89PNG", "a.png"), caption="look")
+        assert photo.photo
+        assert photo.caption == "look"
+        with pytest.raises(TelegramBadRequest, match="IMAGE_PROCESS_FAILED"):
+            await bot.send_photo(CHAT, BufferedInputFile(b"text", "a.png"))
+        assert await bot.delete_webhook()
+        assert (await bot.get_webhook_info()).url == ""

@@ -19,6 +19,7 @@ from holdfast.channels.written import failure_words, request_mark, tracing
 BASE_URL = "https://api.telegram.org"
 CONNECT_S = 15.0
 ANSWER_S = 60.0
+UPLOAD_S = 180.0
 BODY_BYTES_MAX = 8 * 1024 * 1024
 TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
@@ -54,6 +55,16 @@ class Unanswered:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that a request brings, in one of its fields."""
+
+    field: str
+    name: str
+    media_type: str
+    data: bytes
+
+
 TelegramReply: TypeAlias = TelegramResult | TelegramFailure | Unwritten | Unanswered
 
 
@@ -69,12 +80,23 @@ class TelegramApi:
         self, method: str, parameters: Mapping[str, Any] | None = None, *, answer_s: float = ANSWER_S
     ) -> TelegramReply:
         """Make one request. It is never made twice."""
+        return await self._post(method, {"json": dict(parameters or {})}, answer_s=answer_s)
+
+    async def upload(self, method: str, parameters: Mapping[str, Any], file: Upload) -> TelegramReply:
+        """Make one request that brings a file."""
+        form = aiohttp.FormData(default_to_multipart=True)
+        for name, value in parameters.items():
+            form.add_field(name, str(value))
+        form.add_field(file.field, file.data, filename=file.name, content_type=file.media_type)
+        return await self._post(method, {"data": form}, answer_s=UPLOAD_S)
+
+    async def _post(self, method: str, content: Mapping[str, Any], *, answer_s: float) -> TelegramReply:
         written = request_mark()
         try:
             async with asyncio.timeout(CONNECT_S + answer_s):
                 async with self._session.post(
                     f"{self._base}/bot{self._token}/{method}",
-                    json=dict(parameters or {}),
+                    **content,
                     trace_request_ctx=written,
                     allow_redirects=False,
                 ) as response:

@@ -11,6 +11,7 @@ from holdfast.channels.telegram.api import (
     TelegramResult,
     Unanswered,
     Unwritten,
+    Upload,
 )
 from holdfast.channels.telegram.html import escaped, plain_of, telegram_html
 from holdfast.channels.words import MARK, Card
@@ -25,9 +26,13 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.interfaces.journal import Blobs
 from holdfast.runner.supervisor import Supervisor
+from holdfast.values import SentFile
 
 NOT_MODIFIED = "message is not modified"
+PHOTO_TYPES = frozenset({"image/png", "image/jpeg", "image/webp"})
+PHOTO_BYTES_MAX = 10_000_000
 CHAT_GONE = ("chat not found", "bot was kicked", "user is deactivated", "not enough rights to send")
 
 
@@ -55,10 +60,11 @@ def card_html(card: Card) -> str:
 class TelegramCarrier:
     """Sends with one bot; words of a session are read from its log when they are sent."""
 
-    def __init__(self, api: TelegramApi, supervisor: Supervisor, outbox: Outbox) -> None:
+    def __init__(self, api: TelegramApi, supervisor: Supervisor, outbox: Outbox, blobs: Blobs) -> None:
         self._api = api
         self._supervisor = supervisor
         self._outbox = outbox
+        self._blobs = blobs
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
         """Send it."""
@@ -66,6 +72,8 @@ class TelegramCarrier:
         request = await self._request(intended)
         if isinstance(request, NotAccepted):
             return request
+        if isinstance(request, SentFile):
+            return await self._send_file(delivery, request, mark=f"{MARK}\n" if is_marked else "")
         method, parameters = request
         if is_marked:
             parameters["text"] = f"{escaped(MARK)}\n{parameters['text']}"
@@ -74,12 +82,26 @@ class TelegramCarrier:
             parameters["text"] = plain_of(parameters["text"])
         return _result(await self._api.call(method, parameters))
 
+    async def _send_file(self, delivery: OutboxEntry, file: SentFile, *, mark: str) -> SendResult:
+        """Send it as a picture if it is one; if Telegram doesn't take it as such, as a document."""
+        data = await self._blobs.blob(file.blob)
+        if data is None:
+            return NotAccepted(GONE)
+        is_photo = file.media_type in PHOTO_TYPES and len(data) <= PHOTO_BYTES_MAX and not delivery.is_plain
+        method, field = ("sendPhoto", "photo") if is_photo else ("sendDocument", "document")
+        caption = f"{mark}{file.caption}".strip()
+        parameters = place_of(delivery.intended.chat) | ({"caption": caption} if caption else {})
+        upload = Upload(field, file.name, file.media_type, data)
+        return _result(await self._api.upload(method, parameters, upload))
+
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
         """Telegram has no way to look for a message."""
         del delivery
         return CannotTell()
 
-    async def _request(self, intended: e.DeliveryIntended) -> tuple[str, dict[str, Any]] | NotAccepted:
+    async def _request(
+        self, intended: e.DeliveryIntended
+    ) -> tuple[str, dict[str, Any]] | SentFile | NotAccepted:
         """The method and its parameters, or why there is nothing to send."""
         try:
             parameters = place_of(intended.chat)
@@ -96,6 +118,8 @@ class TelegramCarrier:
             case Card():
                 parameters["text"] = card_html(said)
                 parameters |= {"reply_markup": keyboard(said)} if said.buttons else {}
+            case SentFile():
+                return said
             case NoWords() | PreviewText() | Unneeded():  # previews are drafts here, and no deliveries
                 return NotAccepted(GONE)
         if not intended.edits:

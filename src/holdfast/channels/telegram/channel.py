@@ -11,9 +11,11 @@ from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.taking import Platform
 from holdfast.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
 from holdfast.channels.telegram.carrier import TelegramCarrier
+from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.html import FORMAT, telegram_html
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.channels.telegram.previews import TelegramPreviews
+from holdfast.channels.telegram.webhook import TelegramWebhook
 
 CLICK_S = 10.0
 CLICK_CHARS_MAX = 200
@@ -27,11 +29,16 @@ async def open_telegram_channel(
     async with open_telegram(token=options.token, base_url=options.base_url) as api:
 
         async def connect(take: Take) -> None:
-            await TelegramPolling(api, log, deps.clock, take=take).run()
+            connection = TelegramConnection(api, log, deps.clock)
+            if not options.webhook_url:
+                await TelegramPolling(api, connection, take=take).run()
+            url = f"{options.webhook_url.rstrip('/')}/hooks/channels/{options.name}"
+            hook = TelegramWebhook(api, connection, deps.clock, url=url, secret=options.hook_secret)
+            await hook.run(deps.doors, options.name, take)
 
         yield ChatPlatform(
             dialect=Dialect(count=_count, format=FORMAT),
-            carrier=TelegramCarrier(api, deps.supervisor, log.state.outbox),
+            carrier=TelegramCarrier(api, deps.supervisor, log.state.outbox, deps.store),
             inbound=_inbound(api, options),
             connect=connect,
             show_work=TelegramPreviews(api, log.state, deps).run,
@@ -53,4 +60,4 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
         parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
-    return Platform(download, answer_click)
+    return Platform(download, answer_click, takes_files=True)

@@ -1,10 +1,11 @@
 """The methods of the Bot API that the fake Telegram knows, with the checks that Telegram makes."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from holdfast.chaos.telegram.markup import CannotParse, read_html, utf16_units
-from holdfast.chaos.telegram.world import Chat, World
+from holdfast.chaos.telegram.world import Chat, Webhook, World
 
 TEXT_UNITS_MAX = 4096
 BUTTON_BYTES_MAX = 64
@@ -37,9 +38,34 @@ async def _nothing(world: World, parameters: Parameters) -> Any:
     return True
 
 
+async def _set_webhook(world: World, parameters: Parameters) -> Any:
+    url = str(parameters.get("url") or "")
+    secret = str(parameters.get("secret_token") or "")
+    if not url.startswith("https://") and not url.startswith("http://127.0.0.1:"):
+        raise TelegramRefusal(400, "Bad Request: bad webhook: An HTTPS URL must be provided for webhook")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{0,256}", secret):
+        raise TelegramRefusal(400, "Bad Request: secret token contains unallowed characters")
+    if _is_true(parameters.get("drop_pending_updates")):
+        world.forget_updates()
+    world.webhook = Webhook(url, secret)
+    world.changed.notify()
+    return True
+
+
+async def _delete_webhook(world: World, parameters: Parameters) -> Any:
+    if _is_true(parameters.get("drop_pending_updates")):
+        world.forget_updates()
+    world.webhook = None
+    world.changed.notify()
+    return True
+
+
 async def _get_webhook_info(world: World, parameters: Parameters) -> Any:
     del parameters
-    return {"url": "", "has_custom_certificate": False, "pending_update_count": len(world.updates)}
+    hook = world.webhook or Webhook("")
+    trouble = {"last_error_message": hook.error, "last_error_date": hook.error_s} if hook.error else {}
+    info = {"url": hook.url, "has_custom_certificate": False, "pending_update_count": len(world.updates)}
+    return info | trouble
 
 
 async def _set_my_commands(world: World, parameters: Parameters) -> Any:
@@ -77,6 +103,19 @@ async def _send_document(world: World, parameters: Parameters) -> Any:
     return world.post(
         chat, {"document": document, **caption}, thread=int(parameters.get("message_thread_id") or 0)
     )
+
+
+async def _send_photo(world: World, parameters: Parameters) -> Any:
+    chat = _writable_chat(world, parameters)
+    name, data = parameters["photo"]
+    if not data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"RIFF")):
+        raise TelegramRefusal(400, "Bad Request: IMAGE_PROCESS_FAILED")
+    file_id = f"file{len(world.files) + 1}"
+    world.files[file_id] = (f"photos/{name}", data)
+    facts = {"file_id": file_id, "file_unique_id": f"u{file_id}", "file_size": len(data)}
+    caption = {"caption": parameters["caption"]} if parameters.get("caption") else {}
+    photo = [facts | {"width": 800, "height": 800}]
+    return world.post(chat, {"photo": photo, **caption}, thread=int(parameters.get("message_thread_id") or 0))
 
 
 async def _edit_message_text(world: World, parameters: Parameters) -> Any:
@@ -135,17 +174,24 @@ async def _get_file(world: World, parameters: Parameters) -> Any:
 
 METHODS: Final[Mapping[str, Method]] = {
     "getme": _get_me,
-    "deletewebhook": _nothing,
+    "deletewebhook": _delete_webhook,
+    "setwebhook": _set_webhook,
     "getwebhookinfo": _get_webhook_info,
     "setmycommands": _set_my_commands,
     "sendmessage": _send_message,
     "senddocument": _send_document,
+    "sendphoto": _send_photo,
     "editmessagetext": _edit_message_text,
     "sendchataction": _send_chat_action,
     "sendmessagedraft": _send_message_draft,
     "answercallbackquery": _nothing,
     "getfile": _get_file,
 }
+
+
+def _is_true(value: object) -> bool:
+    """A flag, which forms send as a word."""
+    return str(value).lower() in {"true", "1"}
 
 
 def _writable_chat(world: World, parameters: Parameters) -> Chat:

@@ -17,6 +17,7 @@ from typing import Any, Self
 from aiohttp import BodyPartReader, web
 
 from holdfast.chaos.telegram.control import control_routes
+from holdfast.chaos.telegram.delivering import deliver_updates
 from holdfast.chaos.telegram.faults import Exchange, Order, Scripts, failure
 from holdfast.chaos.telegram.methods import METHODS, TelegramRefusal
 from holdfast.chaos.telegram.world import Call, World
@@ -24,6 +25,7 @@ from holdfast.chaos.telegram.world import Call, World
 TOKEN = "4242:fake-token"  # noqa: S105  # nothing real is behind it
 BODY_BYTES_MAX = 60 * 1024 * 1024
 CONFLICT = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+HOOKED = "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete it first"
 POLL_S_MAX = 50
 UPDATES_AT_ONCE = 100
 _JSON_FIELDS = frozenset({"reply_markup", "reply_parameters", "commands", "allowed_updates", "entities"})
@@ -40,6 +42,7 @@ class FakeTelegram:
         self._port = port
         self._poll = 0  # the newest getUpdates; an older one that still waits ends with a conflict
         self._runner: web.AppRunner | None = None
+        self._delivering: asyncio.Task[None] | None = None
 
     @property
     def url(self) -> str:
@@ -56,6 +59,7 @@ class FakeTelegram:
         site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = self._runner.addresses[0][1]
+        self._delivering = asyncio.create_task(deliver_updates(self.world), name="deliver updates")
         return self
 
     async def __aexit__(
@@ -63,6 +67,9 @@ class FakeTelegram:
     ) -> None:
         self._poll += 1
         self.world.changed.notify()
+        if self._delivering is not None:
+            self._delivering.cancel()
+            await asyncio.wait({self._delivering})
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -106,6 +113,8 @@ class FakeTelegram:
 
     async def _updates(self, parameters: Mapping[str, Any], order: Order) -> list[dict[str, Any]]:
         """Long polling: an offset acknowledges everything before it; a newer request ends this one."""
+        if self.world.webhook is not None:
+            raise TelegramRefusal(409, HOOKED)
         self._poll += 1
         mine, world = self._poll, self.world
         world.changed.notify()

@@ -23,6 +23,16 @@ class Call:
 
 
 @dataclass(slots=True)
+class Webhook:
+    """Where updates are delivered instead of being fetched, and what went wrong there last."""
+
+    url: str
+    secret: str = ""
+    error: str = ""
+    error_s: int = 0
+
+
+@dataclass(slots=True)
 class Chat:
     """A conversation as its people see it: messages by id, in the order in which they came."""
 
@@ -63,6 +73,7 @@ class World:
         self.calls: list[Call] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.commands: list[dict[str, Any]] = []
+        self.webhook: Webhook | None = None
         self.changed = Notifier()
         self.now_s = start_s
         self._next_update = FIRST_UPDATE

@@ -4,12 +4,15 @@ import asyncio
 import sys
 from collections.abc import Mapping
 
-from holdfast.api.channels import ChannelLogEntry, ChannelShown
+from holdfast.api.channels import ChannelLogEntry, ChannelShown, ChannelUserShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.safe_text import safe_line
 
 TEST_S = 15.0
 LOOK_S = 0.3
+NAME_CHARS_MAX = 60
+_TROUBLE = frozenset({"delivery.rejected", "delivery.unknown", "channel.failed"})
 _ENDINGS = frozenset({"delivery.confirmed", "delivery.rejected", "delivery.unknown", "delivery.postponed"})
 
 
@@ -29,10 +32,30 @@ def list_channels(flags: Mapping[str, object], *, form: str) -> int:
             if lost := one.rejected + one.given_up:
                 print(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
             for user in one.users:
-                print(f"{one.name}: {user.name or user.user} ({user.user}) is {user.role}")
+                print(f"{one.name}: {_person(user)}")
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+def _line(one: ChannelLogEntry) -> tuple[str, ...]:
+    mark = "!" if one.type in _TROUBLE else ""
+    details = " ".join(word for word in (one.what, f"({one.delivery})" if one.delivery else "") if word)
+    return (when(one.at), mark, one.type, one.chat, one.user, details)
+
+
+def _person(user: ChannelUserShown) -> str:
+    """Who it is, what they may do, and how they came to it."""
+    name = f"{safe_line(user.name, NAME_CHARS_MAX)} ({user.user})" if user.name else user.user
+    may = "may talk and approve" if user.role == "approver" else "may talk"
+    match user.how:
+        case "code":
+            how = "paired with a code"
+        case "settings":
+            how = "named in the settings"
+        case _:
+            how = f"allowed by {user.by}" if user.by else "allowed"
+    return f"{name} {may}; {how}"
 
 
 def _row(one: ChannelShown) -> tuple[str, ...]:
@@ -89,15 +112,13 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
         while ending is None and loop.time() < give_up_s:
             await asyncio.sleep(LOOK_S)
             log = await attached.client.channel_log(name)
-            ours = [one for one in log if one.type in _ENDINGS and one.what.startswith(sent.delivery)]
+            ours = [one for one in log if one.type in _ENDINGS and one.delivery == sent.delivery]
             ending = ours[-1] if ours else None
         if ending is None:
             print(f"Not sent within {TEST_S:g} s. `holdfast channels list` says whether {name} works.")
             return FAILED
         is_there = ending.type == "delivery.confirmed"
-        print(
-            "Delivered." if is_there else f"Not delivered: {ending.what.removeprefix(sent.delivery + ': ')}"
-        )
+        print("Delivered." if is_there else f"Not delivered: {ending.what}.")
         return OK if is_there else FAILED
 
     return with_server(flags, work, works="nothing")
@@ -111,8 +132,8 @@ def show_log(flags: Mapping[str, object], name: str, *, form: str) -> int:
         if form == "json":
             print_json(found)
         else:
-            rows = [(when(one.at), one.type, one.chat, one.user, one.what) for one in found]
-            print_columns(("WHEN", "WHAT", "CHAT", "USER", "DETAILS"), rows)
+            head = ("WHEN", "", "WHAT", "CHAT", "USER", "DETAILS")
+            print_columns(head, [_line(one) for one in found])
         return OK
 
     return with_server(flags, work, works="nothing")

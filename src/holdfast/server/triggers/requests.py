@@ -15,7 +15,7 @@ from holdfast.interfaces.time_zones import zone_named
 from holdfast.runner.triggers import schedule_for
 from holdfast.safe_text import safe_line
 from holdfast.server.access.request_secrets import request_redactor
-from holdfast.server.channels import checked_places
+from holdfast.server.channels.routes import checked_places
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.requests import budget_of

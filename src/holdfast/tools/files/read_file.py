@@ -106,7 +106,7 @@ def _read(workspace: Workspace, given: ReadFileArgs, give_up: Event) -> tuple[Li
             stamp = Stamp(found.st_mtime_ns, found.st_size, "")
             return _lines_of_a_large_file(spot, given, give_up), stamp, spot.inside
         data, stamp = read_whole(spot, give_up=give_up)
-        media_type = _image_type(data)
+        media_type = image_type(data)
         if media_type and len(data) <= IMAGE_BYTES_MAX:
             return Picture(data, media_type), stamp, spot.inside
         _insist_on_text(spot, data)
@@ -168,14 +168,15 @@ def _line(line: str) -> str:
 
 def _insist_on_text(spot: Spot, data: bytes) -> None:
     if b"\0" in data[:_LOOK_BYTES]:
-        media_type = _image_type(data)
+        media_type = image_type(data)
         kind = f"an image ({media_type}) that is too large to show" if media_type else "a binary file"
         raise PathRefused(
             f"{spot.inside} is {kind}, not text; it begins with the bytes {data[:16].hex(' ')}."
         )
 
 
-def _image_type(data: bytes) -> str:
+def image_type(data: bytes) -> str:
+    """The media type of an image that models and chats show; empty if it is none."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):

@@ -1,6 +1,6 @@
 """Channels over HTTP: see them, let people in and out, and read what happened."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +11,6 @@ from holdfast.api.channels import (
     AllowRequest,
     ChannelHistory,
     ChannelList,
-    ChannelLogEntry,
     ChannelShown,
     ChannelTestIntended,
     ChannelTestRequest,
@@ -20,9 +19,8 @@ from holdfast.api.channels import (
     PairingCode,
     PairRequest,
 )
-from holdfast.codec import type_of
-from holdfast.events import Event, Input
-from holdfast.folds.channel import ChannelState, code_digest
+from holdfast.events import Input
+from holdfast.folds.channel import BY_CODE, ChannelState, code_digest
 from holdfast.interfaces.ids import (
     WEBHOOKS_LOG,
     channel_log_id,
@@ -31,11 +29,13 @@ from holdfast.interfaces.ids import (
     new_message_id,
     new_pairing_code,
 )
-from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew, Record
-from holdfast.safe_text import safe_line
+from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew
+from holdfast.server.access.auth import OPEN
 from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.channels.history import log_entry
 from holdfast.server.deps import RouteDeps
 from holdfast.server.image_urls import HttpsOnly
+from holdfast.server.options import ConfiguredChannel
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.tools.web.addresses import UrlRefused
@@ -45,7 +45,7 @@ CODE_S = 600
 HISTORY_MAX = 200
 PLACES_MAX = 20
 WEBHOOKS = "webhooks"
-WHAT_CHARS_MAX = 200
+UNKNOWN = ConfiguredChannel("")  # a channel that only its log knows
 TEST = "This is a test from `holdfast channels test`. It works."
 
 
@@ -53,12 +53,12 @@ async def channels_shown(deps: RouteDeps) -> list[ChannelShown]:
     """All channels as they are now, by name."""
     store, configured = deps.store, deps.options.channels
     names = dict.fromkeys(configured) | dict.fromkeys(row.title for row in await store.logs(CHANNEL))
-    return [await _shown(deps, name, configured.get(name, "")) for name in sorted(names)]
+    return [await _shown(deps, name, configured.get(name, UNKNOWN)) for name in sorted(names)]
 
 
-async def _shown(deps: RouteDeps, name: str, kind: str) -> ChannelShown:
+async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> ChannelShown:
     log_id = channel_log_id(name)
-    kind = WEBHOOKS if log_id == WEBHOOKS_LOG else kind
+    kind = WEBHOOKS if log_id == WEBHOOKS_LOG else configured.kind
     state, place = await deps.channel_folds.state(deps.store, log_id), await deps.store.place(log_id)
     outcomes = [one.state for one in state.outbox.deliveries.values()]
     return ChannelShown(
@@ -70,16 +70,34 @@ async def _shown(deps: RouteDeps, name: str, kind: str) -> ChannelShown:
         problem=state.trouble,
         hint=state.hint,
         node=place.owner,
-        users=tuple(
-            ChannelUserShown(user=one.user, name=one.name, role=one.role, since=one.since_ms / 1000)
-            for one in state.users.values()
-        ),
+        users=tuple(_people(state, configured)),
         chats=len(state.sessions),
         awaited=len(state.awaited),
         undelivered=sum(1 for _ in state.outbox.open()),
         given_up=outcomes.count("given_up"),
         rejected=outcomes.count("rejected"),
     )
+
+
+def _people(state: ChannelState, configured: ConfiguredChannel) -> Iterator[ChannelUserShown]:
+    """Who may talk, what they may do now, and how they came to it."""
+
+    def role(user: str, own: str) -> str:
+        if configured.approvers:
+            return "approver" if user in configured.approvers else "user"
+        return own
+
+    for one in state.users.values():
+        yield ChannelUserShown(
+            user=one.user,
+            name=one.name,
+            role=role(one.user, one.role),
+            since=one.since_ms / 1000,
+            how="code" if one.by == BY_CODE else "allowed",
+            by="" if one.by in {BY_CODE, OPEN} else one.by,
+        )
+    for user in sorted(configured.allow - state.users.keys() - state.revoked):
+        yield ChannelUserShown(user=user, name="", role=role(user, "user"), since=0.0, how="settings")
 
 
 def _word(state: ChannelState, kind: str) -> str:
@@ -196,7 +214,8 @@ class ChannelRoutes:
         store, log_id = self._deps.store, await self._log_id(request)
         after = max(0, await store.last_seq(log_id) - HISTORY_MAX)
         records = await store.read(log_id, after=after, limit=HISTORY_MAX)
-        return json_response(ChannelHistory(data=tuple(_entry(record) for record in records)))
+        outbox = (await self._deps.channel_folds.state(store, log_id)).outbox
+        return json_response(ChannelHistory(data=tuple(log_entry(record, outbox) for record in records)))
 
     async def _log_id(self, request: Request) -> str:
         """The log of the channel that the request names; raises a Problem."""
@@ -213,39 +232,3 @@ class ChannelRoutes:
 
     async def _append(self, log_id: str, event: Input) -> None:
         await self._deps.store.append(log_id, [event], when=[IfSessionKnown()])
-
-
-def _entry(record: Record) -> ChannelLogEntry:
-    event = record.event
-    return ChannelLogEntry(
-        seq=record.seq,
-        at=event.at_ms / 1000,
-        type=type_of(event),
-        chat=getattr(event, "chat", ""),
-        user=getattr(event, "user", ""),
-        what=safe_line(_what(event), WHAT_CHARS_MAX),
-    )
-
-
-def _what(event: Event) -> str:
-    """What an entry says besides who and where, without what people wrote."""
-    match event:
-        case e.ChannelUpdateTaken():
-            return f"{event.became} {event.why}".strip()
-        case e.DeliveryIntended():
-            return f"{event.key} ({event.part + 1} of {event.parts})"
-        case e.DeliveryConfirmed():
-            return f"{event.delivery} is message {event.platform_id}"
-        case e.DeliveryAttempted():
-            mark = ", marked as a possible repeat" if event.marked else ""
-            return f"{event.delivery}, attempt {event.nth}{mark}"
-        case e.DeliveryPostponed() | e.DeliveryRejected() | e.DeliveryUnknown():
-            return f"{event.delivery}: {event.why}"
-        case e.ChannelFailed():
-            return f"{event.why} {event.hint}".strip()
-        case e.ChannelConnected():
-            return event.account
-        case e.ChannelUserAllowed():
-            return f"{event.name} {event.role} by {event.by}".strip()
-        case _:
-            return ""

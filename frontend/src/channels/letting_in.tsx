@@ -1,0 +1,143 @@
+/** Lets a person in: by a code that they send to the bot, or by their id. */
+import type { JSX } from "preact";
+import { useId, useState } from "preact/hooks";
+import { countdown } from "../format.ts";
+import { Icon } from "../icons.tsx";
+import { nowMs, type Result } from "../state.ts";
+import { useActing } from "../talk/acting.ts";
+import { CopyButton } from "../talk/copy_button.tsx";
+import { Problem } from "../talk/problem.tsx";
+import { allow, makeCode } from "./requests.ts";
+
+interface Code {
+  readonly code: string;
+  readonly endsMs: number;
+}
+
+interface LettingInProps {
+  readonly name: string;
+  readonly onChanged: () => void;
+}
+
+export function LettingIn({ name, onChanged }: LettingInProps): JSX.Element {
+  const acting = useActing();
+  const [code, setCode] = useState<Code | null>(null);
+  const [byId, setById] = useState(false);
+  const pair = async (): Promise<Result<unknown>> => {
+    const made = await makeCode(name);
+    if (made.ok) setCode({ code: made.value.code, endsMs: Date.now() + 1000 * made.value.expires_in_s });
+    return made;
+  };
+  return (
+    <>
+      <div class="target-try">
+        <button
+          type="button"
+          class="button small"
+          aria-disabled={acting.busy}
+          onClick={() => void acting.act(pair)}
+        >
+          <Icon name="link" />
+          Pair<span class="unseen"> a person with {name}</span>
+        </button>
+        <button type="button" class="button small" aria-expanded={byId} onClick={() => setById(!byId)}>
+          <Icon name="plus" />
+          Allow by id<span class="unseen"> in {name}</span>
+        </button>
+        <Problem words={acting.trouble} />
+      </div>
+      {code === null ? null : <CodeCard code={code} onDone={() => setCode(null)} />}
+      {byId ? (
+        <AllowForm
+          name={name}
+          onDone={() => {
+            setById(false);
+            onChanged();
+          }}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function CodeCard({ code, onDone }: { readonly code: Code; readonly onDone: () => void }): JSX.Element {
+  const left = code.endsMs - nowMs.value;
+  return (
+    <section class="target secret-card" aria-label="Pairing code">
+      {left > 0 ? (
+        <>
+          <p>
+            Send this code to the bot, as a message of its own. Whoever sends it can talk to the agent and
+            approve what it asks for. It works once, and you won't see it again.
+          </p>
+          <p>
+            <code class="channel-code">{code.code}</code> <CopyButton text={() => code.code} what="code" />
+          </p>
+          <p class="fine muted">
+            <time>{countdown(left)}</time> left
+          </p>
+        </>
+      ) : (
+        <p>The code has expired. Make a new one if you still need it.</p>
+      )}
+      <div class="target-try">
+        <button type="button" class="button small" onClick={onDone}>
+          Done
+        </button>
+      </div>
+    </section>
+  );
+}
+
+interface AllowFormProps {
+  readonly name: string;
+  readonly onDone: () => void;
+}
+
+function AllowForm({ name, onDone }: AllowFormProps): JSX.Element {
+  const acting = useActing();
+  const id = useId();
+  const [user, setUser] = useState("");
+  const [approves, setApproves] = useState(false);
+  const save = async (): Promise<void> => {
+    if (await acting.act(() => allow(name, user.trim(), approves ? "approver" : "user"))) onDone();
+  };
+  return (
+    <form
+      class="trigger-form"
+      aria-label={`Allow a person in ${name}`}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void save();
+      }}
+    >
+      <div class="form-line">
+        <label for={id}>
+          The platform's id of the person. The log shows it if they have written to the bot.
+        </label>
+        <input
+          id={id}
+          class="field"
+          value={user}
+          maxLength={64}
+          required
+          onInput={(event) => setUser(event.currentTarget.value)}
+        />
+      </div>
+      <label class="channel-check">
+        <input
+          type="checkbox"
+          checked={approves}
+          onChange={(event) => setApproves(event.currentTarget.checked)}
+        />
+        They can also approve what the agent asks for
+      </label>
+      <div class="target-try">
+        <button type="submit" class="button small" aria-disabled={acting.busy}>
+          Allow
+        </button>
+        <Problem words={acting.trouble} />
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,70 @@
+"""Finds out who the bot is, and says on the log whether Telegram works; polling and webhooks share it."""
+
+import logging
+
+from holdfast import events as e
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.incoming import Arrival
+from holdfast.channels.telegram.api import TelegramApi, TelegramFailure, TelegramReply, TelegramResult
+from holdfast.channels.telegram.updates import read_update
+from holdfast.channels.words import COMMANDS
+from holdfast.interfaces.clock import Clock
+
+_log = logging.getLogger(__name__)
+BACKOFF_FIRST_S = 1.0
+BACKOFF_LAST_S = 60.0
+UNAUTHORIZED, NOT_FOUND, CONFLICT = 401, 404, 409
+_HINTS = {
+    UNAUTHORIZED: "The token is wrong. Get the right one from @BotFather and restart the server.",
+    NOT_FOUND: "The token is wrong. Get the right one from @BotFather and restart the server.",
+    CONFLICT: "Another program uses the same bot. Stop it: Telegram lets only one read its messages.",
+}
+
+
+class TelegramConnection:
+    """One bot, and whether it can be reached."""
+
+    def __init__(self, api: TelegramApi, log: ChannelLog, clock: Clock) -> None:
+        self._api = api
+        self._channel = log
+        self._clock = clock
+        self._bot_id = 0
+        self._bot_name = ""
+
+    async def introduce(self) -> TelegramReply:
+        """Ask who we are, and tell people's programs which commands there are."""
+        me = await self._api.call("getMe")
+        if not isinstance(me, TelegramResult):
+            return me
+        self._bot_id = int(me.value["id"])
+        self._bot_name = str(me.value.get("username", ""))
+        commands = [{"command": name, "description": what} for name, what in COMMANDS.items()]
+        await self._api.call("setMyCommands", {"commands": commands})
+        return me
+
+    def read(self, update: object) -> Arrival | None:
+        """What an update says; None if it is of no concern."""
+        return read_update(update, bot_id=self._bot_id, bot_name=self._bot_name)
+
+    async def works(self) -> None:
+        """Say that it works, unless the log says so already."""
+        state = self._channel.state
+        if not state.is_connected or state.account != self._bot_name:
+            await self._channel.append(e.ChannelConnected(at_ms=self._clock.now_ms(), account=self._bot_name))
+
+    async def failed(self, reply: TelegramReply) -> None:
+        """Say what the trouble is with a request."""
+        assert not isinstance(reply, TelegramResult)
+        is_answer = isinstance(reply, TelegramFailure)
+        why = reply.text if is_answer else f"Telegram can't be reached: {reply.why}"
+        await self.is_in_trouble(why, _HINTS.get(reply.code, "") if is_answer else "")
+
+    async def is_in_trouble(self, why: str, hint: str) -> None:
+        """Say what the trouble is, once for as long as it lasts."""
+        if self._channel.state.trouble != why:
+            _log.warning("channel %s: %s %s", self._channel.log_id, why, hint)
+            await self._channel.append(e.ChannelFailed(at_ms=self._clock.now_ms(), why=why, hint=hint))
+
+    async def rest(self, failures: int) -> None:
+        """Wait before the next attempt, longer each time."""
+        await self._clock.sleep_s(min(BACKOFF_FIRST_S * 2 ** min(failures - 1, 6), BACKOFF_LAST_S))

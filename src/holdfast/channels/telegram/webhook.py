@@ -1,0 +1,104 @@
+"""Gets updates from Telegram by a webhook: Telegram calls, and is answered after the update is on the log."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.incoming import Arrival
+from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramResult
+from holdfast.channels.telegram.connecting import TelegramConnection
+from holdfast.channels.telegram.updates import ALLOWED
+from holdfast.interfaces.clock import Clock
+from holdfast.server.channels.doors import BadUpdate, ChannelDoors
+
+LOOK_S = 30.0
+CALLS_AT_ONCE = 20
+CANT_CALL = "Telegram can't deliver to {url}: {why}"
+HINT = "Check that the address is public, has a valid certificate and leads to this server."
+
+
+class TelegramWebhook:
+    """Has Telegram call until cancelled. Whether it can is asked again and again."""
+
+    def __init__(
+        self,
+        api: TelegramApi,
+        connection: TelegramConnection,
+        clock: Clock,
+        *,
+        url: str,
+        secret: str,
+    ) -> None:
+        self._api = api
+        self._connection = connection
+        self._clock = clock
+        self._url = url
+        self._secret = secret
+        self._locks = ChatLocks()
+
+    async def run(self, doors: ChannelDoors, name: str, take: Callable[[Arrival], Awaitable[None]]) -> None:
+        """Open the door of the channel, have Telegram know it, and look after both."""
+
+        async def deliver(body: bytes) -> None:
+            await self.deliver(body, take)
+
+        failures = 0
+        while True:
+            reply = await self._connect()
+            if isinstance(reply, TelegramResult):
+                with doors.opened(name, deliver):
+                    while isinstance(reply, TelegramResult):
+                        failures = 0
+                        await self._say(reply.value)
+                        await self._clock.sleep_s(LOOK_S)
+                        reply = await self._look()
+            failures += 1
+            await self._connection.failed(reply)
+            await self._connection.rest(failures)
+
+    async def deliver(self, body: bytes, take: Callable[[Arrival], Awaitable[None]]) -> None:
+        """Take an update, those of one chat one by one; when this returns, Telegram may forget it."""
+        arrival = self._connection.read(_update_of(body))
+        if arrival is not None:
+            async with self._locks.of(arrival.chat):
+                await take(arrival)
+
+    async def _connect(self) -> TelegramReply:
+        """Have Telegram call us; what waits there is not dropped."""
+        me = await self._connection.introduce()
+        return await self._set() if isinstance(me, TelegramResult) else me
+
+    async def _set(self) -> TelegramReply:
+        wanted = {
+            "url": self._url,
+            "secret_token": self._secret,
+            "allowed_updates": ALLOWED,
+            "max_connections": CALLS_AT_ONCE,
+            "drop_pending_updates": False,
+        }
+        done = await self._api.call("setWebhook", wanted)
+        return await self._api.call("getWebhookInfo") if isinstance(done, TelegramResult) else done
+
+    async def _look(self) -> TelegramReply:
+        """What Telegram says about the webhook; it is set again if another program removed it."""
+        info = await self._api.call("getWebhookInfo")
+        if isinstance(info, TelegramResult) and info.value.get("url") != self._url:
+            return await self._set()
+        return info
+
+    async def _say(self, info: dict[str, Any]) -> None:
+        """Say whether updates get through: an error counts while updates wait behind it."""
+        why = str(info.get("last_error_message") or "")
+        if why and info.get("pending_update_count"):
+            await self._connection.is_in_trouble(CANT_CALL.format(url=self._url, why=why), HINT)
+        else:
+            await self._connection.works()
+
+
+def _update_of(body: bytes) -> Any:
+    """The update; raises BadUpdate."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadUpdate("The body isn't JSON") from error

@@ -1,0 +1,1 @@
+"""Channels over HTTP: for people who look after them, and for platforms that deliver updates."""

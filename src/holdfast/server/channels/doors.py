@@ -1,0 +1,31 @@
+"""The channels to which platforms can deliver updates here: each is open while its channel runs."""
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from typing import TypeAlias
+
+Deliver: TypeAlias = Callable[[bytes], Awaitable[None]]  # returns when it is on disk; raises BadUpdate
+
+
+class BadUpdate(Exception):
+    """What was delivered can't be read; the text says why."""
+
+
+class ChannelDoors:
+    """The channels that take deliveries now, by name; each is open while its channel runs here."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Deliver] = {}
+
+    @contextmanager
+    def opened(self, name: str, deliver: Deliver) -> Generator[None]:
+        """Take deliveries until the block ends."""
+        self._open[name] = deliver
+        try:
+            yield
+        finally:
+            del self._open[name]
+
+    def get(self, name: str) -> Deliver | None:
+        """What takes deliveries for the channel; None if it doesn't run here."""
+        return self._open.get(name)

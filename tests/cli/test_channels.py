@@ -1,0 +1,67 @@
+"""`holdfast channels`: each command against a real server with the fake Telegram behind it."""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from channels.lab import ME, until
+from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos.telegram import FakeTelegram
+from runner.program import configure, program
+
+OWNER = 7
+CHANNEL = """
+[[channels]]
+name = "tg"
+kind = "telegram"
+token = "{token}"
+base_url = "{url}"
+allow = [{allow}]
+"""
+
+
+async def said_by(folder: Path, *words: str) -> tuple[int, str, str]:
+    """Run a command; its exit code, and what it prints."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "holdfast", "channels", *words, "--config", str(folder / "holdfast.toml")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    out, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, out.decode(), errors.decode()
+
+
+async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_path: Path) -> None:
+    """P14: what was not accepted is marked in the log, and the exit code says so."""
+    async with FakeTelegram() as telegram, ChaosServer([Say("hello")]) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        with (tmp_path / "holdfast.toml").open("a", encoding="utf-8") as file:
+            file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=f'"{ME}"'))
+        async with program(tmp_path):
+            await until(telegram, lambda: any(one.method == "setMyCommands" for one in telegram.world.calls))
+            code, out, hint = await said_by(tmp_path, "pair", "tg")
+            assert code == 0
+            assert re.fullmatch(r"[0-9A-Z]{8}\n", out)
+            assert "within 10 minutes" in hint
+            telegram.world.say(OWNER, out.strip())
+            await until(telegram, lambda: bool(telegram.world.chat(OWNER).texts()))
+            assert (await said_by(tmp_path, "allow", "tg", "77"))[:2] == (0, "Allowed.\n")
+            code, out, _ = await said_by(tmp_path, "list")
+            assert re.search(r"tg +telegram +connected", out)
+            assert "tg: User 7 (7) may talk and approve; paired with a code\n" in out
+            assert "tg: 77 may talk; allowed\n" in out
+            assert "tg: 42 may talk; named in the settings\n" in out
+            assert (await said_by(tmp_path, "revoke", "tg", "77"))[:2] == (0, "Revoked.\n")
+            assert "77" not in (await said_by(tmp_path, "list"))[1]
+            assert (await said_by(tmp_path, "test", "tg", str(OWNER)))[:2] == (0, "Delivered.\n")
+            code, out, _ = await said_by(tmp_path, "test", "tg", "999")
+            assert code != 0
+            assert out == "Not delivered: Bad Request: chat not found.\n"
+            _, out, _ = await said_by(tmp_path, "log", "tg")
+            assert re.search(r"! +delivery.rejected +999 +Bad Request: chat not found \(", out)
+            assert re.search(r"channel.user_allowed +7 +User 7 as approver with a code", out)
+            code, _, hint = await said_by(tmp_path, "log", "other")
+            assert code != 0
+            assert "no channel with this name" in hint
