@@ -115,7 +115,7 @@ class McpTool(Tool):
             if not request.done():
                 await connection.give_up(request, within_s=self._server.patience.cancel_s)
         if not request.done() or request.cancelled():
-            return self._cancelled(late=deadline is not None and deadline.expired())
+            return self._cancelled(late=deadline.expired())
         return await self._result(request, connection, call=call)
 
     def _cancelled(self, *, late: bool) -> ToolResult:
