@@ -7,6 +7,7 @@ from cli.chat.test_chat import READY, chat
 from cli.test_serve import configure
 from cli.tmux import terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.cli.chat.history import HISTORY, ChatHistory
 
 FACTS = [
     CallTool("remember", {"about": "user", "text": text, "reason": "for later"})
@@ -45,3 +46,17 @@ async def test_a_proposal_is_seen_whole_and_accepted_or_rejected_by_its_number(t
         assert "likes tea" in system
         assert "- deploy: d" in system
         assert "Mars" not in system
+
+
+def test_what_is_forgotten_is_not_among_the_earlier_inputs(tmp_path: Path) -> None:
+    """P11: the arrow keys would bring it back; other lines stay as they are."""
+    file = tmp_path / HISTORY
+    history = ChatHistory(file, lambda words: words)
+    assert history.forget("Tom") == 0
+    for line in ("hello", "my cat is\nTom", "Tom again", "bye"):
+        history.store_string(line)
+    assert history.forget("Tom") == 2
+    assert b"Tom" not in file.read_bytes()
+    again = ChatHistory(file, lambda words: words)
+    again.read()
+    assert list(again.load_history_strings()) == ["bye", "hello"]
