@@ -34,7 +34,7 @@ from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
-from holdfast.values import Action, Choice, GrantRule, Width
+from holdfast.values import Action, Choice, GrantRule, MemoryMode, Width
 
 # Whoever wants a silence to be cut says how soon: a busy machine must not cut what is only slow.
 PATIENT = Patience(first_event_s=20, gap_s=20)
@@ -257,6 +257,7 @@ class Setting:
     brought: BroughtServers | None = None
     skills: SkillLibrary | None = None
     also: tuple[ServerWork, ...] = ()  # what the server does besides answering
+    memory: MemoryMode = "off"
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 
 
@@ -301,6 +302,7 @@ async def served(
             snapshots=setting.snapshots,
             workspace=setting.workspace,
             skills=setting.skills,
+            memory=setting.memory,
             brought=setting.brought,
         )
         runtime = await stack.enter_async_context(open_runtime(replace(parts, clock=setting.clock)))

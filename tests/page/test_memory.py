@@ -44,3 +44,50 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
         await memory.get_by_role("button", name="Forget everything for good").click()
         await expect(memory).to_contain_text("These chats still contain it")
         await expect(memory.locator(".memory-words")).to_have_count(0)
+
+
+async def test_what_was_learned_today_is_taken_back_with_one_click(visit: Visit) -> None:
+    """P13: and what was learned after it stays."""
+    facts = [
+        CallTool("remember", {"about": "user", "text": text, "reason": "for later"})
+        for text in ("likes tea", "has a cat")
+    ]
+    setting = Setting(tools=(Remember(),), memory="auto")
+    async with visit.chatting(facts, [Say("noted")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("I like tea and have a cat")
+        await chat.answered("noted")
+        await chat.button("Settings").click()
+        await chat.page.get_by_role("dialog").get_by_role("button", name="Memory").click()
+        dialog = chat.page.get_by_role("dialog", name="Memory")
+        today = dialog.get_by_role("region", name="Learned today")
+        await expect(today.get_by_role("listitem")).to_have_count(2)
+        assert await faults_of(chat.page) == []
+        tea = today.get_by_role("listitem").filter(has_text="likes tea")
+        await tea.get_by_role("button", name="Undo").click()
+        memory = dialog.get_by_role("region", name="About you")
+        await expect(memory.locator(".memory-words")).to_have_text("has a cat")
+        await tea.get_by_role("button", name="Open the message").click()
+        await expect(dialog).to_have_count(0)
+        await expect(chat.page.get_by_role("article", name="You")).to_be_visible()
+
+
+async def test_chats_that_still_have_what_was_forgotten_are_deleted_from_there(visit: Visit) -> None:
+    """P11."""
+    remember = CallTool("remember", {"about": "user", "text": "likes tea", "reason": "for later"})
+    setting = Setting(tools=(Remember(),), memory="auto")
+    async with visit.chatting([remember], [Say("noted")], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("I like tea")
+        await chat.answered("noted")
+        await chat.button("Settings").click()
+        await chat.page.get_by_role("dialog").get_by_role("button", name="Memory").click()
+        memory = chat.page.get_by_role("dialog", name="Memory").get_by_role("region", name="About you")
+        await memory.get_by_text("Forget", exact=True).click()
+        await memory.get_by_role("textbox").fill("tea")
+        await memory.get_by_role("button", name="Forget it for good").click()
+        await memory.get_by_role("button", name="Delete").click()
+        assert len((await server.served.get("/api/sessions"))[1]["data"]) == 1, "it asks once more"
+        await memory.get_by_role("button", name="Delete for good?").click()
+        await expect(memory).to_contain_text("Deleted for good.")
+        assert (await server.served.get("/api/sessions?all=true"))[1]["data"] == []

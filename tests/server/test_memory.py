@@ -3,10 +3,16 @@
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.memory import MemoryStore
+from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.tools.memory.memories import Memories, MemoryEdit, chat_scope, skills_scope
 from holdfast.tools.memory.tools import Remember
+from holdfast.tools.skills.skill_file import skill_file
 from serving import PATIENT, Setting, served, target_of
 
 USER = {"scope": "user"}
+SECRET = "sk-secret-of-the-owner"  # noqa: S105  # the key of a server that lives for a test
 
 
 async def test_a_memory_is_proposed_accepted_edited_rolled_back_and_forgotten() -> None:
@@ -46,3 +52,92 @@ async def test_a_memory_is_proposed_accepted_edited_rolled_back_and_forgotten() 
         assert (await server.get("/api/sessions?q=tea"))[1]["data"][0]["id"] == shown["session_id"]
         wrong = await server.call("GET", "/v1/memory/history?scope=moon")
         assert (wrong.status, wrong.json["error"]["param"]) == (400, "scope")
+
+
+LOCKED = ServerOptions(keys=(ApiKey("owner", SECRET),))
+OWNER = {"Authorization": f"Bearer {SECRET}"}
+
+
+async def test_one_change_is_taken_back_alone_and_nobody_overwrites_what_they_havent_seen() -> None:
+    """P13, P2."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for text in ("tea", "tea\ncats", "tea\ncats\nRome"):
+            shown = await server.call("PUT", "/v1/memory", body={**USER, "text": text})
+        seen = shown.json["last_seq"]
+        _, history = await server.get("/v1/memory/history?scope=user")
+        cats = {**USER, "change_id": history["data"][1]["change_id"]}
+        assert (await server.post("/v1/memory/rollback", cats))[1]["document"] == "tea\nRome"
+        again = await server.call("POST", "/v1/memory/rollback", body=cats)
+        assert (again.status, again.code) == (409, "not_remembered")
+        for late in ({"text": "mine"}, {"to_seq": 0}):
+            how = ("PUT", "/v1/memory") if "text" in late else ("POST", "/v1/memory/rollback")
+            refused = await server.call(*how, body={**USER, **late, "seen_seq": seen})
+            assert (refused.status, refused.code) == (409, "not_remembered")
+        blank = await server.call("POST", "/v1/memory/forget", body={**USER, "text": " "})
+        assert (blank.status, blank.json["error"]["param"]) == (400, "text")
+
+
+async def test_forgetting_names_only_the_chats_that_the_text_came_from() -> None:
+    """P11: with --purge-sessions the others would be lost."""
+    texts = ("likes tea", "has a cat")
+    scripts = [
+        script
+        for text in texts
+        for script in ([CallTool("remember", {"about": "user", "text": text, "reason": "r"})], [Say("ok")])
+    ]
+    async with (
+        ChaosServer(*scripts) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=Setting(tools=(Remember(),))) as server,
+    ):
+        runs = [await server.ended(await server.start("hello", origin="page")) for _ in texts]
+        _, listed = await server.get("/v1/memory")
+        ids = [one["change_id"] for memory in listed["data"] for one in memory.get("proposals", [])]
+        await server.post("/v1/memory/decide", {**USER, "accept": ids})
+        _, gone = await server.post("/v1/memory/forget", {**USER, "text": "cat"})
+        assert [one["session_id"] for one in gone["sessions"]] == [runs[1]["session_id"]]
+
+
+async def test_the_memory_of_a_chat_is_for_keys_that_administer_the_server() -> None:
+    """P11, P12."""
+    store = MemoryStore()
+    memories = Memories(store, SystemClock())
+    await memories.put(chat_scope("tg/-5"), "document", "the word is pear", by="")
+    edit = MemoryEdit(change_id="c1", document="deploy", new=skill_file("deploy", "d", "b"), reason="r")
+    await memories.propose(skills_scope("", "tg/-5"), edit, because=("someone else wrote",))
+    setting = Setting(options=LOCKED, store=store)
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        _, listed = await server.get("/v1/memory", **OWNER)
+        found = {(one["scope"], one.get("chat", "")): one for one in listed["data"]}
+        assert found["chat", "tg/-5"]["document"] == "the word is pear"
+        accept = {"scope": "skills", "chat": "tg/-5", "accept": ["c1"]}
+        _, accepted = await server.post("/v1/memory/decide", accept, **OWNER)
+        assert list(accepted["notes"]) == ["deploy"]
+        _, made = await server.post("/api/keys", {"name": "small", "scopes": ["chat", "approve"]}, **OWNER)
+        small = {"Authorization": f"Bearer {made['key']}"}
+        _, listed = await server.get("/v1/memory", **small)
+        assert {one["scope"] for one in listed["data"]} == {"user", "workspace"}
+        for scope in ("chat", "skills"):
+            path = f"/v1/memory/history?scope={scope}&chat=tg/-5"
+            assert (await server.call("GET", path, headers=small)).code == "missing_scope"
+            body = {"scope": scope, "chat": "tg/-5", "text": ""}
+            forgets = await server.call("POST", "/v1/memory/forget", body=body, headers=small)
+            assert forgets.code == "missing_scope"
+        nameless = await server.call("GET", "/v1/memory/history?scope=chat", headers=OWNER)
+        assert (nameless.status, nameless.json["error"]["param"]) == (400, "chat")
+
+
+async def test_what_is_no_skill_is_not_put_over_one() -> None:
+    """P12."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for document, text, param in (
+            ("deploy", "no fields", "text"),
+            ("deploy", skill_file("other", "d", "b"), "document"),
+            ("../up", "", "document"),
+            ("", skill_file("deploy", "d", "b"), "document"),
+        ):
+            body = {"scope": "skills", "document": document, "text": text}
+            refused = await server.call("PUT", "/v1/memory", body=body)
+            assert (refused.status, refused.json["error"]["param"]) == (400, param), document
+        body = {"scope": "skills", "document": "document", "text": skill_file("document", "d", "b")}
+        shown = await server.call("PUT", "/v1/memory", body=body)
+        assert list(shown.json["notes"]) == ["document"]

@@ -18,7 +18,7 @@ from holdfast.policy.tool_names import SEARCH_SESSIONS
 from holdfast.safe_text import safe_line
 from holdfast.tools.arguments import BadArguments, arguments_hash, parsed, spec_of
 from holdfast.tools.memory.memories import chat_of_session
-from holdfast.values import CHANNEL_SOURCES, RECALLED_SOURCES, Action
+from holdfast.values import CHILD, RECALLED_SOURCES, Action
 
 HITS_MAX = 10
 CANDIDATES_MAX = 100
@@ -125,8 +125,8 @@ class SearchSessions(Tool):
         if row is None or row.purge_at_ms:
             return None
         if whose.chat:
-            is_there = row.source in CHANNEL_SOURCES
-            return row if is_there and await chat_of_session(self._store, session_id) == whose.chat else None
+            is_own = row.source != CHILD and await chat_of_session(self._store, session_id) == whose.chat
+            return row if is_own else None
         if row.source not in RECALLED_SOURCES:
             return None
         runs = await self._store.runs(RunQuery(session_id=session_id, limit=RUNS_READ_MAX))
