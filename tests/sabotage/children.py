@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from holdfast import events as e
+from holdfast.agent.child_asks import AskRelay
 from holdfast.agent.children import tell_parent
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
@@ -30,8 +31,8 @@ async def tell_without_a_record(deps: AgentDeps, child_id: str, view: SharedFold
     await deps.store.append("p", [said])
 
 
-async def check_an_answer_is_delivered_once(tell: Tell) -> None:
-    """P14: two processes tell the same ending, because the first one died before it could note that."""
+async def family(*events: e.Event) -> AgentDeps:
+    """A store with a parent and its sub-agent, whose run has these events."""
     store = MemoryStore()
     queued = e.RunQueued(at_ms=1, run_id="r0", message_id="m0")
     asked: list[e.Input] = [e.MessageAccepted(at_ms=1, message_id="m0", text="hi"), queued]
@@ -47,24 +48,59 @@ async def check_an_answer_is_delivered_once(tell: Tell) -> None:
         e.RunQueued(at_ms=1, run_id="r1", message_id="m1"),
     ]
     await store.append("c", task)
-    done = e.RunEnded(at_ms=1, run_id="r1", outcome="completed")
-    await store.append_run("c", [done], fence=await store.claim("c"))
-    deps = AgentDeps(
+    await store.append_run("c", events, fence=await store.claim("c"))
+    return AgentDeps(
         store=store,
         model=None,  # pyright: ignore[reportArgumentType]  # nothing asks it
         clock=SystemClock(),
         judge=AsksAbout(),
         workspace=Path("/nowhere"),
     )
+
+
+async def check_an_answer_is_delivered_once(tell: Tell) -> None:
+    """P14: two processes tell the same ending, because the first one died before it could note that."""
+    deps = await family(e.RunEnded(at_ms=1, run_id="r1", outcome="completed"))
     views = [SharedFold(), SharedFold()]
     for view in views:
-        await view.catch_up(store, "c")
+        await view.catch_up(deps.store, "c")
     for view in views:
         await tell(deps, "c", view)
-    events = [record.event for record in await store.read("p")]
+    events = [record.event for record in await deps.store.read("p")]
     assert sum(isinstance(event, e.ChildEnded) for event in events) == 1
     told = [event for event in events if isinstance(event, e.MessageAccepted) and event.child == "c"]
     assert len(told) == 1
+
+
+# P8: an ask is one ask, wherever it is shown
+
+
+class PassesOnAgain(AskRelay):
+    """Says everything once more after each start."""
+
+    async def _append(self, told: e.ChildAsked | e.ChildAskSettled, step: str) -> None:
+        del step
+        await self._deps.store.append("p", [told])
+
+
+async def check_an_ask_is_passed_on_once(relay: type[AskRelay]) -> None:
+    """P8: two processes pass on the same ask, because the first one died; it is open once, then settled."""
+    began = e.RunStarted(at_ms=1, run_id="r1")
+    ask = e.QuestionAsked(at_ms=1, run_id="r1", question_id="q1", tool_call_id="t1", text="?")
+    deps = await family(began, ask)
+    for is_answered in (False, False, True):
+        if is_answered:
+            answer = e.QuestionAnswered(at_ms=1, run_id="r1", question_id="q1", answer="!")
+            await deps.store.append("c", [answer])
+        view = SharedFold()
+        await view.catch_up(deps.store, "c")
+        await relay(deps, "c", PARENT, run=view.run("r1"), view=view).tell()
+    parent = SharedFold()
+    await parent.catch_up(deps.store, "p")
+    events = [record.event for record in await deps.store.read("p")]
+    assert [event.ask for event in events if isinstance(event, e.ChildAsked)] == [ask]
+    assert sum(isinstance(event, e.ChildAskSettled) for event in events) == 1
+    assert parent.run("r0").person_asks["q1"].state == "answered"
 
 
 # P14: no sub-agent gets what another one has
@@ -90,5 +126,6 @@ async def check_no_sub_agent_gets_more_than_is_left(share: Share) -> None:
 
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P14", check_an_answer_is_delivered_once, right=tell_parent, wrong=tell_without_a_record),
+    Sabotage("P8", check_an_ask_is_passed_on_once, right=AskRelay, wrong=PassesOnAgain),
     Sabotage("P14", check_no_sub_agent_gets_more_than_is_left, right=share_of, wrong=share_of_everything),
 )

@@ -29,6 +29,7 @@ from holdfast.values import (
     TriggerSettings,
     Undo,
 )
+from strategies.family_events import ask_by_child, end_child, start_child
 
 Log: TypeAlias = list[tuple[int, e.Event]]
 
@@ -402,40 +403,6 @@ class Writer:
                 result="r",
             )
 
-    def start_child(self) -> None:
-        if (run := self.running()) is not None:
-            child_id = self.fresh("child")
-            run.children.append(child_id)
-            self.put(
-                e.ChildStarted,
-                run_id=run.run_id,
-                child_id=child_id,
-                child_run_id=f"r{child_id}",
-                message_id=f"m{child_id}",
-                tool_call_id=next(iter(run.tools), ""),
-                name="agent-1",
-            )
-
-    def ask_by_child(self) -> None:
-        """A sub-agent asks, and maybe somebody answers."""
-        for run in self.runs.values():
-            if child_id := self.pick(run.children):
-                ask_id, at = self.fresh("ask"), {"at_ms": 1, "run_id": f"r{child_id}"}
-                ask = e.QuestionAsked(**at, question_id=ask_id, tool_call_id="t", text="?")
-                self.put(e.ChildAsked, run_id=run.run_id, child_id=child_id, ask=ask)
-                if self.draw(st.booleans()):
-                    settled = e.QuestionAnswered(**at, question_id=ask_id, answer="!")
-                    self.put(e.ChildAskSettled, run_id=run.run_id, child_id=child_id, settled=settled)
-                return
-
-    def end_child(self) -> None:
-        """A sub-agent may end after its parent's run."""
-        for run in self.runs.values():
-            if child_id := self.pick(run.children):
-                run.children.remove(child_id)
-                outcome = self.draw(_OUTCOMES)
-                self.put(e.ChildEnded, run_id=run.run_id, child_id=child_id, outcome=outcome)
-
     def ask(self) -> None:
         if (run := self.running()) is not None:
             ask_id = self.fresh("ask")
@@ -574,9 +541,9 @@ _MOVES: tuple[Callable[[Writer], None], ...] = (
         Writer.snapshot,
         Writer.plan,
         Writer.go_on,
-        Writer.start_child,
-        Writer.ask_by_child,
-        Writer.end_child,
+        start_child,
+        ask_by_child,
+        end_child,
         Writer.read_context,
     ),
 )

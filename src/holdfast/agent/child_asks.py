@@ -58,10 +58,14 @@ class AskRelay:
     async def work(self) -> None:
         """Pass on each ask, and that it is settled; after a crash again all of it, under the same keys."""
         while True:
-            for ask_id, ask in list(self._run.person_asks.items()):
-                if self._told.get(ask_id) != ask.state:
-                    await self._tell(ask_id, ask)
+            await self.tell()
             await self._view.until(self._has_news)
+
+    async def tell(self) -> None:
+        """Pass on what the parent's log doesn't say yet."""
+        for ask_id, ask in list(self._run.person_asks.items()):
+            if self._told.get(ask_id) != ask.state:
+                await self._tell(ask_id, ask)
 
     def _has_news(self) -> bool:
         return any(self._told.get(id_) != ask.state for id_, ask in self._run.person_asks.items())

@@ -288,8 +288,7 @@ class Journal(Protocol):
     - The events of an append, their index rows, search text, blob references and idempotency key are written
       in one transaction, or nothing is.
     - A condition that doesn't hold is a value (`Declined`), not an exception.
-    - The times of a log never go back: an event whose `at_ms` lies before that of the last one gets the
-      time of the last one.
+    - The times of a log never go back: an `at_ms` before that of the last event is raised to it.
     - If the caller is cancelled while it waits, the append happens completely or not at all. Appends are
       written in the order they are submitted, so after a later append has returned, a read shows which.
     - An append has at least one event. A JournalError means that nothing was written, now or after a restart.
@@ -521,8 +520,7 @@ class Index(UsageSource, Protocol):
 class Notes(Protocol):
     """Small last-write-wins values that are not history. Losing one may cost time, but never an event.
 
-    The key of a session's note starts with `session/<session_id>/`; the note is removed when the session is
-    purged.
+    A session's note has a key that starts with `session/<session_id>/`, and is purged with the session.
     """
 
     async def note(self, key: str) -> bytes | None:

@@ -9,6 +9,8 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import code_digest
 from holdfast.interfaces.journal import IfSessionKnown
+from holdfast.tools.children import child_tools
+from server.sessions.test_children import choose as delegating
 
 STRANGER = 99
 NOBODY = frozenset[str]()
@@ -210,3 +212,25 @@ async def test_an_approver_decides_from_their_own_chat_and_who_asked_may_deny() 
         await until(telegram, lambda: "Allow once" in telegram.world.buttons(43))
         await tells(43, "/deny", "Denied")
     assert done == ["act {}"]
+
+
+async def test_what_a_sub_agent_asks_is_a_card_in_the_chat_of_the_session_on_top() -> None:
+    """P8: two levels down, by its own id, and the card says what became of it."""
+    done: list[str] = []
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer(choose=delegating) as chaos,
+        process(chaos, Effect("act", done), *child_tools(), judge=asks_about("act")) as world,
+        channel(world, options_for(telegram)),
+    ):
+        telegram.world.say(ME, "go")
+        message_id, data = await card(telegram, "Allow once")
+        telegram.world.click(ME, message_id, data)
+        await until(telegram, lambda: "all done" in telegram.world.chat(ME).texts())
+        await until(telegram, lambda: "Allowed once" in telegram.world.chat(ME).texts()[0])
+        telegram.world.say(ME, "/new")
+        telegram.world.say(ME, "go")
+        await card(telegram, "Allow once")
+        telegram.world.say(ME, "/deny")
+        await until(telegram, lambda: telegram.world.chat(ME).texts().count("all done") == 2)
+    assert len(done) == 1
