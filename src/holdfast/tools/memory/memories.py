@@ -182,7 +182,11 @@ class Memories:
         return await self.load(scope)
 
     async def roll_back(self, scope: MemoryScope, to_seq: int, *, by: str) -> Memory:
-        """Make all documents what they were after this seq, to the byte."""
+        """Make all documents what they were after this seq, to the byte; raises NotRemembered."""
+        if to_seq > await self._store.last_seq(scope.log_id):
+            raise NotRemembered(
+                f"There is no change {to_seq}. The history lists the changes by their numbers."
+            )
         then = (await self.load(scope, upto_seq=max(1, to_seq))).texts if to_seq else {}
         now = (await self.load(scope)).texts
         wanted = {name: then.get(name, "") for name in {**now, **then}}
