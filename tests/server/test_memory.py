@@ -44,6 +44,8 @@ async def test_a_memory_is_proposed_accepted_edited_rolled_back_and_forgotten() 
         assert [one["how"] for one in history["data"]] == ["edited", "accepted"]
         back = {**USER, "to_seq": history["data"][1]["seq"]}
         assert (await server.post("/v1/memory/rollback", back))[1]["document"] == "likes tea"
+        never = await server.call("POST", "/v1/memory/rollback", body={**USER, "to_seq": 99})
+        assert (never.status, never.code) == (409, "not_remembered")
         _, gone = await server.post("/v1/memory/forget", {**USER, "text": "tea"})
         assert [one["session_id"] for one in gone["sessions"]] == [shown["session_id"]]
         assert "document" not in await user()

@@ -45,6 +45,7 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
                 {moment(1000 * at)}
               </span>
             ))}
+            {trigger.zone ? <span class="fine muted">In this browser's time zone.</span> : null}
           </Fact>
         ) : null}
         {trigger.hook === undefined ? null : (

@@ -32,6 +32,7 @@ const close = (): void => closeDialog("settings");
 export function SettingsDialog(): JSX.Element {
   return (
     <Dialog title="Settings" onClose={close}>
+      <Panels />
       <Choices<Theme>
         legend="Appearance"
         value={settings.value.theme}
@@ -142,9 +143,7 @@ function Notifications(): JSX.Element {
 function Models(): JSX.Element {
   const [atMs, setAtMs] = useState(() => Date.now());
   const [trouble, setTrouble] = useState("");
-  const [several, setSeveral] = useState(false);
   useEffect(() => {
-    if (may("admin")) void readNodes().then((result) => setSeveral(result.ok && areSeveral(result.value)));
     void loadTargets().then((result) => {
       setAtMs(Date.now());
       setTrouble(result.ok ? "" : result.trouble.message);
@@ -158,6 +157,18 @@ function Models(): JSX.Element {
           <Model key={target.name} target={target} atMs={atMs} />
         ))}
       </ul>
+    </Section>
+  );
+}
+
+/** The panels that open from here: first, because nothing else on the page leads to them. */
+function Panels(): JSX.Element {
+  const [several, setSeveral] = useState(false);
+  useEffect(() => {
+    if (may("admin")) void readNodes().then((result) => setSeveral(result.ok && areSeveral(result.value)));
+  }, []);
+  return (
+    <Section name="Manage">
       <div class="ways">
         <Way to="targets" icon="bolt">
           Targets

@@ -2,13 +2,15 @@
 
 It streams an answer word by word and, asked with one word, behaves badly (`stall`, `drop`, `refuse`, `flood`,
 `overload`, `slow`), works with tools and people (`think`, `tool`, `tools`, `danger`, `ask`), gives work to
-sub-agents (`delegate`, `background`) or shows how answers look (`markdown`).
+sub-agents (`delegate`, `background`) or shows how answers look (`markdown`). In plan mode it
+proposes a plan, and it says at once that it can't reach a goal.
 """
 
 from collections.abc import Callable, Mapping
 
 import msgspec
 
+from holdfast.agent.plans import PLAN_FIRST
 from holdfast.chaos import (
     CallTool,
     ChaosServer,
@@ -24,6 +26,7 @@ from holdfast.chaos import (
     overloaded,
 )
 from holdfast.host.demo_answers import MARKDOWN
+from holdfast.policy.tool_names import FINISH_GOAL, UPDATE_PLAN
 from holdfast.targets import Patience, RetryLimits, Target
 
 PACE_S = 0.03
@@ -38,6 +41,11 @@ GREETING = (
     "your approval), **ask**, **delegate** (which gives work to sub-agents). **markdown** shows how answers "
     "look."
 )
+NO_GOAL = (
+    "I'm the demo model: every word of mine is scripted, so I can't work towards a goal. Set up a model "
+    "of your own, and try again."
+)
+DEMO_PLAN = [{"text": "Look at the files"}, {"text": "Pretend to do what you asked for"}, {"text": "Say so"}]
 
 
 def demo_server() -> ChaosServer:
@@ -67,6 +75,10 @@ class DemoScripts:
         """The script for one request; a fault happens once, so that the retry succeeds."""
         messages = _messages(request)
         said = last_said(request)
+        if _offers(request, FINISH_GOAL):
+            return _goal(messages)
+        if _is_planning(messages):
+            return [SayWords("I propose this.", PACE_S), CallTool(UPDATE_PLAN, {"steps": DEMO_PLAN})]
         if (part := DEMO_TASKS.get(said.strip())) is not None:
             return part(messages[-1].role == "tool")
         if said.startswith("[Sub-agent "):
@@ -106,6 +118,32 @@ class _Part(msgspec.Struct):
 class _Message(msgspec.Struct):
     role: str = ""
     content: object = None
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+
+
+class _Offered(msgspec.Struct):
+    function: _Function
+
+
+def _offers(request: SeenRequest, tool: str) -> bool:
+    offered = msgspec.convert((request.body or {}).get("tools", []), list[_Offered])
+    return any(one.function.name == tool for one in offered)
+
+
+def _goal(messages: list[_Message]) -> Script:
+    """Without this, Holdfast would ask for evidence again and again."""
+    if messages[-1].role == "tool":
+        return [SayWords(NO_GOAL, PACE_S)]
+    return [CallTool(FINISH_GOAL, {"outcome": "blocked", "summary": "The demo model only says its lines."})]
+
+
+def _is_planning(messages: list[_Message]) -> bool:
+    """Whether a plan is wanted, and none was proposed since the person said so."""
+    told = any(PLAN_FIRST in _text(one.content) for one in messages if one.role == "system")
+    return told and messages[-1].role == "user"
 
 
 def _summary(messages: list[_Message]) -> str:

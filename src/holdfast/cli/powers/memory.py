@@ -37,7 +37,8 @@ def place_in(one: MemoryShown) -> dict[str, str]:
 
 def markdown(one: MemoryShown) -> str:
     """A memory as Markdown."""
-    title = "About you" if one.scope == "user" else f"About {_what(one)}"
+    titles = {"user": "About you", "skills": "Changes of skills"}
+    title = titles.get(one.scope, f"About {_what(one)}")
     notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
     return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
 
@@ -152,7 +153,7 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
                 await attached.client.purge(one.session_id)
             print("\nThey were purged.")
         else:
-            print("\nTo remove them for good: holdfast sessions delete ID --purge")
+            print("\nTo remove them for good: holdfast sessions delete ID --now")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -8,13 +8,14 @@ from typing import Any, Literal
 from holdfast.api.triggers import FireShown, TriggerShown
 from holdfast.cli.attach import OK, Attached, with_server
 from holdfast.cli.terminal.columns import print_columns, print_json
+from holdfast.safe_text import safe
 
 FAILED = 1
 
 
 def when(at: float) -> str:
-    """A time on this machine's clock, to the second."""
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """A time on this machine's clock, with its offset: a trigger may have another time zone."""
+    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(" ", "seconds")
 
 
 class NoSuchTrigger(Exception):
@@ -198,6 +199,7 @@ def _fire(fire: FireShown) -> Sequence[str]:
 
 def _print(trigger: TriggerShown) -> None:
     print(f"{trigger.id}  {trigger.name}  ({trigger.state})")
+    print(f"Asks: {safe(trigger.prompt)}")
     print(f"When: {trigger.when}")
     if trigger.hook:
         print(f"Post to: {trigger.hook}")
@@ -206,6 +208,9 @@ def _print(trigger: TriggerShown) -> None:
         print(f"  next {when(at)}")
     if trigger.unanswered is not None:
         print(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
-    print(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}")
+    tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
+    print(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
+    if trigger.deliver:
+        print(f"Delivers to: {', '.join(trigger.deliver)}")
     if trigger.last is not None:
         print(f"Last: {'  '.join(_fire(trigger.last))}")

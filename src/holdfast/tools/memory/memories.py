@@ -237,8 +237,13 @@ class Memories:
     async def roll_back(self, scope: MemoryScope, to_seq: int, *, by: str, seen_seq: int = 0) -> Memory:
         """Make all documents what they were after this seq, to the byte.
 
-        Raises NotRemembered if `seen_seq` is given and something has changed since.
+        Raises NotRemembered if there is no such change, or if `seen_seq` is given and something has changed
+        since.
         """
+        if to_seq > await self._store.last_seq(scope.log_id):
+            raise NotRemembered(
+                f"There is no change {to_seq}. The history lists the changes by their numbers."
+            )
         then = (await self.load(scope, upto_seq=max(1, to_seq))).texts if to_seq else {}
 
         def wanted(now: Memory) -> Mapping[str, str]:
