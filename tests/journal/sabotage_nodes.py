@@ -10,6 +10,7 @@ from holdfast.events import Event
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.postgres.connection import Connection, Database
+from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.heads import Heads, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.node import Lease
@@ -143,7 +144,7 @@ class TellsBeforeTheCommit(PostgresStore):
             self._notifier.grown([(head.key, head.last_seq + len(events), True)])
         return super()._submit(session_id, events, fence, when, idempotency_key)
 
-    def _publish(self, plan: AppendPlan) -> None:
+    def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
         for job, _ in plan.jobs:
             self._tails.publish(job.session_id, job.records)
         self._notifier.grown([top for top in plan.tops() if top[1] == 1])  # nobody could tell of these before
