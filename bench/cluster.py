@@ -21,13 +21,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import uvloop
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from holdfast.codec import encode
 from holdfast.events import RunQueued, SessionCreated, TextDelta
@@ -35,7 +34,6 @@ from holdfast.interfaces.journal import Fence
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.retrying_append import RetryingAppend
-from postgres_lab import PostgresServer, own_server
 
 TURNS = 20
 PER_TURN = 50
@@ -163,7 +161,7 @@ async def elsewhere(writer: PostgresStore, reader: PostgresStore) -> None:
     print(f"added for a follower on another node: p50 {p50:.2f}, p99 {p99:.2f} ms (aims: 2 and 10)")
 
 
-async def by_nodes(postgres: PostgresServer) -> None:
+async def by_nodes(postgres: Any) -> None:
     """The processor time of an event, with the same number of sessions on each of more and more nodes.
 
     Each number of nodes has a database of its own, because all nodes of a database hear of each other's
@@ -172,7 +170,7 @@ async def by_nodes(postgres: PostgresServer) -> None:
     async with AsyncExitStack() as stack:
         fleets: list[tuple[Call, Times, list[int]]] = []
         for count in NODES:
-            dsn = await asyncio.to_thread(postgres.database)
+            dsn: str = await asyncio.to_thread(postgres.database)
             stores = [await stack.enter_async_context(node(dsn, f"node-{nth}")) for nth in range(count)]
             calls = [await appending(store) for store in stores]
             connection = await _connect(dsn)
@@ -221,7 +219,7 @@ async def idle(connection: Any) -> float:
     return (await connection.fetchval(asked) - before) / IDLE_S / 2
 
 
-async def restarts(postgres: PostgresServer, dsn: str) -> None:
+async def restarts(postgres: Any, dsn: str) -> None:
     """From the moment at which Postgres accepts connections until a run that waits has written again."""
     took: list[float] = []
     async with node(dsn, "restarted") as store:
@@ -241,7 +239,7 @@ async def restarts(postgres: PostgresServer, dsn: str) -> None:
     )
 
 
-async def measure(dsn: str, postgres: PostgresServer | None) -> None:
+async def measure(dsn: str, postgres: Any) -> None:
     connection = await _connect(dsn)
     async with node(dsn, "one") as one:
         await compare(connection, one, 1)
@@ -263,7 +261,10 @@ def main() -> None:
     if given:
         uvloop.run(measure(given, None))
         return
-    postgres = own_server(fsync="on", full_page_writes="on", synchronous_commit="on")
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+    postgres: Any = import_module("postgres_lab").own_server(
+        fsync="on", full_page_writes="on", synchronous_commit="on"
+    )
     try:
         uvloop.run(measure(postgres.database(), postgres))
     finally:

@@ -140,6 +140,20 @@ async def check_a_delta_after_a_purge_leaves_nothing(lab: PostgresLab) -> None:
     await other.close()
 
 
+async def check_deltas_that_share_a_statement_leave_no_gap(lab: PostgresLab) -> None:
+    """P7: whatever else is written with them, and however little of their logs was known before."""
+    store = await lab.join()
+    await say(store, 1, fence=await begin(store, run_id="r1"))
+    fence = await store.claim("s1")  # which makes the node forget the log
+    await asyncio.gather(
+        store.append_run("s1", [delta("a")], fence=fence),
+        store.append_run("s1", [delta("b")], fence=fence),
+        store.append("s2", [created()]),
+    )
+    assert seqs(await store.read("s1")) == [1, 2, 3, 4, 5]
+    await store.close()
+
+
 async def check_deltas_need_the_newest_fence(lab: PostgresLab) -> None:
     """P1: a claim since then has another number, whatever this node remembers; other sessions go on."""
     store = await lab.join()
@@ -269,6 +283,7 @@ NODE_CHECKS: list[NodeCheck] = [
     check_an_input_after_a_purge_leaves_nothing,
     check_a_delta_after_a_purge_leaves_nothing,
     check_deltas_need_the_newest_fence,
+    check_deltas_that_share_a_statement_leave_no_gap,
     check_foreign_records_come_before_own_later_ones,
     check_a_frozen_node_holds_no_lock,
     check_nobody_is_told_before_the_commit,

@@ -10,6 +10,9 @@ from holdfast.events import Event
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.postgres.connection import Connection, Database
+from holdfast.journal.postgres.deltas import DeltaPlan
+from holdfast.journal.postgres.heads import Heads, Lookups
+from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.node import Lease
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
@@ -21,6 +24,7 @@ from journal.node_checks import (
     check_a_sweep_leaves_a_blob_that_is_being_named,
     check_an_input_after_a_purge_leaves_nothing,
     check_deltas_need_the_newest_fence,
+    check_deltas_that_share_a_statement_leave_no_gap,
     check_foreign_records_come_before_own_later_ones,
     check_no_statement_outlives_a_take_over,
     check_nobody_is_buried_because_the_database_was_away,
@@ -80,6 +84,23 @@ class TrustsItsMemoryOfFences(PostgresStore):
     database_type = _AnyFenceDatabase
 
 
+class _MovedHeads(Heads):
+    async def look(self, connection: Connection, jobs: Sequence[PendingAppend]) -> Lookups:
+        found = await super().look(connection, jobs)
+        for head in found.fresh.values():
+            if head is not None:
+                head.last_seq += 1
+        return found
+
+
+class LeavesPlansBehind(PostgresStore):
+    """Gives up a plan, and doesn't take back what it did to the heads."""
+
+    def __init__(self, dsn: str, **options: Any) -> None:
+        super().__init__(dsn, **options)
+        self._writer.heads = _MovedHeads()
+
+
 class ShowsItsOwnFirst(PostgresStore):
     """Gives followers what is in memory, whatever comes before it."""
 
@@ -123,7 +144,7 @@ class TellsBeforeTheCommit(PostgresStore):
             self._notifier.grown([(head.key, head.last_seq + len(events), True)])
         return super()._submit(session_id, events, fence, when, idempotency_key)
 
-    def _publish(self, plan: AppendPlan) -> None:
+    def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
         for job, _ in plan.jobs:
             self._tails.publish(job.session_id, job.records)
         self._notifier.grown([top for top in plan.tops() if top[1] == 1])  # nobody could tell of these before
@@ -201,6 +222,11 @@ NODE_SABOTAGES = [
         "the fences of deltas aren't compared",
         check_deltas_need_the_newest_fence,
         kind=TrustsItsMemoryOfFences,
+    ),
+    NodeSabotage(
+        "a plan that was given up has moved the heads",
+        check_deltas_that_share_a_statement_leave_no_gap,
+        kind=LeavesPlansBehind,
     ),
     NodeSabotage(
         "own records are shown before foreign ones",

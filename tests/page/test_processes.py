@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
-from holdfast.host.processes import Processes
+from holdfast.host.processes import SessionProcesses
 from holdfast.tools.shell.background import Background
 from page.browsing import Visit, faults_of
 from serving import Setting
@@ -23,7 +23,7 @@ async def test_a_process_in_the_background_is_shown_with_its_output_and_can_be_s
 ) -> None:
     """P5: stopped means that the process is dead."""
     background = Background(tmp_path / "jobs", now_ms=lambda: 1, kill_patience=QUICK)
-    processes, setting = Processes(background), Setting(tools=(shell(background),), workspace=tmp_path)
+    processes, setting = SessionProcesses(background), Setting(tools=(shell(background),), workspace=tmp_path)
     options = replace(setting.options, jobs=processes.all, read_job=processes.read, stop_job=processes.stop)
     script = [CallTool("shell", {"command": SERVER, "background": True})], [Say("It listens.")]
     async with visit.chatting(*script, setting=replace(setting, options=options)) as server:

@@ -107,7 +107,7 @@ async def test_a_process_is_read_and_stopped_at_the_server_whose_child_it_is(hom
             setting = Setting(store=store, options=options, secrets=Redactor([secret]))
             servers.append(await stack.enter_async_context(served(target_of(chaos), setting=setting)))
             store.url = servers[-1].url
-        await homed(store, "s", home=home)
+        await homed(cluster.alive[0], "s", home=home)
         _, shown = await servers[1].get("/api/sessions/s/processes/job-1")
         assert (shown["job"]["server"], shown["job"]["command"]) == ("a", "serve --key [redacted]")
         assert (shown["output"], shown["is_cut"]) == ("key [redacted]\n", True)

@@ -22,7 +22,7 @@ from holdfast.host.fast_imports import gc_paused
 from holdfast.host.http_server import Application, application
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.open_files import connections_to_allow
-from holdfast.host.processes import Processes
+from holdfast.host.processes import SessionProcesses
 from holdfast.host.runtime import AgentFactory, Parts, SessionJobs, open_runtime
 from holdfast.host.server_keys import key_limits_of
 from holdfast.host.stores import homes_of, open_store
@@ -95,7 +95,7 @@ async def open_parts(
         stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
         tools.registry.put("with_store", _tools_with_store(settings, store, clock))
-        processes = Processes(tools.background)
+        processes = SessionProcesses(tools.background)
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)

@@ -10,7 +10,7 @@ from holdfast.tools.shell.marker import parsed
 OUTPUT_BYTES_MAX = 64 * 1024
 
 
-class Processes:
+class SessionProcesses:
     """What tools of this server started in the background."""
 
     def __init__(self, background: Background) -> None:

@@ -73,8 +73,11 @@ class DeltaPlan:
 
 
 def plan_deltas(heads: Heads, jobs: Sequence[PendingAppend], *, incarnation: int) -> DeltaPlan | None:
-    """The plan of these appends; None if something other than their heads has to be known."""
-    plan = DeltaPlan()
+    """The plan of these appends; None if something other than their heads has to be known.
+
+    Then no head was changed: an append that goes by a head whose last seq is too high leaves a gap.
+    """
+    found: list[KnownHead] = []
     for job in jobs:
         head, fence = heads.get(job.session_id), job.fence
         if (
@@ -85,9 +88,10 @@ def plan_deltas(heads: Heads, jobs: Sequence[PendingAppend], *, incarnation: int
             or head.owner != incarnation
             or head.fence != fence.number
         ):
-            heads.forget(plan.touched)  # they say that the appends have succeeded
             return None
-        plan.add(job, head)
-    for head in plan.touched.values():
+        found.append(head)
+    plan = DeltaPlan()
+    for job, head in zip(jobs, found, strict=True):
         heads.put(head)
+        plan.add(job, head)
     return plan
