@@ -131,6 +131,7 @@ ChannelHistory: data
 ChannelList: data
 ChannelLogEntry: at seq type
 ChannelShown: kind name since state
+ChannelUpdateAccepted: accepted
 ChannelTestIntended: channel chat delivery
 ChannelUserChanged: allowed channel user
 ChannelUserShown: name role since user

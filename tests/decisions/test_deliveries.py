@@ -50,6 +50,20 @@ def test_an_attempt_that_nobody_finished_may_have_arrived() -> None:
     assert step == RecordFirst(e.DeliveryUnknown(at_ms=5, delivery="r/answer/0", why=INTERRUPTED))
 
 
+def test_a_server_that_keeps_dying_while_it_sends_waits_longer_each_time_and_then_gives_up() -> None:
+    """P14: five quick crashes don't use up what an answer has."""
+    waits: list[int] = []
+    for unknowns in range(5):
+        step = next_step(
+            Outbox(), delivery(state="attempted", attempts=unknowns + 1, unknowns=unknowns), 5_000
+        )
+        assert isinstance(step, RecordFirst)
+        assert isinstance(step.event, e.DeliveryUnknown)
+        assert step.event.given_up == (unknowns == 4)
+        waits.append(step.event.until_ms)
+    assert waits == [0, 6_000, 15_000, 65_000, 0]
+
+
 def test_a_closed_chat_takes_nothing() -> None:
     step = next_step(Outbox(closed_chats={"1": "blocked"}), delivery(), 5)
     assert step == RecordFirst(e.DeliveryRejected(at_ms=5, delivery="r/answer/0", why="blocked"))

@@ -190,7 +190,8 @@ def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> Non
     registry = Registry()
     box = built_in_tools(child_environment({}), background=Background(tmp_path, now_ms=lambda: 0))
     registry.put("box", box)
-    names = "shell shell_jobs shell_kill read_file write_file edit_file list_files search_files fetch_url"
+    files = "read_file write_file edit_file list_files search_files send_file"
+    names = f"shell shell_jobs shell_kill {files} fetch_url"
     children = "delegate child_status child_wait child_tail child_steer child_stop"
     rest = f"ask_user update_plan finish_goal {children}"
     assert [spec.name for spec in registry.specs()] == [*names.split(), *rest.split()]

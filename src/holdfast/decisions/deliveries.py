@@ -122,7 +122,7 @@ def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
     closed = outbox.closed_chats.get(delivery.intended.chat)
     if delivery.state == "attempted":
         # Whoever attempted it is gone, or it would have said what became of it.
-        return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, wait_s=0.0))
+        return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, wait_s=_interrupted_wait_s(delivery)))
     if closed is not None:
         return RecordFirst(e.DeliveryRejected(at_ms=now_ms, delivery=delivery.key, why=closed))
     if now_ms < delivery.until_ms:
@@ -166,6 +166,12 @@ def record_of(
             return e.DeliveryRejected(at_ms=now_ms, delivery=key, why=result.why, moot=True)
         case _:
             assert_never(result)
+
+
+def _interrupted_wait_s(delivery: OutboxEntry) -> float:
+    """At once the first time; then longer, so that a server that keeps dying doesn't use up all attempts."""
+    waits = (0.0, *UNKNOWN_WAITS_S)
+    return waits[min(delivery.unknowns, len(UNKNOWN_WAITS_S))]
 
 
 def _unknown(delivery: OutboxEntry, now_ms: int, why: str, *, wait_s: float) -> e.DeliveryUnknown:
