@@ -1051,6 +1051,7 @@ export interface DeliveryIntended {
   readonly edits?: string;
   readonly reply_to?: string;
   readonly format?: number;
+  readonly removes?: boolean;
 }
 
 /** From here on it may have arrived; `marked` says that it tells people that it may be a repeat. */
@@ -1060,6 +1061,7 @@ export interface DeliveryAttempted {
   readonly delivery: string;
   readonly nth?: number;
   readonly marked?: boolean;
+  readonly absent?: boolean;
 }
 
 /** The platform has it, under its own id. */
@@ -1068,6 +1070,7 @@ export interface DeliveryConfirmed {
   readonly at_ms: number;
   readonly delivery: string;
   readonly platform_id?: string;
+  readonly found?: boolean;
 }
 
 /** It certainly didn't arrive, and is sent again at this time. */
@@ -1078,6 +1081,7 @@ export interface DeliveryPostponed {
   readonly why: string;
   readonly until_ms: number;
   readonly plain?: boolean;
+  readonly anew?: boolean;
 }
 
 /** The platform doesn't take it; `ends_chat` says that it takes nothing for this chat. */
@@ -1087,6 +1091,7 @@ export interface DeliveryRejected {
   readonly delivery: string;
   readonly why: string;
   readonly ends_chat?: boolean;
+  readonly moot?: boolean;
 }
 
 /** It may have arrived. It is sent once more, marked as a possible repeat, unless `given_up`. */
@@ -1178,6 +1183,7 @@ export interface ChannelUpdateTaken {
   readonly session_id?: string;
   readonly message_id?: string;
   readonly why?: string;
+  readonly conversation?: string;
 }
 
 /** This chat is to be told what becomes of a message that came from elsewhere, such as a trigger. */

@@ -7,8 +7,10 @@ from holdfast.decisions.deliveries import (
     INTERRUPTED,
     Arrived,
     DidNotArrive,
+    EditRefused,
     FormatRefused,
     MayHaveArrived,
+    NoLongerNeeded,
     NotAccepted,
     RecordFirst,
     SendLater,
@@ -70,6 +72,14 @@ def test_a_closed_chat_takes_nothing() -> None:
         (
             FormatRefused("entities"),
             e.DeliveryPostponed(at_ms=5, delivery="r/answer/0", why="entities", until_ms=5, plain=True),
+        ),
+        (
+            EditRefused("gone"),
+            e.DeliveryPostponed(at_ms=5, delivery="r/answer/0", why="gone", until_ms=5, anew=True),
+        ),
+        (
+            NoLongerNeeded("complete"),
+            e.DeliveryRejected(at_ms=5, delivery="r/answer/0", why="complete", moot=True),
         ),
     ],
 )

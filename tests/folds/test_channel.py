@@ -112,3 +112,13 @@ def test_only_the_newest_updates_are_remembered() -> None:
         apply_to_channel(state, 1, taken(str(number), became="ignored"))
     assert len(state.keys) == count - 1
     assert "0" not in state.keys
+
+
+def test_the_newest_message_of_each_conversation_is_known_whatever_order_they_came_in() -> None:
+    """What a channel catches up from: ids grow, and longer ones are greater."""
+    ids = [("C1", "99"), ("D1", "7"), ("C1", "100"), ("C1", "98"), ("", "500")]
+    state = channel_of(
+        *(taken(f"k{at}", conversation=place, platform_id=one) for at, (place, one) in enumerate(ids))
+    )
+    assert {place: last.platform_id for place, last in state.last_taken.items()} == {"D1": "7", "C1": "100"}
+    assert list(state.last_taken) == ["D1", "C1"], "the one that was active last is last"

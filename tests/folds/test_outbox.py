@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.folds import outbox as outbox_module
-from holdfast.folds.outbox import Outbox, apply_to_outbox, open_chat_again
+from holdfast.folds.outbox import Outbox, apply_to_outbox, note_written
 
 
 def intended(message: str = "answer", *, chat: str = "1", part: int = 0) -> e.DeliveryIntended:
@@ -75,7 +75,7 @@ def test_a_chat_that_takes_nothing_is_closed_until_someone_writes_there() -> Non
     rejected = e.DeliveryRejected(at_ms=2, delivery=first.key, why="blocked", ends_chat=True)
     outbox = outbox_of(first, rejected)
     assert outbox.closed_chats == {"1": "blocked"}
-    open_chat_again(outbox, "1")
+    note_written(outbox, 9, "1")
     assert outbox.closed_chats == {}
     outbox = outbox_of(first, e.DeliveryRejected(at_ms=2, delivery=first.key, why="too long"))
     assert (outbox.closed_chats, outbox.deliveries[first.key].state) == ({}, "rejected")

@@ -11,7 +11,7 @@ from typing_extensions import override
 from agent.world import Effect, asks_about, process
 from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
 from holdfast import events as e
-from holdfast.channels.answers import due
+from holdfast.channels.answers import Dialect, due
 from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.incoming import Arrival, PlatformMessage
@@ -20,7 +20,7 @@ from holdfast.channels.telegram.api import open_telegram
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.chaos import CallTool, ChaosServer, Crashed
 from holdfast.chaos.telegram import FakeTelegram
-from holdfast.decisions.deliveries import Arrived, SendNow, SendResult
+from holdfast.decisions.deliveries import Arrived, CannotTell, ProbeResult, SendNow, SendResult
 from holdfast.events import Event
 from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
@@ -108,6 +108,10 @@ async def check_nothing_is_silently_sent_twice(kind: type[OutboxSender]) -> None
                 sent.append(is_marked)
                 return Arrived("7")
 
+            async def probe(self, delivery: OutboxEntry) -> ProbeResult:
+                del delivery
+                return CannotTell()
+
         await store.append(LOG, [CREATED, ANSWER])
         for allowed in (appends, 100):
             log = _DyingLog(store, LOG, await store.claim(LOG))
@@ -173,7 +177,7 @@ _Due = Callable[[ChannelState, str, SessionFold], list[Event]]
 
 
 def _right(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
-    return due(channel_state, session_id, session, count=len, now_ms=9)
+    return due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)
 
 
 def chatters(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:

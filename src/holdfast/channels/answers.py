@@ -4,19 +4,32 @@ It is pure: logs in, intents out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from holdfast import events as e
-from holdfast.channels.words import NO_ANSWER, ending_text
+from holdfast.channels.words import NO_ANSWER, ending_text, with_lead
 from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.inputs import MessageState
+from holdfast.folds.outbox import OutboxEntry
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, Run
 from holdfast.folds.session_fold import SessionReadModel
 
-ANSWER, ENDING, DECIDED, TO = "answer", "ending", "decided", ":"
+ANSWER, ENDING, PREVIEW, REMOVED, DECIDED, TO = "answer", "ending", "preview", "removed", "decided", ":"
 # How many messages a text takes on the platform.
 CountParts: TypeAlias = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a platform writes: in how many messages, by which version of its converter, and its commands."""
+
+    count: CountParts
+    lead: str = "/"
+    format: int = 1
 
 
 def awaited_in(channel: ChannelState, session_id: str) -> list[TakenMessage]:
@@ -25,7 +38,7 @@ def awaited_in(channel: ChannelState, session_id: str) -> list[TakenMessage]:
 
 
 def due(
-    channel: ChannelState, session_id: str, session: SessionReadModel, *, count: CountParts, now_ms: int
+    channel: ChannelState, session_id: str, session: SessionReadModel, *, dialect: Dialect, now_ms: int
 ) -> list[e.Event]:
     """What is to be appended to the channel's log, because the session's log says so now.
 
@@ -37,6 +50,7 @@ def due(
         message = session.session.inbox.messages.get(taken.message_id)
         if message is None or message.state is MessageState.REMOVED:
             why = "the message is gone" if message is None else "the message was taken back"
+            found += _without_preview(channel, taken, message.run_id if message else "", now_ms)
             found.append(settled(taken, now_ms, why))
             continue
         run = session.session.runs.get(message.run_id)
@@ -46,7 +60,7 @@ def due(
         if (run.run_id, taken.chat) not in told:
             told.add((run.run_id, taken.chat))
             found += _cards(channel, taken, run, now_ms)
-            found += _answer(taken, session, run, count=count, now_ms=now_ms) if is_over else []
+            found += _answer(channel, taken, session, run, dialect=dialect, now_ms=now_ms) if is_over else []
         if is_over:
             found.append(settled(taken, now_ms))
     return [one for one in found if not _is_known(channel, one)]
@@ -63,15 +77,53 @@ def _is_known(channel: ChannelState, event: e.Event) -> bool:
 
 
 def _answer(
-    taken: TakenMessage, session: SessionReadModel, run: Run, *, count: CountParts, now_ms: int
+    channel: ChannelState,
+    taken: TakenMessage,
+    session: SessionReadModel,
+    run: Run,
+    *,
+    dialect: Dialect,
+    now_ms: int,
 ) -> Sequence[e.Event]:
+    """The answer and the ending; the first of them takes the place of the preview, if there is one."""
     text = session.runs[run.run_id].output
-    parts = count(text)
-    answer = [
-        _intent(taken, run, now_ms=now_ms, message=ANSWER, part=part, parts=parts) for part in range(parts)
+    parts = dialect.count(text)
+    said = [
+        _intent(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts)
+        for part in range(parts)
     ]
-    ending = ending_text(run) or ("" if parts else NO_ANSWER)
-    return [*answer, _intent(taken, run, now_ms=now_ms, message=ENDING, body=ending)] if ending else answer
+    if ending := with_lead(ending_text(run), dialect.lead) or ("" if parts else NO_ANSWER):
+        said.append(_intent(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending))
+    said = [replace(one, format=dialect.format) for one in said]
+    preview = preview_of(channel, taken, run.run_id)
+    if preview is None:
+        return said
+    if preview.is_open or channel.outbox.is_last(preview):
+        return [replace(said[0], edits=preview.key), *said[1:]]
+    # Something was said below it, and an answer belongs below what it answers.
+    return [*_without_preview(channel, taken, run.run_id, now_ms), *said]
+
+
+def preview_intent(taken: TakenMessage, run_id: str, now_ms: int) -> e.DeliveryIntended:
+    """The message that shows what a run has said so far."""
+    return _intent(taken, run_id, now_ms=now_ms, message=PREVIEW)
+
+
+def preview_of(channel: ChannelState, taken: TakenMessage, run_id: str) -> OutboxEntry | None:
+    """The preview of a run, if it is in the chat or may be on its way there."""
+    preview = channel.outbox.deliveries.get(preview_intent(taken, run_id, 0).key)
+    return preview if preview is not None and (preview.is_open or preview.platform_id) else None
+
+
+def _without_preview(
+    channel: ChannelState, taken: TakenMessage, run_id: str, now_ms: int
+) -> Sequence[e.Event]:
+    """What removes the preview of a run from the chat."""
+    preview = preview_of(channel, taken, run_id)
+    if preview is None:
+        return []
+    removal = _intent(taken, run_id, now_ms=now_ms, message=f"{PREVIEW}.{REMOVED}", edits=preview.key)
+    return [replace(removal, removes=True)]
 
 
 def _cards(channel: ChannelState, taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
@@ -79,22 +131,22 @@ def _cards(channel: ChannelState, taken: TakenMessage, run: Run, now_ms: int) ->
     for ask_id, ask in run.asks.items():
         if not isinstance(ask.asked, e.ApprovalAsked | e.QuestionAsked):
             continue
-        card = _intent(taken, run, now_ms=now_ms, message=ask_id)
+        card = _intent(taken, run.run_id, now_ms=now_ms, message=ask_id)
         if ask.state == "open":
             yield card
         elif card.key in channel.outbox.deliveries:
-            yield _intent(taken, run, now_ms=now_ms, message=f"{ask_id}.{DECIDED}", edits=card.key)
+            yield _intent(taken, run.run_id, now_ms=now_ms, message=f"{ask_id}.{DECIDED}", edits=card.key)
 
 
 def _intent(
-    taken: TakenMessage, run: Run, *, now_ms: int, message: str, **fields: object
+    taken: TakenMessage, run_id: str, *, now_ms: int, message: str, **fields: object
 ) -> e.DeliveryIntended:
     return e.DeliveryIntended(
         at_ms=now_ms,
         chat=taken.chat,
         # Several chats may be told of one run, so that one which isn't its own is part of the key.
         message=f"{message}{TO}{taken.chat}" if taken.is_from_elsewhere else message,
-        run=run.run_id,
+        run=run_id,
         session_id=taken.session_id,
         **fields,  # pyright: ignore[reportArgumentType]
     )

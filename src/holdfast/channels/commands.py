@@ -34,9 +34,9 @@ class CommandDone:
     awaits: Sent | None = None
 
 
-def command_of(text: str) -> tuple[str, str] | None:
+def command_of(text: str, *, leads: str = "/") -> tuple[str, str] | None:
     """The command and what follows it; None if the text is a message."""
-    if not text.startswith("/"):
+    if not text.startswith(tuple(leads)):
         return None
     word, _, rest = text[1:].partition(" ")
     name = word.partition("@")[0].lower()

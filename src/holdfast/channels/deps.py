@@ -18,6 +18,7 @@ from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import RunSettings
 
+Kind: TypeAlias = Literal["telegram"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
@@ -27,6 +28,7 @@ class ChannelOptions:
     """One channel as it is configured."""
 
     name: str
+    kind: Kind = "telegram"
     token: str
     base_url: str = ""
     allow: frozenset[str] = frozenset()
@@ -54,3 +56,6 @@ class ChannelDeps:
     models: Callable[[], tuple[str, ...]] = tuple  # the names that /model takes
     webhook_policy: AddressPolicy = field(default_factory=HttpsOnly)  # where results may be posted
     resolver: Callable[[], AbstractResolver] = AsyncResolver
+    # How long a request whose answer was lost may still take effect; only then a platform is asked about it.
+    settles_s: float = 3.0
+    preview_after_s: float = 2.0  # how long a run works before a chat without drafts shows it

@@ -27,6 +27,7 @@ class PlatformMessage:
     is_direct: bool
     is_for_us: bool  # it mentions the bot or answers it; always true in a direct chat
     is_edit: bool = False
+    conversation: str = ""  # where the platform lists old messages; empty if it doesn't
     files: tuple[ChatFile, ...] = ()
 
 

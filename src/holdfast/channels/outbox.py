@@ -7,7 +7,20 @@ from typing import Protocol
 from holdfast import events as e
 from holdfast.agent.calls import LEASE_LOOK_S, LEASE_S_MIN
 from holdfast.channels.channel_log import ChannelLog
-from holdfast.decisions.deliveries import RecordFirst, SendLater, SendNow, SendResult, next_step, record_of
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.decisions.deliveries import (
+    CannotTell,
+    DidNotArrive,
+    FoundThere,
+    NotThere,
+    ProbeResult,
+    RecordFirst,
+    SendLater,
+    SendNow,
+    SendResult,
+    next_step,
+    record_of,
+)
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
@@ -18,17 +31,37 @@ AT_ONCE_MAX = 32  # sends; those that wait for their time don't count
 
 
 class Carrier(Protocol):
-    """Brings one delivery to its platform. It says what became of it, and raises nothing."""
+    """Brings deliveries to one platform. It says what became of each, and raises nothing.
+
+    What a delivery is follows from its intent: a message; a change of one (`edits`), or its removal
+    (`removes`). A change of a message that is not there is `EditRefused` for an answer, which is then sent
+    anew, and `NotAccepted` for a card. A removal of what is not there has `Arrived`.
+    """
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
-        """Send it; a marked one tells its reader that it may be a repeat."""
+        """Send it once; a marked one tells its reader that it may be a repeat."""
+        ...
+
+    async def probe(self, delivery: OutboxEntry) -> ProbeResult:
+        """Look for a message of an earlier attempt, by the key of the delivery."""
         ...
 
 
 class OutboxSender:
     """The owner of an outbox: says that it sends, sends, and says what became of it."""
 
-    def __init__(self, log: ChannelLog, carrier: Carrier, *, store: Store, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: ChannelLog,
+        carrier: Carrier,
+        *,
+        store: Store,
+        clock: Clock,
+        locks: ChatLocks | None = None,
+        settles_s: float = 0.0,
+    ) -> None:
+        self._locks = locks or ChatLocks()
+        self._settles_ms = int(1000 * settles_s)
         self._channel = log
         self._carrier = carrier
         self._store = store
@@ -56,9 +89,15 @@ class OutboxSender:
                     await self._channel.append(event)
                 case SendLater(at_ms=at_ms):
                     await self._wait(chat, at_ms)
+                case SendNow(is_marked=True) if self._settles_at(delivery) > self._clock.now_ms():
+                    await self._wait(chat, self._settles_at(delivery))
                 case SendNow() as now:
-                    async with self._sending:
+                    async with self._locks.of(chat), self._sending:
                         await self._send(delivery, now)
+
+    def _settles_at(self, delivery: OutboxEntry) -> int:
+        """When it is certain whether an earlier attempt arrived, if the platform can be asked."""
+        return delivery.attempted_ms + self._settles_ms
 
     async def _wait(self, chat: str, at_ms: int) -> None:
         """Wait for the time, or until the chat has been closed meanwhile."""
@@ -68,16 +107,38 @@ class OutboxSender:
         await race(closed, asyncio.create_task(self._clock.sleep_s(wait_s)))
 
     async def _send(self, delivery: OutboxEntry, now: SendNow) -> None:
+        is_marked, is_absent = now.is_marked, False
+        if is_marked:
+            match await self._carrier.probe(delivery):
+                case FoundThere(platform_id=platform_id):
+                    await self._channel.append(self._found(delivery, platform_id))
+                    return
+                case DidNotArrive() as failed:
+                    await self._channel.append(record_of(delivery, failed, self._clock.now_ms()))
+                    return
+                case NotThere():
+                    is_marked, is_absent = False, True
+                case CannotTell():
+                    pass
         attempted = e.DeliveryAttempted(
-            at_ms=self._clock.now_ms(), delivery=delivery.key, nth=now.nth, marked=now.is_marked
+            at_ms=self._clock.now_ms(),
+            delivery=delivery.key,
+            nth=now.nth,
+            marked=is_marked,
+            absent=is_absent,
         )
         await self._channel.append(attempted)
         await self._until_leased()
-        result = await self._carrier.send(delivery, is_marked=now.is_marked)
+        result = await self._carrier.send(delivery, is_marked=is_marked)
         record = record_of(delivery, result, self._clock.now_ms())
         if not isinstance(record, e.DeliveryConfirmed):
             _log.info("delivery %s to chat %s: %s", delivery.key, delivery.intended.chat, record.why)
         await self._channel.append(record)
+
+    def _found(self, delivery: OutboxEntry, platform_id: str) -> e.DeliveryConfirmed:
+        return e.DeliveryConfirmed(
+            at_ms=self._clock.now_ms(), delivery=delivery.key, platform_id=platform_id, found=True
+        )
 
     async def _until_leased(self) -> None:
         """Wait while another node may take this one for dead: it would send the same once more."""

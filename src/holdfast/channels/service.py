@@ -4,7 +4,8 @@ import logging
 from collections.abc import Sequence
 
 from holdfast import events as e
-from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.deps import ChannelDeps, ChannelOptions, Kind
+from holdfast.channels.owner import OpenPlatform, own_channel
 from holdfast.channels.webhooks import run_webhooks
 from holdfast.interfaces.ids import WEBHOOKS_LOG, new_epoch
 from holdfast.interfaces.journal import Fence, IfSessionNew
@@ -52,7 +53,13 @@ class Channels:
             return
         # One that isn't in this server's settings is left to others. Nothing is sent, and nothing is lost.
         if options is not None:
-            # Imported only where there is such a channel, because it takes a while.
-            from holdfast.channels.telegram.channel import run_telegram
+            await own_channel(self._deps, options, fence, open_platform=_opener(options.kind))
 
-            await run_telegram(self._deps, options, fence)
+
+def _opener(kind: Kind) -> OpenPlatform:
+    """What opens a platform; imported only where there is such a channel, because it takes a while."""
+    match kind:
+        case "telegram":
+            from holdfast.channels.telegram.channel import open_telegram_channel
+
+            return open_telegram_channel

@@ -25,6 +25,7 @@ from holdfast.channels.words import (
     REFUSAL,
     TOO_LATE_TO_EDIT,
     pressed,
+    with_lead,
 )
 from holdfast.events.channels import UpdateBecame
 from holdfast.folds.channel import code_digest
@@ -47,6 +48,7 @@ class Platform:
     download: Download
     answer_click: AnswerClick
     source: str = TELEGRAM
+    leads: str = "/"  # what a command can begin with; our own words name commands with the last one
 
 
 class _CannotTake(Exception):
@@ -83,7 +85,7 @@ class Taking:
             # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
             tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
             await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
-        elif (command := command_of(arrival.text)) is not None:
+        elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
             await self._command(arrival, command)
         else:
             await self._message(arrival)
@@ -275,10 +277,9 @@ class Taking:
             session_id=sent.session_id if sent else "",
             message_id=sent.message_id if sent else "",
             why=why,
+            conversation=arrival.conversation if isinstance(arrival, PlatformMessage) else "",
         )
-        said = (
-            [e.DeliveryIntended(at_ms=now_ms, chat=arrival.chat, message=arrival.key, body=says)]
-            if says
-            else []
-        )
+        body = with_lead(says, self._platform.leads[-1])
+        intended = e.DeliveryIntended(at_ms=now_ms, chat=arrival.chat, message=arrival.key, body=body)
+        said = [intended] if says else []
         await self._channel.append(*events, taken, *said)

@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.channels.answers import CountParts, awaited_in, due, settled
+from holdfast.channels.answers import Dialect, awaited_in, due, settled
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps
 
@@ -11,10 +11,10 @@ from holdfast.channels.deps import ChannelDeps
 class Watching:
     """One task for each session that has something to answer; a session without any isn't watched."""
 
-    def __init__(self, deps: ChannelDeps, log: ChannelLog, *, count: CountParts) -> None:
+    def __init__(self, deps: ChannelDeps, log: ChannelLog, *, dialect: Dialect) -> None:
         self._deps = deps
         self._channel = log
-        self._count = count
+        self._dialect = dialect
         self._sessions: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class Watching:
     async def _look(self, session_id: str, view: SharedFold) -> bool:
         """Intend what is due; False if nothing is awaited any more."""
         state = self._channel.state
-        found = due(state, session_id, view, count=self._count, now_ms=self._deps.clock.now_ms())
+        found = due(state, session_id, view, dialect=self._dialect, now_ms=self._deps.clock.now_ms())
         if found:
             await self._channel.append(*found)
         return bool(awaited_in(state, session_id))

@@ -13,14 +13,22 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, ENDING, message_of
+from holdfast.channels.answers import ANSWER, ENDING, Dialect, message_of
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.outbox import OutboxSender
 from holdfast.channels.watching import Watching
 from holdfast.channels.words import ending_text
 from holdfast.channels.written import failure_words, request_mark, tracing
-from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived, NotAccepted, SendResult
+from holdfast.decisions.deliveries import (
+    Arrived,
+    CannotTell,
+    DidNotArrive,
+    MayHaveArrived,
+    NotAccepted,
+    ProbeResult,
+    SendResult,
+)
 from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.journal import Fence
 from holdfast.runner.supervisor import Supervisor
@@ -70,6 +78,11 @@ class WebhookCarrier:
         headers = {"Content-Type": "application/json", "Idempotency-Key": delivery.key}
         headers |= {"Holdfast-Repeat": "true"} if is_marked else {}
         return await self._post(intended.chat, body, headers)
+
+    async def probe(self, delivery: OutboxEntry) -> ProbeResult:
+        """A receiver knows repeats by the key in the request, so there is nothing to ask."""
+        del delivery
+        return CannotTell()
 
     async def _body(self, intended: e.DeliveryIntended) -> bytes | None:
         view = await self._supervisor.view(intended.session_id)
@@ -137,4 +150,4 @@ async def run_webhooks(deps: ChannelDeps, log_id: str, fence: Fence) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(log.follow(), name=f"follow {log_id}")
         tasks.create_task(OutboxSender(log, carrier, store=deps.store, clock=deps.clock).run())
-        tasks.create_task(Watching(deps, log, count=lambda _: 1).run())
+        tasks.create_task(Watching(deps, log, dialect=Dialect(count=lambda _: 1)).run())

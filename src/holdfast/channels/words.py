@@ -1,5 +1,6 @@
 """What a channel tells people, in words; platforms add their own formatting."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -55,6 +56,8 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
+_COMMAND = re.compile(rf"(?<![\w/])/({'|'.join(COMMANDS)})\b")
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -64,6 +67,11 @@ class Card:
     detail: str = ""  # shown as it is, in a fixed width
     notes: tuple[str, ...] = ()
     buttons: tuple[tuple[str, str], ...] = ()
+
+
+def with_lead(text: str, lead: str) -> str:
+    """Our own words as people of a platform read them, where commands begin with something else than `/`."""
+    return text if lead == "/" else _COMMAND.sub(rf"{lead}\1", text)
 
 
 def help_text() -> str:

@@ -51,12 +51,50 @@ class FormatRefused:
     why: str
 
 
-SendResult: TypeAlias = Arrived | DidNotArrive | MayHaveArrived | NotAccepted | FormatRefused
+@dataclass(frozen=True, slots=True)
+class EditRefused:
+    """What it changes can't be changed, for example because someone deleted it; it may be said anew."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoLongerNeeded:
+    """Nothing was sent, because what was to be said is said otherwise by now."""
+
+    why: str
+
+
+SendResult: TypeAlias = (
+    Arrived | DidNotArrive | MayHaveArrived | NotAccepted | FormatRefused | EditRefused | NoLongerNeeded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundThere:
+    """The platform has the message that an earlier attempt may have brought there."""
+
+    platform_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotThere:
+    """The platform certainly doesn't have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CannotTell:
+    """The platform offers no way to find out."""
+
+
+ProbeResult: TypeAlias = (
+    FoundThere | NotThere | CannotTell | DidNotArrive
+)  # the last: the question didn't arrive
 
 
 @dataclass(frozen=True, slots=True)
 class SendNow:
-    """Send it; `is_marked` if it has to say that it may be a repeat."""
+    """Send it; `is_marked` if it says that it may be a repeat, unless the platform can be asked."""
 
     nth: int
     is_marked: bool
@@ -89,8 +127,11 @@ def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
         return RecordFirst(e.DeliveryRejected(at_ms=now_ms, delivery=delivery.key, why=closed))
     if now_ms < delivery.until_ms:
         return SendLater(delivery.until_ms)
-    is_new = not delivery.intended.edits  # an edit that happens twice changes nothing
-    return SendNow(delivery.attempts + 1, is_marked=delivery.may_have_arrived and is_new)
+    edited = outbox.deliveries.get(delivery.intended.edits)
+    # The lost preview of an answer may be in the chat, with a part of the same words.
+    may_repeat = edited is not None and not edited.platform_id and edited.may_have_arrived
+    is_marked = delivery.is_new and (delivery.may_have_arrived or may_repeat)
+    return SendNow(delivery.attempts + 1, is_marked=is_marked)
 
 
 def record_of(
@@ -119,6 +160,10 @@ def record_of(
             return e.DeliveryPostponed(
                 at_ms=now_ms, delivery=key, why=result.why, until_ms=now_ms, plain=True
             )
+        case EditRefused():
+            return e.DeliveryPostponed(at_ms=now_ms, delivery=key, why=result.why, until_ms=now_ms, anew=True)
+        case NoLongerNeeded():
+            return e.DeliveryRejected(at_ms=now_ms, delivery=key, why=result.why, moot=True)
         case _:
             assert_never(result)
 

@@ -77,6 +77,7 @@ class ChannelUpdateTaken(OwnedEvent, frozen=True, kw_only=True, tag="channel.upd
     session_id: str = ""
     message_id: str = ""  # awaits an answer
     why: str = ""
+    conversation: str = ""  # where the platform lists it, if one can catch up from there
 
 
 class ChannelResultWanted(Input, frozen=True, kw_only=True, tag="channel.result_wanted"):

@@ -10,7 +10,7 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     """Something is to be said.
 
     Either `body` has the words, or `message` says which words of the run's session are meant: `answer`,
-    `ending` or the id of an ask. Words of a session stay in its log alone, so that they go with it.
+    `ending`, `preview` or the id of an ask. Words of a session stay in its log alone, and go with it.
     """
 
     chat: str
@@ -23,6 +23,7 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     edits: str = ""  # the key of the delivery that this one changes; empty: it is a new message
     reply_to: str = ""  # the platform's id of the message that this answers
     format: int = 1  # how the words are converted and split
+    removes: bool = False  # the message of `edits` is to be deleted
 
     @property
     def key(self) -> str:
@@ -36,6 +37,7 @@ class DeliveryAttempted(OwnedEvent, frozen=True, kw_only=True, tag="delivery.att
     delivery: str
     nth: int = 1
     marked: bool = False
+    absent: bool = False  # the platform was asked, and has nothing of earlier attempts
 
 
 class DeliveryConfirmed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.confirmed"):
@@ -43,6 +45,7 @@ class DeliveryConfirmed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.con
 
     delivery: str
     platform_id: str = ""
+    found: bool = False  # the platform's answer was lost, and the message was found there by its key
 
 
 class DeliveryPostponed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.postponed"):
@@ -52,14 +55,19 @@ class DeliveryPostponed(OwnedEvent, frozen=True, kw_only=True, tag="delivery.pos
     why: str
     until_ms: int
     plain: bool = False  # the platform refused its formatting: it is sent once more, as plain text
+    anew: bool = False  # the message that it changes can't be changed: it is sent as a new one
 
 
 class DeliveryRejected(OwnedEvent, frozen=True, kw_only=True, tag="delivery.rejected"):
-    """The platform doesn't take it; `ends_chat` says that it takes nothing for this chat."""
+    """The platform doesn't take it; `ends_chat` says that it takes nothing for this chat.
+
+    One that is `moot` was no longer needed when its turn came, such as the preview of a complete answer.
+    """
 
     delivery: str
     why: str
     ends_chat: bool = False
+    moot: bool = False
 
 
 class DeliveryUnknown(OwnedEvent, frozen=True, kw_only=True, tag="delivery.unknown"):

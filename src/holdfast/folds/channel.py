@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 from holdfast import events as e
-from holdfast.folds.outbox import Outbox, apply_to_outbox, open_chat_again
+from holdfast.folds.outbox import Outbox, apply_to_outbox, note_written
 
 KEYS_MAX = 50_000  # remembered updates, far more than a platform repeats
 TAKEN_MAX = 5_000  # remembered messages that people may still edit
 REFUSALS_MAX = 5_000
 TRIES_MAX = 5  # wrong codes before all open codes are void
+CONVERSATIONS_MAX = 5_000  # remembered, to catch up with them
 Role: TypeAlias = Literal["user", "approver"]
 
 
@@ -42,6 +43,14 @@ class TakenMessage:
         return f"{self.message_id}@{self.chat}" if self.is_from_elsewhere else self.message_id
 
 
+@dataclass(frozen=True, slots=True)
+class LastTaken:
+    """The newest message of a conversation that is on the log."""
+
+    platform_id: str
+    at_ms: int
+
+
 @dataclass(slots=True)
 class ChannelState:
     """Everything that the log of a channel says."""
@@ -65,6 +74,7 @@ class ChannelState:
         default_factory=dict[tuple[str, str], TakenMessage]
     )  # by chat and platform id
     awaited: dict[str, TakenMessage] = field(default_factory=dict[str, TakenMessage])  # by `awaited_as`
+    last_taken: dict[str, LastTaken] = field(default_factory=dict[str, LastTaken])  # by conversation
     outbox: Outbox = field(default_factory=Outbox)
 
     def open_codes(self, now_ms: int) -> list[str]:
@@ -80,6 +90,8 @@ def code_digest(log_id: str, text: str) -> str:
 def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
     """Apply an event of the channel's log."""
     apply_to_outbox(state.outbox, seq, event)
+    if isinstance(event, e.ChannelUpdateTaken):
+        _update_taken(state, seq, event)
     step = _STEPS.get(type(event))
     if step is not None:
         step(state, event)
@@ -131,17 +143,28 @@ def _model_chosen(state: ChannelState, event: e.ChannelModelChosen) -> None:
     state.models[event.chat] = event.model
 
 
-def _update_taken(state: ChannelState, event: e.ChannelUpdateTaken) -> None:
+def _update_taken(state: ChannelState, seq: int, event: e.ChannelUpdateTaken) -> None:
     _remember(state.keys, event.key, None, count_max=KEYS_MAX)
     if event.became == "refused":
         _remember(state.refused, event.user, None, count_max=REFUSALS_MAX)
         return
-    open_chat_again(state.outbox, event.chat)
+    note_written(state.outbox, seq, event.chat)
+    if event.conversation:
+        _note_last(state, event)
     if event.message_id:
         taken = TakenMessage(event.chat, event.session_id, event.message_id, event.platform_id)
         state.awaited[event.message_id] = taken
         if event.platform_id:
             _remember(state.taken, (event.chat, event.platform_id), taken, count_max=TAKEN_MAX)
+
+
+def _note_last(state: ChannelState, event: e.ChannelUpdateTaken) -> None:
+    """Remember the newest message of a conversation, the one that was active last at the end."""
+    before = state.last_taken.pop(event.conversation, None)
+    # Ids grow with time on every platform that lists old messages; longer ones are greater.
+    ids = [(len(one), one) for one in (event.platform_id, before.platform_id if before else "")]
+    newest = LastTaken(max(ids)[1], event.at_ms)
+    _remember(state.last_taken, event.conversation, newest, count_max=CONVERSATIONS_MAX)
 
 
 def _result_wanted(state: ChannelState, event: e.ChannelResultWanted) -> None:
@@ -173,7 +196,6 @@ _STEPS: Mapping[type[e.Event], Callable[[ChannelState, Any], None]] = MappingPro
         e.ChannelUserRevoked: _user_revoked,
         e.ChannelChatBound: _chat_bound,
         e.ChannelModelChosen: _model_chosen,
-        e.ChannelUpdateTaken: _update_taken,
         e.ChannelResultWanted: _result_wanted,
         e.ChannelMessageSettled: _message_settled,
     }

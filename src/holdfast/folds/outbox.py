@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from holdfast import events as e
 
 DeliveryState: TypeAlias = Literal[
-    "intended", "attempted", "postponed", "unknown", "confirmed", "rejected", "given_up"
+    "intended", "attempted", "postponed", "unknown", "confirmed", "rejected", "given_up", "moot"
 ]
 OPEN: frozenset[DeliveryState] = frozenset({"intended", "attempted", "postponed", "unknown"})
 SETTLED_MAX = 20_000  # how many settled deliveries are remembered, to know repeats and to edit messages
@@ -28,11 +28,19 @@ class OutboxEntry:
     may_have_arrived: bool = False
     was_marked: bool = False
     is_plain: bool = False  # the platform refused its formatting
+    is_anew: bool = False  # what it should change can't be changed, so it is a message of its own
+    attempted_ms: int = 0
     unknowns: int = 0
     platform_id: str = ""
     why: str = ""
     until_ms: int = 0
     settled_ms: int = 0
+    settled_seq: int = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is a message of its own; one that isn't can be sent again without harm."""
+        return not self.intended.edits or self.is_anew
 
     @property
     def key(self) -> str:
@@ -53,6 +61,11 @@ class Outbox:
     queues: dict[str, list[str]] = field(default_factory=dict[str, list[str]])  # open keys by chat, in order
     settled: dict[str, None] = field(default_factory=dict[str, None])  # keys, the oldest first
     closed_chats: dict[str, str] = field(default_factory=dict[str, str])  # chat -> why
+    newest: dict[str, int] = field(default_factory=dict[str, int])  # chat -> where it got its last message
+
+    def is_last(self, delivery: OutboxEntry) -> bool:
+        """Whether this is the last message in its chat, as far as the log knows."""
+        return self.newest.get(delivery.intended.chat) == delivery.settled_seq
 
     def head(self, chat: str) -> OutboxEntry | None:
         """The delivery whose turn it is in this chat."""
@@ -73,9 +86,10 @@ def apply_to_outbox(outbox: Outbox, seq: int, event: e.Event) -> None:
         step(outbox, seq, event)
 
 
-def open_chat_again(outbox: Outbox, chat: str) -> None:
-    """Someone wrote in the chat, so the platform takes messages for it again."""
+def note_written(outbox: Outbox, seq: int, chat: str) -> None:
+    """Someone wrote in the chat: their message is the last one there, and the platform takes ours again."""
     outbox.closed_chats.pop(chat, None)
+    outbox.newest[chat] = seq
 
 
 def _intended(outbox: Outbox, seq: int, event: e.DeliveryIntended) -> None:
@@ -87,14 +101,17 @@ def _intended(outbox: Outbox, seq: int, event: e.DeliveryIntended) -> None:
 def _attempted(outbox: Outbox, _: int, event: e.DeliveryAttempted) -> None:
     if (delivery := _open(outbox, event.delivery)) is not None:
         delivery.state = "attempted"
-        delivery.attempts = event.nth
+        delivery.attempts, delivery.attempted_ms = event.nth, event.at_ms
         delivery.was_marked = event.marked
+        delivery.may_have_arrived &= not event.absent
 
 
-def _confirmed(outbox: Outbox, _: int, event: e.DeliveryConfirmed) -> None:
+def _confirmed(outbox: Outbox, seq: int, event: e.DeliveryConfirmed) -> None:
     if (delivery := _open(outbox, event.delivery)) is not None:
-        delivery.platform_id = event.platform_id
+        delivery.platform_id, delivery.settled_seq = event.platform_id, seq
         _settle(outbox, delivery, "confirmed", event.at_ms)
+        if delivery.is_new:
+            outbox.newest[delivery.intended.chat] = seq
 
 
 def _postponed(outbox: Outbox, _: int, event: e.DeliveryPostponed) -> None:
@@ -102,12 +119,13 @@ def _postponed(outbox: Outbox, _: int, event: e.DeliveryPostponed) -> None:
         delivery.state = "postponed"
         delivery.why, delivery.until_ms = event.why, event.until_ms
         delivery.is_plain |= event.plain
+        delivery.is_anew |= event.anew
 
 
 def _rejected(outbox: Outbox, _: int, event: e.DeliveryRejected) -> None:
     if (delivery := _open(outbox, event.delivery)) is not None:
         delivery.why = event.why
-        _settle(outbox, delivery, "rejected", event.at_ms)
+        _settle(outbox, delivery, "moot" if event.moot else "rejected", event.at_ms)
         if event.ends_chat:
             outbox.closed_chats[delivery.intended.chat] = event.why
 

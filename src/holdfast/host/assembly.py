@@ -31,6 +31,7 @@ from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.redacting import RedactingStore
+from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.journal.store_clock import StoreClock
@@ -94,7 +95,7 @@ async def open_parts(
         tools.registry.put("with_store", _tools_with_store(settings, store, clock))
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
-        await always.load()
+        await once_readable(always.load, clock, waits_out=AWAY)
         watching = asyncio.create_task(grants.watch(clock, always.load), name="watch grants")
         stack.push_async_callback(_end, watching)
         judge = _judge(settings, tools, always=always, config=config)

@@ -20,6 +20,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.model import ModelCaller
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.models.attempt import CallDeps
 from holdfast.models.call import ModelCalls
@@ -101,7 +102,7 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
     async with parts.http() as http:
         notes = SharedNotes(parts.store, "targets")
         shared = TargetStates(notes, parts.clock)
-        await shared.load()
+        await once_readable(shared.load, parts.clock, waits_out=AWAY)
         calls = CallDeps(
             http,
             shared,

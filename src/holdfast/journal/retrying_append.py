@@ -58,6 +58,8 @@ KEPT_MS = 10 * 365 * 86_400_000  # a spool can stay around for years before it's
 
 # Trouble that a run waits out, whether or not its events were written.
 PASSING = (*TRANSIENT, OutcomeUnknown)
+# Trouble of a database somewhere else, which comes back by itself. A broken disk doesn't.
+AWAY = (StoreUnreachable, OutcomeUnknown)
 
 Result: TypeAlias = Appended | Declined | Replayed
 Meanwhile: TypeAlias = Callable[[], Awaitable[Sequence[Event]]]
@@ -254,6 +256,25 @@ async def ready(store: Store, clock: Clock, *, spool: Spool | None) -> None:
         else:
             if count:
                 _log.info("moved %d records from the spool into the journal", count)
+            return
+
+
+async def once_readable(
+    work: Callable[[], Awaitable[None]],
+    clock: Clock,
+    *,
+    waits_out: tuple[type[JournalError], ...] = PASSING,
+) -> None:
+    """Do a part of a start that can be done again; a store that goes away meanwhile is waited for."""
+    pause_s = PAUSE_FIRST_S
+    while True:
+        try:
+            await work()
+        except waits_out as trouble:
+            _log.warning("the start waits for the store: %s", trouble)
+            await clock.sleep_s(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_LAST_S)
+        else:
             return
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,7 +25,7 @@ from holdfast.interfaces.journal import (
     RunQuery,
 )
 from holdfast.interfaces.nodes import SessionPlace
-from holdfast.journal.retrying_append import PASSING, ready
+from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about
 from holdfast.runner.claims import Claims
 from holdfast.runner.crash_history import CrashHistory
@@ -310,41 +310,33 @@ class Supervisor:
         store = self._deps.store
         await ready(store, self._deps.clock, spool=self._deps.spool)
         crash_history, now_ms = self._shared.crash_history, self._deps.clock.now_ms()
-        await self._once_readable(lambda: crash_history.load(store, now_ms))
+        await once_readable(lambda: crash_history.load(store, now_ms), self._deps.clock)
         try:
             await crash_history.begin(store, now_ms)
         except JournalError as error:
             _log.info("the next start may treat a crash as a clean shutdown: %s", error)
         if self._deps.snapshots is not None:
             restores = Restores(store, self._deps.snapshots, self._deps.clock)
-            await self._once_readable(restores.finish_open)
+            await once_readable(restores.finish_open, self._deps.clock)
         self._is_started = True
         for session_id, seq in list(self._wanted.items()):
             self.wake(session_id, seq)
         if self._limits.resume_runs == "asked":
             if crash_history.last_crashed:
-                await self._end_leftovers()
+                await once_readable(self._end_leftovers, self._deps.clock)
             return
         if self._claims.is_shared:
             claiming = self._claims.run(lost=self._stop_owners)
             self._claim_task = asyncio.create_task(claiming, name="claim sessions that nobody owns")
             return
-        async for run in open_runs(store):
+        await once_readable(self._wake_unfinished, self._deps.clock)
+
+    async def _wake_unfinished(self) -> None:
+        async for run in open_runs(self._deps.store):
             self.wake(run.session_id, run.last_seq)
         # A message to a run that ended before reading it gets a run of its own.
-        for session_id in await store.undelivered_steers():
+        for session_id in await self._deps.store.undelivered_steers():
             self.wake(session_id, 0)
-
-    async def _once_readable(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something that can be done again; a store that goes away meanwhile is waited for."""
-        while True:
-            try:
-                await work()
-            except PASSING as error:
-                _log.warning("the start waits for the store: %s", error)
-                await self._deps.clock.sleep_s(HOLD_UP_S)
-            else:
-                return
 
     async def _stop_owners(self) -> None:
         """Stop all runs without a further event: another node may be continuing them already."""

@@ -16,6 +16,7 @@ from holdfast.api.operations import OPERATIONS
 from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.journal import Fence
 from holdfast.journal.redacting import RedactingStore
+from holdfast.journal.retrying_append import AWAY, once_readable
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.runner.claimed_logs import ClaimedLogs
 from holdfast.runner.inbox import Inbox
@@ -313,15 +314,13 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: Router) -> AsyncGenerator[None]:
-        await deps.keys.added.load()
+        load = (deps.keys.added.load, deps.sign_ins.load, deps.marks.load, deps.peers.open)
+        for part in (*load, partial(begin_figures, deps)):
+            await once_readable(part, deps.clock, waits_out=AWAY)
         _warn_of_limits_without_a_key(deps)
-        await deps.sign_ins.load()
-        await deps.marks.load()
-        await deps.peers.open()
         if deps.peers.exist:
             deps.tickets.key = deps.peers.key_for("tickets")
             deps.sign_ins.shared_links = SharedLinks(deps.store, deps.clock, deps.peers.key_for("links"))
-        await begin_figures(deps)
         async with deps.supervisor:
             works = (
                 *_automations(deps, runner),

@@ -1,10 +1,9 @@
 """Brings deliveries to Telegram: as messages, as cards with buttons, and as changes of them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, ask_of, message_of
+from holdfast.channels.said import GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.telegram.api import (
     TelegramApi,
     TelegramFailure,
@@ -14,13 +13,15 @@ from holdfast.channels.telegram.api import (
     Unwritten,
 )
 from holdfast.channels.telegram.html import escaped, plain_of, telegram_html
-from holdfast.channels.words import MARK, Card, card_of
+from holdfast.channels.words import MARK, Card
 from holdfast.decisions.deliveries import (
     Arrived,
+    CannotTell,
     DidNotArrive,
     FormatRefused,
     MayHaveArrived,
     NotAccepted,
+    ProbeResult,
     SendResult,
 )
 from holdfast.folds.outbox import Outbox, OutboxEntry
@@ -28,7 +29,6 @@ from holdfast.runner.supervisor import Supervisor
 
 NOT_MODIFIED = "message is not modified"
 CHAT_GONE = ("chat not found", "bot was kicked", "user is deactivated", "not enough rights to send")
-GONE = "the session that it is from no longer exists"
 
 
 def place_of(chat: str) -> dict[str, Any]:
@@ -74,6 +74,11 @@ class TelegramCarrier:
             parameters["text"] = plain_of(parameters["text"])
         return _result(await self._api.call(method, parameters))
 
+    async def probe(self, delivery: OutboxEntry) -> ProbeResult:
+        """Telegram has no way to look for a message."""
+        del delivery
+        return CannotTell()
+
     async def _request(self, intended: e.DeliveryIntended) -> tuple[str, dict[str, Any]] | NotAccepted:
         """The method and its parameters, or why there is nothing to send."""
         try:
@@ -81,12 +86,18 @@ class TelegramCarrier:
         except ValueError:
             return NotAccepted(f"Telegram has no chat {intended.chat!r}")
         parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-        words = await self._words(intended)
-        if words is None:
-            return NotAccepted(GONE)
-        parameters["text"], buttons = words
-        if buttons is not None and buttons["inline_keyboard"]:
-            parameters["reply_markup"] = buttons
+        said = await said_in(self._supervisor, intended)
+        match said:
+            case Prose():
+                texts = telegram_html(said.markdown)
+                if said.part >= len(texts):
+                    return NotAccepted(GONE)
+                parameters["text"] = texts[said.part]
+            case Card():
+                parameters["text"] = card_html(said)
+                parameters |= {"reply_markup": keyboard(said)} if said.buttons else {}
+            case NoWords() | PreviewText() | Unneeded():  # previews are drafts here, and no deliveries
+                return NotAccepted(GONE)
         if not intended.edits:
             if intended.reply_to:
                 parameters["reply_parameters"] = {
@@ -99,25 +110,6 @@ class TelegramCarrier:
             return NotAccepted("the message that it changes is not there")
         parameters.pop("message_thread_id", None)
         return "editMessageText", parameters | {"message_id": int(card.platform_id)}
-
-    async def _words(self, intended: e.DeliveryIntended) -> tuple[str, dict[str, Any] | None] | None:
-        """Text and buttons; None if the session no longer has them."""
-        if intended.body:
-            return _nth(telegram_html(intended.body), intended.part), None
-        view = await self._supervisor.view(intended.session_id)
-        if message_of(intended) == ANSWER:
-            run = view.runs.get(intended.run)
-            texts = telegram_html(run.output) if run is not None else []
-            return (texts[intended.part], None) if intended.part < len(texts) else None
-        ask = ask_of(view, intended)
-        if ask is None:
-            return None
-        card = card_of(ask)
-        return card_html(card), keyboard(card)
-
-
-def _nth(texts: Sequence[str], part: int) -> str:
-    return texts[part] if part < len(texts) else " "
 
 
 def _result(reply: TelegramReply) -> SendResult:

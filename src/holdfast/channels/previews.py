@@ -1,0 +1,99 @@
+"""Shows what the agent says while it works, on platforms where only a message can: posted once, then changed.
+
+The message is a delivery with an intent, so it is known after a crash. Its changes are not on the log: the
+answer, which takes its place, is, and no change follows it.
+"""
+
+from typing import Protocol
+
+from holdfast.channels.answers import preview_intent, preview_of
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.deps import ChannelDeps
+from holdfast.channels.said import WORKING
+from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived, SendResult
+from holdfast.folds.channel import TakenMessage
+from holdfast.folds.outbox import OutboxEntry
+
+BEAT_S = 1.0  # the least between two changes
+PAUSE_S = 10.0  # after a change that wasn't taken
+
+
+class PreviewEditor(Protocol):
+    """Changes the text of a message that shows what is being said."""
+
+    async def show(self, preview: OutboxEntry, text: str) -> SendResult:
+        """Change it to this plain text, or to the end of it."""
+        ...
+
+
+class MessagePreviews:
+    """A preview for each run that works for longer than a moment; a failed change is nobody's trouble."""
+
+    def __init__(self, deps: ChannelDeps, log: ChannelLog, editor: PreviewEditor, locks: ChatLocks) -> None:
+        self._deps = deps
+        self._channel = log
+        self._editor = editor
+        self._locks = locks
+        self._seen_s: dict[str, float] = {}  # run -> when it was first seen at work
+        self._shown: dict[str, str] = {}  # delivery -> its text
+        self._rests_s: dict[str, float] = {}  # chat -> until when it is left alone
+
+    async def run(self) -> None:
+        """Post and change previews until cancelled."""
+        while True:
+            await self._deps.clock.sleep_s(BEAT_S)
+            awaited = {
+                one.session_id: one
+                for one in self._channel.state.awaited.values()
+                if not one.is_from_elsewhere
+            }
+            working = [await self._beat(taken) for taken in awaited.values()]
+            self._forget({run_id for run_id in working if run_id})
+
+    def _forget(self, working: set[str]) -> None:
+        self._seen_s = {run_id: at_s for run_id, at_s in self._seen_s.items() if run_id in working}
+        self._shown = {
+            key: text for key, text in self._shown.items() if key.partition("/")[0] in self._seen_s
+        }
+
+    async def _beat(self, taken: TakenMessage) -> str:
+        """Show what a session is doing; the run that is at work there, if any."""
+        view = await self._deps.supervisor.view(taken.session_id)
+        run = view.session.current_run
+        if run is None:
+            return ""
+        now_s = self._deps.clock.steady_s()
+        since_s = self._seen_s.setdefault(run.run_id, now_s)
+        chat, outbox = taken.chat, self._channel.state.outbox
+        if run.open_asks or chat in outbox.closed_chats or now_s < self._rests_s.get(chat, 0.0):
+            return run.run_id
+        preview = preview_of(self._channel.state, taken, run.run_id)
+        known = preview_intent(taken, run.run_id, self._deps.clock.now_ms())
+        if preview is None and known.key not in outbox.deliveries:
+            if now_s - since_s >= self._deps.preview_after_s and chat not in outbox.queues:
+                await self._channel.append(known)
+        elif preview is not None and preview.platform_id:
+            await self._change(preview, view.runs[run.run_id].output or WORKING)
+        return run.run_id
+
+    async def _change(self, preview: OutboxEntry, text: str) -> None:
+        chat, outbox = preview.intended.chat, self._channel.state.outbox
+        lock = self._locks.of(chat)
+        if self._shown.get(preview.key) == text or lock.locked():
+            return
+        async with lock:
+            if chat in outbox.queues:  # what is on the log goes first, and the answer is never followed
+                return
+            result = await self._editor.show(preview, text)
+            match result:
+                case Arrived():
+                    self._shown[preview.key] = text
+                    return
+                case MayHaveArrived():
+                    # It could still be carried out, and must not be after the answer.
+                    await self._deps.clock.sleep_s(self._deps.settles_s)
+                case _:
+                    pass
+        wait_s = result.again_after_s if isinstance(result, DidNotArrive) else None
+        self._rests_s[chat] = self._deps.clock.steady_s() + max(PAUSE_S, wait_s or 0.0)

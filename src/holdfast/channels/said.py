@@ -1,0 +1,60 @@
+"""The words of a delivery: its own, or those of a session, read from its log when they are sent."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from holdfast import events as e
+from holdfast.channels.answers import ANSWER, PREVIEW, ask_of, message_of
+from holdfast.channels.words import Card, card_of
+from holdfast.folds.phases import Phase
+from holdfast.runner.supervisor import Supervisor
+
+GONE = "the session that it is from no longer exists"
+ANSWERED = "the answer is complete"
+WORKING = "…"  # the preview of an answer that has no words yet
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Markdown, of which the delivery is one part."""
+
+    markdown: str
+    part: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewText:
+    """What a run has said so far, as plain text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoWords:
+    """The session no longer has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """A preview of what is complete by now."""
+
+
+Said: TypeAlias = Prose | Card | PreviewText | NoWords | Unneeded
+
+
+async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended) -> Said:
+    """What the delivery says now."""
+    if intended.body:
+        return Prose(intended.body, intended.part)
+    view = await supervisor.view(intended.session_id)
+    run = view.runs.get(intended.run)
+    match message_of(intended):
+        case message if message == ANSWER:
+            return Prose(run.output, intended.part) if run is not None else NoWords()
+        case message if message == PREVIEW:
+            if run is None or run.state.phase is Phase.ENDED:
+                return Unneeded()
+            return PreviewText(run.output or WORKING)
+        case _:
+            ask = ask_of(view, intended)
+            return card_of(ask) if ask is not None else NoWords()

@@ -1,0 +1,95 @@
+"""What takes the place of a preview, and where."""
+
+from msgspec.structs import replace
+
+from holdfast import events as e
+from holdfast.channels.answers import Dialect, due, preview_intent
+from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
+from holdfast.folds.session_fold import SessionFold
+from holdfast.values import Failure
+
+TAKEN = TakenMessage("1", "s", "m", "5")
+PREVIEW = preview_intent(TAKEN, "r", 2)
+SHOWN = e.DeliveryConfirmed(at_ms=3, delivery=PREVIEW.key, platform_id="7")
+DIALECT = Dialect(count=lambda text: len(text.split("|")) if text else 0, lead="!", format=3)
+
+
+def channel_of(*events: e.Event) -> ChannelState:
+    state = ChannelState()
+    message = e.ChannelUpdateTaken(
+        at_ms=1,
+        key="k",
+        became="message",
+        chat="1",
+        user="u",
+        platform_id="5",
+        session_id="s",
+        message_id="m",
+    )
+    for seq, event in enumerate([message, *events], 1):
+        apply_to_channel(state, seq, event)
+    return state
+
+
+def session_of(text: str, outcome: str = "completed") -> SessionFold:
+    session = SessionFold()
+    failure = Failure(kind="auth", text="no key", hint="Set one.") if outcome == "failed" else None
+    log: list[e.Event] = [
+        e.SessionCreated(at_ms=1, epoch="e"),
+        e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
+        e.RunQueued(at_ms=1, run_id="r", message_id="m"),
+        e.MessageDispatched(at_ms=1, run_id="r", message_id="m"),
+        e.RunStarted(at_ms=1, run_id="r"),
+        e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=0),
+        e.AttemptStarted(at_ms=1, run_id="r", call_id="c", attempt_id="a1", target="t"),
+        *([e.TextDelta(at_ms=1, run_id="r", segment=0, text=text)] if text else []),
+        e.RunEnded(at_ms=1, run_id="r", outcome=outcome, failure=failure),  # pyright: ignore[reportArgumentType]
+    ]
+    for seq, event in enumerate(log, 1):
+        session.apply(seq, event)
+    return session
+
+
+def said(channel: ChannelState, session: SessionFold) -> list[tuple[str, int, str, bool]]:
+    found = due(channel, "s", session, dialect=DIALECT, now_ms=9)
+    intents = [one for one in found if isinstance(one, e.DeliveryIntended)]
+    return [(one.message, one.part, one.edits, one.removes) for one in intents]
+
+
+def test_the_first_part_of_the_answer_changes_the_preview() -> None:
+    """P9: no half answer stays in the chat."""
+    first, second = ("answer", 0, PREVIEW.key, False), ("answer", 1, "", False)
+    assert said(channel_of(PREVIEW, SHOWN), session_of("a|b")) == [first, second]
+    assert said(channel_of(PREVIEW), session_of("a|b")) == [first, second], "it may be on its way"
+    assert said(channel_of(), session_of("a|b")) == [("answer", 0, "", False), second]
+    intents = due(channel_of(), "s", session_of("a"), dialect=DIALECT, now_ms=9)
+    assert [one.format for one in intents if isinstance(one, e.DeliveryIntended)] == [3]
+
+
+def test_a_preview_whose_run_failed_becomes_the_failure() -> None:
+    """P9: a final failure is said once, with what to do."""
+    found = due(channel_of(PREVIEW, SHOWN), "s", session_of("", "failed"), dialect=DIALECT, now_ms=9)
+    (ending, settled) = found
+    assert isinstance(ending, e.DeliveryIntended)
+    assert (ending.message, ending.edits) == ("ending", PREVIEW.key)
+    assert "Set one." in ending.body
+    assert "!retry" in ending.body
+    assert isinstance(settled, e.ChannelMessageSettled)
+
+
+def test_an_answer_comes_below_what_was_said_after_its_preview() -> None:
+    steered = e.ChannelUpdateTaken(at_ms=4, key="k2", became="steer", chat="1", user="u", platform_id="8")
+    channel = channel_of(PREVIEW, SHOWN, steered)
+    removed = ("preview.removed", 0, PREVIEW.key, True)
+    assert said(channel, session_of("a")) == [removed, ("answer", 0, "", False)]
+    card = replace(PREVIEW, message="apr_1")
+    pressed = e.DeliveryConfirmed(at_ms=5, delivery=card.key, platform_id="9")
+    channel = channel_of(PREVIEW, SHOWN, card, pressed)
+    assert said(channel, session_of("a")) == [removed, ("answer", 0, "", False)]
+
+
+def test_a_preview_that_never_came_is_not_changed() -> None:
+    moot = e.DeliveryRejected(at_ms=3, delivery=PREVIEW.key, why="complete", moot=True)
+    channel = channel_of(PREVIEW, moot)
+    assert channel.outbox.deliveries[PREVIEW.key].state == "moot"
+    assert said(channel, session_of("a")) == [("answer", 0, "", False)]
