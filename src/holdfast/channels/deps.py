@@ -18,7 +18,7 @@ from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import RunSettings
 
-Kind: TypeAlias = Literal["telegram"]
+Kind: TypeAlias = Literal["telegram", "discord"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 

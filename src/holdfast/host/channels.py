@@ -34,6 +34,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
     budget = Budget(cost_usd=channel.budget_usd) if channel.budget_usd else None
     return ChannelOptions(
         name=channel.name,
+        kind=channel.kind,
         token=str(channel.token),
         base_url=channel.base_url,
         allow=frozenset(channel.allow),

@@ -14,6 +14,7 @@ from yarl import URL
 from holdfast.chaos import BadScript
 from holdfast.chaos.discord import (
     Accept,
+    Channel,
     CloseSocket,
     Double,
     FakeDiscord,
@@ -22,6 +23,7 @@ from holdfast.chaos.discord import (
     Reverse,
     TooManyRequests,
 )
+from holdfast.chaos.gates import Notifier
 
 ME = 42
 
@@ -29,8 +31,9 @@ ME = 42
 class Bot(discord.Client):
     """A bot of the library, which remembers what it was told."""
 
-    def __init__(self, intents: discord.Intents) -> None:
+    def __init__(self, intents: discord.Intents, changed: Notifier) -> None:
         super().__init__(intents=intents, max_messages=None)
+        self.changed = changed
         self.tree = discord.app_commands.CommandTree(self)
         self.heard: list[str] = []
         self.pressed: list[str] = []
@@ -42,6 +45,7 @@ class Bot(discord.Client):
     async def on_message(self, message: discord.Message) -> None:
         if self.user is None or message.author.id != self.user.id:
             self.heard.append(message.content)
+            self.changed.notify()
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         self.pressed.append(str((interaction.data or {}).get("custom_id")))
@@ -63,7 +67,7 @@ async def at(
     """A bot of the library that is connected to the fake; these two are how one points it elsewhere."""
     monkeypatch.setattr(Route, "BASE", fake.api_url)
     monkeypatch.setattr(DiscordWebSocket, "DEFAULT_GATEWAY", URL(fake.gateway_url))
-    bot = Bot(wanted)
+    bot = Bot(wanted, fake.world.changed)
     running = asyncio.create_task(bot.start(fake.token))
     ready = asyncio.create_task(bot.is_up.wait())
     await asyncio.wait({running, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -77,31 +81,39 @@ async def at(
         await asyncio.wait({running, ready})
 
 
+async def direct(bot: Bot, chat: Channel) -> discord.DMChannel:
+    """A person's chat, as the library knows it."""
+    found = await bot.fetch_channel(int(chat.channel_id))
+    assert isinstance(found, discord.DMChannel)
+    return found
+
+
 async def test_a_real_bot_library_understands_every_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeDiscord() as fake, at(fake, monkeypatch, intents()) as bot:
         world, chat = fake.world, fake.world.direct(ME)
         assert bot.user is not None
         assert bot.user.name == "holdfast"
         assert (await bot.application_info()).flags.gateway_message_content_limited
-        person = await (await bot.fetch_channel(int(chat.channel_id))).send("hello")  # pyright: ignore
+        place = await direct(bot, chat)
+        person = await place.send("hello")
         assert chat.texts() == ["hello"]
         assert person.content == "hello"
-        fetched = await person.channel.fetch_message(person.id)
+        fetched = await place.fetch_message(person.id)
         assert fetched.author.bot
         await person.edit(content="hello!")
         assert chat.texts() == ["hello!"]
-        await person.channel.typing()
+        await place.typing()
         assert chat.typing == 1
-        sent = await person.channel.send(file=discord.File(io.BytesIO(b"report"), "report.txt"))
+        sent = await place.send(file=discord.File(io.BytesIO(b"report"), "report.txt"))
         assert (await sent.attachments[0].read()) == b"report"
         world.say(chat, "one")
         world.say(chat, "two")
-        history = [one.content async for one in person.channel.history(after=sent, oldest_first=True)]
+        history = [one.content async for one in place.history(after=sent, oldest_first=True)]
         assert history == ["one", "two"]
         await sent.delete()
         assert list(chat.texts()) == ["hello!"]
         with pytest.raises(discord.NotFound):
-            await person.channel.fetch_message(sent.id)
+            await place.fetch_message(sent.id)
         await world.changed.until(lambda: bot.heard == ["one", "two"])
 
         @bot.tree.command(name="status", description="What the agent is doing")
@@ -118,8 +130,8 @@ async def test_clicks_and_commands_are_events_that_are_answered_once(monkeypatch
         world, chat = fake.world, fake.world.direct(ME)
         view = discord.ui.View()
         view.add_item(discord.ui.Button(label="Allow", custom_id="a:1"))
-        place = await bot.fetch_channel(int(chat.channel_id))
-        card = await place.send("allow?", view=view)  # pyright: ignore
+        place = await direct(bot, chat)
+        card = await place.send("allow?", view=view)
         assert world.buttons(chat) == {"Allow": (str(card.id), "a:1")}
         click = world.click(chat, str(card.id), "a:1")
         await world.changed.until(lambda: click.texts == ["got it"])
@@ -172,8 +184,7 @@ async def test_a_dropped_socket_is_resumed_and_a_forgotten_session_loses_what_ha
 async def test_it_refuses_what_discord_refuses_in_discords_words(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeDiscord() as fake, at(fake, monkeypatch, intents()) as bot:
         world, chat = fake.world, fake.world.direct(ME)
-        place = await bot.fetch_channel(int(chat.channel_id))
-        assert isinstance(place, discord.DMChannel)
+        place = await direct(bot, chat)
         for content, code in (("x" * 2001, 50035), (" ", 50006)):
             with pytest.raises(discord.HTTPException) as refused:
                 await place.send(content)
@@ -192,18 +203,16 @@ async def test_it_refuses_what_discord_refuses_in_discords_words(monkeypatch: py
         fake.scripts.add("identify", [CloseSocket(4004)])
         world.sessions.forget()
         await world.changed.until(lambda: world.sessions.sockets == 0)
-    with pytest.raises(discord.LoginFailure):
-        async with FakeDiscord(token="other") as other:  # noqa: S106
-            other.token = "not the one"  # noqa: S105
-            async with at(other, monkeypatch, intents()):
-                pass
+        other = Bot(intents(), world.changed)
+        with pytest.raises(discord.LoginFailure):
+            await other.start("not the token")
+        await other.close()
 
 
 async def test_faults_come_by_script_and_a_nonce_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeDiscord() as fake, at(fake, monkeypatch, intents()) as bot:
         world, chat = fake.world, fake.world.direct(ME)
-        place = await bot.fetch_channel(int(chat.channel_id))
-        assert isinstance(place, discord.DMChannel)
+        place = await direct(bot, chat)
         fake.scripts.add(
             "createMessage", [TooManyRequests(0.01)], [TooManyRequests(0.01, "global")], [Accept()]
         )

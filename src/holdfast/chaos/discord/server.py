@@ -169,8 +169,18 @@ class FakeDiscord:
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         known = self.world.files.get(request.match_info["path"])
-        if known is None:
-            return web.Response(status=404, text="This content is no longer available.")
+        gone = web.Response(status=404, text="This content is no longer available.")
+
+        async def accept() -> Answer:
+            return Answer()
+
+        exchange = Exchange(accept=accept)
+        for step in self.scripts.next("download"):
+            await step.perform(exchange)
+        if exchange.reset and request.transport is not None:
+            request.transport.abort()
+        if known is None or (exchange.answer is not None and exchange.answer.status >= OK_BELOW):
+            return gone
         return web.Response(body=known[1], content_type=known[0])
 
 

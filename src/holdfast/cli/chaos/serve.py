@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from holdfast.chaos import SCENARIOS, BadScript, serve_chaos
+from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.telegram import FakeTelegram
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -27,6 +28,20 @@ async def _serve_telegram(host: str, port: int, script: str) -> None:
     async with telegram:
         print(f"Fake Telegram on {telegram.url} for a bot with the token {telegram.token}")
         print(f'Write to it: curl {telegram.url}/fake/say -d \'{{"chat": 1, "text": "hello"}}\'', flush=True)
+        await asyncio.get_running_loop().create_future()
+
+
+def serve_discord_until_stopped(host: str, port: int, *, script: str | None) -> int:
+    """Serve the fake Discord until Ctrl-C; the exit code."""
+    return _run(_serve_discord(host, port, script or ""))
+
+
+async def _serve_discord(host: str, port: int, script: str) -> None:
+    discord = FakeDiscord(host=host, port=port)
+    discord.scripts.add_text(script)
+    async with discord:
+        print(f"Fake Discord on {discord.url} for a bot with the token {discord.token}")
+        print(f'Write to it: curl {discord.url}/fake/say -d \'{{"user": 1, "text": "hello"}}\'', flush=True)
         await asyncio.get_running_loop().create_future()
 
 
