@@ -60,7 +60,8 @@ async def channel(
     """The same, once the gateway is connected: Discord keeps nothing for a bot that it doesn't know."""
     options = options_for(discord, **fields)
     async with starting(world, options, clock=clock, preview_after_s=preview_after_s) as task:
-        await until(discord, lambda: bool(discord.world.commands) and bool(discord.world.sessions.sockets))
+        sessions = discord.world.sessions
+        await until(discord, lambda: bool(discord.world.commands and sessions.sockets and sessions.known))
         yield task
 
 

@@ -17,7 +17,16 @@ from holdfast.channels.discord.api import (
     message_at,
     messages_of,
 )
-from holdfast.channels.discord.markdown import UNITS_MAX, code_block, discord_draft, discord_markdown, escaped
+from holdfast.channels.discord.markdown import (
+    ROOM_FOR_MARKS,
+    UNITS_MAX,
+    code_block,
+    cut_to,
+    discord_draft,
+    discord_markdown,
+    escaped,
+    utf16_units,
+)
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Said, Unneeded, said_in
 from holdfast.channels.words import MARK, Card
 from holdfast.decisions.deliveries import (
@@ -66,13 +75,11 @@ def nonce_of(log_id: str, key: str) -> str:
 
 def card_content(card: Card) -> str:
     """A card's text, which is cut if it is too long."""
-    pieces = [f"**{escaped(card.headline)[: UNITS_MAX // 2]}**"]
-    notes = "\n".join(escaped(note) for note in card.notes)[: UNITS_MAX // 4]
-    room = UNITS_MAX - len(pieces[0]) - len(notes) - 40
-    if card.detail:
-        detail = card.detail if len(card.detail) <= room else card.detail[: max(0, room - 1)] + "…"
-        pieces.append(code_block(detail))
-    return "\n".join([*pieces, notes]).strip()
+    headline = cut_to(card.headline, UNITS_MAX // 2, escaped)
+    notes = cut_to("\n".join(card.notes), UNITS_MAX // 4, escaped)
+    room = UNITS_MAX - ROOM_FOR_MARKS - utf16_units(headline) - utf16_units(notes) - len("****\n\n")
+    detail = cut_to(card.detail, room, code_block) if card.detail else ""
+    return "\n".join(piece for piece in (f"**{headline}**", detail, notes) if piece)
 
 
 def components(card: Card) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ it. Mentions are text, too; besides, every message forbids Discord to notify any
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.channels.rich_text import Span, Spans, TextStyle, TextStyles, rich_text, split
@@ -53,6 +53,18 @@ def escaped(text: str) -> str:
 def code_block(text: str, language: str = "") -> str:
     """Any text in a fixed width."""
     return _open(TextStyle("pre", language)) + _inside_code(_sendable(text)) + f"\n{_FENCE}"
+
+
+def cut_to(text: str, units_max: int, render: Callable[[str], str]) -> str:
+    """Any text as it is rendered, of at most this length: its beginning, if it is too long."""
+    if utf16_units(render(text)) <= units_max:
+        return render(text)
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = utf16_units(render(f"{text[:middle]}…")) <= units_max
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return render(f"{text[:low]}…")
 
 
 def _sendable(text: str) -> str:

@@ -11,7 +11,9 @@ from holdfast.chaos.discord.world import FOLLOW_UP_S, Channel, Interaction, Worl
 MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE = 4, 5, 6, 7
 
 
-def answer_interaction(world: World, path: Mapping[str, str], kind: int, data: Mapping[str, Any]) -> None:
+def answer_interaction(
+    world: World, path: Mapping[str, str], kind: int, data: Mapping[str, Any]
+) -> Interaction:
     """The first answer to a click or a command."""
     known = world.interactions.get(path["token"])
     if known is None or known.interaction_id != path["interaction"] or known.is_late:
@@ -28,6 +30,7 @@ def answer_interaction(world: World, path: Mapping[str, str], kind: int, data: M
         channel.messages[known.message_id] |= dict(data)
         world.tell(channel, "MESSAGE_UPDATE", channel.messages[known.message_id])
     world.changed.notify()
+    return known
 
 
 def original(world: World, path: Mapping[str, str], content: object) -> dict[str, Any]:

@@ -167,8 +167,11 @@ async def _answer_interaction(world: World, asked: Asked) -> Answer:
     data: dict[str, Any] = asked.fields.get("data") or {}
     if asked.fields.get("type") in {4, 7}:
         data = {**data, **_checked(data, has_files=False)}
-    answer_interaction(world, asked.path, int(asked.fields.get("type") or 0), data)
-    return Answer(204)
+    kind = int(asked.fields.get("type") or 0)
+    known = answer_interaction(world, asked.path, kind, data)
+    if asked.query.get("with_response", "").lower() != "true":
+        return Answer(204)
+    return Answer(body={"interaction": known.shown(), "resource": {"type": kind}})
 
 
 async def _original(world: World, asked: Asked) -> Answer:

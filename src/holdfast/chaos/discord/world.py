@@ -96,6 +96,7 @@ class Interaction:
     user: str
     at_s: float
     answer: int | None = None
+    kind: int = 3
     message_id: str = ""  # of the card
     texts: list[str] = field(default_factory=list[str])  # what was whispered back
 
@@ -103,6 +104,16 @@ class Interaction:
     def is_late(self) -> bool:
         """Whether its person was told that it failed."""
         return self.answer is None and time.monotonic() > self.at_s + INTERACTION_S
+
+    def shown(self) -> dict[str, Any]:
+        """What an answer that asks for it is told."""
+        return {
+            "id": self.interaction_id,
+            "type": self.kind,
+            "response_message_id": self.message_id or None,
+            "response_message_loading": False,
+            "response_message_ephemeral": False,
+        }
 
 
 class World:
@@ -288,6 +299,7 @@ class World:
             channel.channel_id,
             who["id"],
             time.monotonic(),
+            kind=what["type"],
             message_id=message_id,
         )
         self.interactions[made.token] = made
