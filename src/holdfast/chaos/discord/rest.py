@@ -169,7 +169,7 @@ async def _answer_interaction(world: World, asked: Asked) -> Answer:
         data = {**data, **_checked(data, has_files=False)}
     kind = int(asked.fields.get("type") or 0)
     known = answer_interaction(world, asked.path, kind, data)
-    if asked.query.get("with_response", "").lower() != "true":
+    if asked.query.get("with_response", "").lower() not in {"1", "true"}:
         return Answer(204)
     return Answer(body={"interaction": known.shown(), "resource": {"type": kind}})
 
