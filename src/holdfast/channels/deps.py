@@ -18,7 +18,7 @@ from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import RunSettings
 
-Kind: TypeAlias = Literal["telegram", "discord"]
+Kind: TypeAlias = Literal["telegram", "slack", "discord"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
@@ -30,6 +30,7 @@ class ChannelOptions:
     name: str
     kind: Kind = "telegram"
     token: str
+    app_token: str = ""  # Slack's second token, for its socket
     base_url: str = ""
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()

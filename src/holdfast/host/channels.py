@@ -36,6 +36,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         name=channel.name,
         kind=channel.kind,
         token=str(channel.token),
+        app_token=str(channel.app_token),
         base_url=channel.base_url,
         allow=frozenset(channel.allow),
         approvers=frozenset(channel.approvers),

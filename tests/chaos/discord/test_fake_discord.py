@@ -240,9 +240,9 @@ async def test_a_script_as_text_names_what_it_does_not_understand() -> None:
     fake.scripts.add_text("# a comment\ncreateMessage: retry-after 2 | accept; reset\nidentify: close 4014\n")
     assert fake.scripts.next("createMessage", "1") == [TooManyRequests(2)]
     assert fake.scripts.next("createmessage", "1") == [Accept(), ResetConnection()]
-    assert fake.scripts.next("createMessage", "1") == ()
-    assert fake.scripts.next("identify") == [CloseSocket(4014)]
+    assert fake.scripts.next("createMessage", "1") == (Accept(),)
+    assert fake.scripts.next("identify", "") == [CloseSocket(4014)]
     with pytest.raises(BadScript, match="did you mean 'accept'"):
         fake.scripts.add_text("createMessage: acept")
-    with pytest.raises(BadScript, match="begins with a name"):
+    with pytest.raises(BadScript, match="begins with a method"):
         fake.scripts.add_text("accept")

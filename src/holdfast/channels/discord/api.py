@@ -9,14 +9,21 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
 import aiohttp
 from yarl import URL
 
 from holdfast.channels.discord.gates import RateGates
-from holdfast.channels.written import failure_words, request_mark, tracing
+from holdfast.channels.written import (
+    Unanswered,
+    Unwritten,
+    bounded_body,
+    failure_words,
+    lost,
+    request_mark,
+    tracing,
+)
 from holdfast.interfaces.clock import Clock
 
 BASE_URL = "https://discord.com"
@@ -45,20 +52,6 @@ class DiscordFailure:
     code: int
     text: str
     retry_after_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """The request never left this machine."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """The request was written, and no answer came that says what became of it."""
-
-    why: str
 
 
 DiscordReply: TypeAlias = DiscordResult | DiscordFailure | Unwritten | Unanswered
@@ -121,11 +114,11 @@ class DiscordApi:
                     trace_request_ctx=written,
                     allow_redirects=False,
                 ) as response:
-                    data = await _bounded(response)
+                    data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return _lost(f"no answer within {answer_s:g} s", written)
+            return lost(f"no answer within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _lost(failure_words(error), written)
+            return lost(failure_words(error), written)
         self.gates.note(request.route, request.place, response.headers)
         reply = _reply(response, data)
         if isinstance(reply, DiscordFailure) and reply.retry_after_s is not None:
@@ -202,19 +195,6 @@ async def open_discord(*, token: str, base_url: str = "", clock: Clock) -> Async
         connector=connector, timeout=timeout, trace_configs=[tracing()], auto_decompress=True
     ) as session:
         yield DiscordApi(session, token=token, base_url=base_url, clock=clock)
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    data = bytearray()
-    async for piece in response.content.iter_chunked(65_536):
-        data += piece
-        if len(data) > BODY_BYTES_MAX:
-            raise ValueError("the answer is too long")
-    return bytes(data)
-
-
-def _lost(why: str, written: SimpleNamespace) -> Unwritten | Unanswered:
-    return Unanswered(why) if written.is_written else Unwritten(why)
 
 
 def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:

@@ -12,8 +12,6 @@ from holdfast.channels.discord.api import (
     DiscordFailure,
     DiscordReply,
     DiscordResult,
-    Unanswered,
-    Unwritten,
     message_at,
     messages_of,
 )
@@ -29,6 +27,7 @@ from holdfast.channels.discord.markdown import (
 )
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Said, Unneeded, said_in
 from holdfast.channels.words import MARK, Card
+from holdfast.channels.written import Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,

@@ -9,12 +9,12 @@ from holdfast.chaos.discord.faults import (
     RefuseWith,
     ResetConnection,
     Reverse,
-    Scripts,
     SlowAnswer,
     TooManyRequests,
 )
 from holdfast.chaos.discord.server import TOKEN, FakeDiscord
 from holdfast.chaos.discord.world import Call, Channel, World
+from holdfast.chaos.exchanges import Scripts
 
 __all__ = [
     "TOKEN",

@@ -5,8 +5,8 @@ from typing import Any
 
 from aiohttp import web
 
-from holdfast.chaos.discord.faults import Scripts
 from holdfast.chaos.discord.world import Channel, World
+from holdfast.chaos.exchanges import Scripts
 from holdfast.chaos.script_text import BadScript
 
 CLOSED = (403, 50007, "Cannot send messages to this user")

@@ -1,60 +1,42 @@
 """What goes wrong with requests to the fake Discord, and on its gateway: the steps of its scripts."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
 
-from holdfast.chaos.gates import Gate
-from holdfast.chaos.script_text import BadScript, parse_steps
+from holdfast.chaos.exchanges import (
+    Accept,
+    Double,
+    Exchange,
+    Hold,
+    PlatformStep,
+    ResetConnection,
+    Reverse,
+    Scripts,
+    SlowAnswer,
+)
 
-Order: TypeAlias = Literal["as sent", "doubled", "late"]
+__all__ = ["Accept", "Double", "Hold", "ResetConnection", "Reverse", "SlowAnswer"]
 Scope: TypeAlias = Literal["user", "shared", "global"]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(TypedDict):
     """What a request is answered with; without a body it is empty."""
 
-    status: int = 200
-    body: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    status: int
+    body: Any
+    headers: Mapping[str, str]
 
 
-@dataclass(slots=True)
-class Exchange:
-    """A request, an opcode or an event under way; steps change what becomes of it."""
-
-    accept: Callable[[], Awaitable[Answer]]  # do what is asked for
-    answer: Answer | None = None
-    reset: bool = False
-    close_code: int = 0  # the gateway closes the socket with it
-    is_ignored: bool = False  # nothing is answered, or the event is lost
-    order: Order = "as sent"
+def answered(body: Any = None, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """An answer; without a body and with 204 it is empty."""
+    return Answer(status=status, body=body, headers=headers or {})
 
 
 def refused(status: int, code: int, text: str, errors: Mapping[str, Any] | None = None) -> Answer:
     """Discord says no: a status, its own code and its words."""
     body: dict[str, Any] = {"message": text, "code": code}
-    return Answer(status, body | ({"errors": dict(errors)} if errors else {}))
-
-
-@dataclass(frozen=True, slots=True)
-class Accept:
-    """Do what the request asks for; a script that doesn't end otherwise does this last."""
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Carry it out."""
-        exchange.answer = await exchange.accept()
-
-
-@dataclass(frozen=True, slots=True)
-class ResetConnection:
-    """Cut the connection instead of answering; after `accept`, the message has arrived all the same."""
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Mark the connection to be cut."""
-        exchange.reset = True
+    return answered(body | ({"errors": dict(errors)} if errors else {}), status=status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +60,9 @@ class TooManyRequests:
             "X-RateLimit-Reset-After": f"{self.seconds:.3f}",
             "Via": "1.1 google",
         }
-        exchange.answer = Answer(429, body, headers | ({"X-RateLimit-Global": "true"} if is_global else {}))
+        if is_global:
+            headers["X-RateLimit-Global"] = "true"
+        exchange.answer = answered(body, status=429, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +79,6 @@ class RefuseWith:
 
 
 @dataclass(frozen=True, slots=True)
-class SlowAnswer:
-    """Wait for some seconds."""
-
-    seconds: float = 1.0
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Wait."""
-        del exchange
-        await asyncio.sleep(self.seconds)
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Wait at a gate that a test opens."""
-
-    gate: Gate
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Wait until the gate is open."""
-        del exchange
-        await self.gate.passed()
-
-
-@dataclass(frozen=True, slots=True)
 class CloseSocket:
     """Close the gateway's socket with a code: 4004, 4013 and 4014 are final."""
 
@@ -126,7 +86,7 @@ class CloseSocket:
 
     async def perform(self, exchange: Exchange) -> None:
         """Mark the socket to be closed."""
-        exchange.close_code = self.code
+        exchange.status = self.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,40 +95,10 @@ class Ignore:
 
     async def perform(self, exchange: Exchange) -> None:
         """Mark it."""
-        exchange.is_ignored = True
+        exchange.is_lost = True
 
 
-@dataclass(frozen=True, slots=True)
-class Double:
-    """Dispatch the event twice."""
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Set the order."""
-        exchange.order = "doubled"
-
-
-@dataclass(frozen=True, slots=True)
-class Reverse:
-    """Dispatch the event after the one that follows it."""
-
-    async def perform(self, exchange: Exchange) -> None:
-        """Set the order."""
-        exchange.order = "late"
-
-
-DiscordStep: TypeAlias = (
-    Accept
-    | ResetConnection
-    | TooManyRequests
-    | RefuseWith
-    | SlowAnswer
-    | Hold
-    | CloseSocket
-    | Ignore
-    | Double
-    | Reverse
-)
-WORDS: Mapping[str, Callable[..., DiscordStep]] = {
+WORDS: Mapping[str, Callable[..., PlatformStep]] = {
     "accept": Accept,
     "reset": ResetConnection,
     "retry-after": TooManyRequests,
@@ -181,33 +111,6 @@ WORDS: Mapping[str, Callable[..., DiscordStep]] = {
 }
 
 
-@dataclass(slots=True)
-class Scripts:
-    """The attempts to come for each name, or for one channel of it (`createMessage@42`); then all is well."""
-
-    attempts: dict[str, list[Sequence[DiscordStep]]] = field(
-        default_factory=dict[str, list[Sequence[DiscordStep]]]
-    )
-
-    def add(self, name: str, *attempts: Sequence[DiscordStep]) -> None:
-        """Let the next requests, opcodes or events of this name go like this, one attempt each."""
-        self.attempts.setdefault(name.lower(), []).extend(attempts)
-
-    def add_text(self, text: str) -> None:
-        """The same from lines like `createMessage: retry-after 2 | accept; reset`; raises BadScript."""
-        for line in text.splitlines():
-            name, colon, script = line.partition(":")
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            if not colon or not name.strip():
-                raise BadScript(
-                    f"a line begins with a name, as in `createMessage: accept; reset`: {line.strip()}"
-                )
-            self.add(name.strip(), *parse_steps(script, WORDS))
-
-    def next(self, name: str, channel: str = "") -> Sequence[DiscordStep]:
-        """The script of what comes next."""
-        for key in (f"{name}@{channel}".lower(), name.lower()):
-            if self.attempts.get(key):
-                return self.attempts[key].pop(0)
-        return ()
+def discord_scripts() -> Scripts:
+    """Scripts in these words."""
+    return Scripts(WORDS)

@@ -10,16 +10,18 @@ from typing import Any, cast
 from aiohttp import WSMsgType, web
 
 from holdfast.chaos.discord import shapes
-from holdfast.chaos.discord.faults import Answer, Exchange, Scripts
+from holdfast.chaos.discord.faults import Answer, answered
 from holdfast.chaos.discord.sessions import ALL_INTENTS, GUILDS, GatewaySession
 from holdfast.chaos.discord.shapes import DIRECT, GUILD_ID, MESSAGE_CONTENT, TEXT, THREAD
 from holdfast.chaos.discord.world import World
+from holdfast.chaos.exchanges import Exchange, Scripts
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 _NAMES = {HEARTBEAT: "heartbeat", IDENTIFY: "identify", RESUME: "resume"}
 _NOT_AUTHENTICATED, _WRONG_TOKEN, _ALREADY, _WRONG_SEQUENCE = 4003, 4004, 4005, 4007
 _INVALID_INTENTS, _DISALLOWED_INTENTS = 4013, 4014
 MESSAGE_BYTES_MAX = 4096
+CLOSE_CODES = 4000
 
 
 class Gateway:
@@ -105,13 +107,13 @@ class _Connection:
         op = payload.get("op")
         self._gateway.note(payload)
         exchange = Exchange(accept=lambda: self._carry_out(payload))
-        for step in self._gateway.scripts.next(_NAMES.get(int(op or 0), str(op))):
+        for step in self._gateway.scripts.next(_NAMES.get(int(op or 0), str(op)), ""):
             await step.perform(exchange)
         if exchange.reset:
             self._abort()
-        elif exchange.close_code:
-            await self._close(exchange.close_code)
-        elif not exchange.is_ignored and exchange.answer is None:
+        elif exchange.status >= CLOSE_CODES:
+            await self._close(exchange.status)
+        elif not exchange.is_lost and exchange.answer is None:
             await exchange.accept()
 
     async def _carry_out(self, payload: Mapping[str, Any]) -> Answer:
@@ -128,7 +130,7 @@ class _Connection:
                 pass
             case _:
                 await self._close(4001)
-        return Answer()
+        return answered()
 
     async def _identify(self, data: Mapping[str, Any]) -> None:
         world, intents = self._gateway.world, int(data.get("intents") or 0)

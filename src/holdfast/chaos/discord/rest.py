@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from holdfast.chaos.discord import shapes
-from holdfast.chaos.discord.faults import Answer
+from holdfast.chaos.discord.faults import Answer, answered
 from holdfast.chaos.discord.interactions import answer_interaction, follow_up, original
 from holdfast.chaos.discord.refusals import DiscordRefusal, invalid_form, too_long
 from holdfast.chaos.discord.sessions import without_content
@@ -41,24 +41,24 @@ Handler = Callable[[World, Asked], Awaitable[Answer]]
 
 async def _get_me(world: World, asked: Asked) -> Answer:
     del asked
-    return Answer(body=world.bot)
+    return answered(world.bot)
 
 
 async def _get_gateway(world: World, asked: Asked) -> Answer:
     del asked
     limit = {"total": 1000, "remaining": 999, "reset_after": 14_400_000, "max_concurrency": 1}
     url = world.base_url.replace("http", "ws", 1) + "/gateway"
-    return Answer(body={"url": url, "shards": 1, "session_start_limit": limit})
+    return answered({"url": url, "shards": 1, "session_start_limit": limit})
 
 
 async def _get_application(world: World, asked: Asked) -> Answer:
     del asked
-    return Answer(body=shapes.application(message_content=world.message_content))
+    return answered(shapes.application(message_content=world.message_content))
 
 
 async def _get_commands(world: World, asked: Asked) -> Answer:
     del asked
-    return Answer(body=world.commands)
+    return answered(world.commands)
 
 
 async def _set_commands(world: World, asked: Asked) -> Answer:
@@ -81,18 +81,18 @@ async def _set_commands(world: World, asked: Asked) -> Answer:
         for at, one in enumerate(given)
     ]
     world.changed.notify()
-    return Answer(body=world.commands)
+    return answered(world.commands)
 
 
 async def _open_direct(world: World, asked: Asked) -> Answer:
     recipient = str(asked.fields.get("recipient_id", ""))
     if not recipient.isdigit():
         raise invalid_form("recipient_id", "NUMBER_TYPE_COERCE", f'Value "{recipient}" is not snowflake.')
-    return Answer(body=world.direct(recipient).shown())
+    return answered(world.direct(recipient).shown())
 
 
 async def _get_channel(world: World, asked: Asked) -> Answer:
-    return Answer(body=_channel(world, asked).shown())
+    return answered(_channel(world, asked).shown())
 
 
 async def _list_messages(world: World, asked: Asked) -> Answer:
@@ -108,11 +108,11 @@ async def _list_messages(world: World, asked: Asked) -> Answer:
         found = sorted(found, key=lambda one: int(one["id"]))[:limit]
     elif before := asked.query.get("before"):
         found = [one for one in found if int(one["id"]) < int(before)]
-    return Answer(body=[_listed(world, one) for one in newest_first(found)[:limit]])
+    return answered([_listed(world, one) for one in newest_first(found)[:limit]])
 
 
 async def _get_message(world: World, asked: Asked) -> Answer:
-    return Answer(body=_listed(world, _message(_channel(world, asked), asked)))
+    return answered(_listed(world, _message(_channel(world, asked), asked)))
 
 
 async def _create_message(world: World, asked: Asked) -> Answer:
@@ -125,7 +125,7 @@ async def _create_message(world: World, asked: Asked) -> Answer:
     if nonce and fields.get("enforce_nonce"):
         at_s, known = channel.nonces.get(nonce, (0.0, ""))
         if known in channel.messages and time.monotonic() < at_s + NONCE_S:
-            return Answer(body=channel.messages[known] | {"nonce": nonce})
+            return answered(channel.messages[known] | {"nonce": nonce})
     message = world.new_message(channel, world.bot, "") | checked
     message["attachments"] = [world.keep(channel, *one) for one in _files(asked)]
     if replied := fields.get("message_reference"):
@@ -135,7 +135,7 @@ async def _create_message(world: World, asked: Asked) -> Answer:
         channel.nonces[nonce] = (time.monotonic(), message["id"])
     shown = message | ({"nonce": nonce} if nonce else {})
     world.tell(channel, "MESSAGE_CREATE", shown)
-    return Answer(body=shown)
+    return answered(shown)
 
 
 async def _edit_message(world: World, asked: Asked) -> Answer:
@@ -147,20 +147,20 @@ async def _edit_message(world: World, asked: Asked) -> Answer:
     message |= _checked(kept | asked.fields, has_files=bool(message["attachments"]))
     message["edited_timestamp"] = shapes.timestamp()
     world.tell(channel, "MESSAGE_UPDATE", message)
-    return Answer(body=message)
+    return answered(message)
 
 
 async def _delete_message(world: World, asked: Asked) -> Answer:
     channel = _channel(world, asked)
     world.delete(channel, _message(channel, asked)["id"])
     world.changed.notify()
-    return Answer(204)
+    return answered(status=204)
 
 
 async def _start_typing(world: World, asked: Asked) -> Answer:
     _channel(world, asked).typing += 1
     world.changed.notify()
-    return Answer(204)
+    return answered(status=204)
 
 
 async def _answer_interaction(world: World, asked: Asked) -> Answer:
@@ -170,17 +170,17 @@ async def _answer_interaction(world: World, asked: Asked) -> Answer:
     kind = int(asked.fields.get("type") or 0)
     known = answer_interaction(world, asked.path, kind, data)
     if asked.query.get("with_response", "").lower() not in {"1", "true"}:
-        return Answer(204)
-    return Answer(body={"interaction": known.shown(), "resource": {"type": kind}})
+        return answered(status=204)
+    return answered({"interaction": known.shown(), "resource": {"type": kind}})
 
 
 async def _original(world: World, asked: Asked) -> Answer:
-    return Answer(body=original(world, asked.path, asked.fields.get("content")))
+    return answered(original(world, asked.path, asked.fields.get("content")))
 
 
 async def _delete_original(world: World, asked: Asked) -> Answer:
     original(world, asked.path, "")
-    return Answer(204)
+    return answered(status=204)
 
 
 async def _follow_up(world: World, asked: Asked) -> Answer:

@@ -13,16 +13,17 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from aiohttp import BodyPartReader, web
 
 from holdfast.chaos.discord.control import control_routes
-from holdfast.chaos.discord.faults import Answer, Exchange, Scripts, TooManyRequests, refused
+from holdfast.chaos.discord.faults import Answer, TooManyRequests, answered, discord_scripts, refused
 from holdfast.chaos.discord.gateway import Gateway
 from holdfast.chaos.discord.refusals import DiscordRefusal
 from holdfast.chaos.discord.rest import ROUTES, Asked, Route
 from holdfast.chaos.discord.world import Call, World
+from holdfast.chaos.exchanges import Exchange
 
 TOKEN = "fake.discord.token"  # noqa: S105  # nothing real is behind it
 BODY_BYTES_MAX = 60 * 1024 * 1024
@@ -60,7 +61,7 @@ class FakeDiscord:
         per_s: float = 1.0,
     ) -> None:
         self.token = token
-        self.scripts = Scripts()
+        self.scripts = discord_scripts()
         self.world = World(self.scripts)
         self.gateway = Gateway(self.world, self.scripts, token)
         self._host = host
@@ -131,14 +132,15 @@ class FakeDiscord:
                 await step.perform(exchange)
         if exchange.answer is None and not exchange.reset:
             exchange.answer = await exchange.accept()
-        if exchange.answer is not None and exchange.answer.status >= OK_BELOW:
-            self._record(route, asked, str(exchange.answer.body["message"]))
+        answer = cast("Answer | None", exchange.answer)
+        if answer is not None and answer["status"] >= OK_BELOW:
+            self._record(route, asked, str(answer["body"]["message"]))
         if exchange.reset:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
-        assert exchange.answer is not None
-        return _response(exchange.answer, limits)
+        assert answer is not None
+        return _response(answer, limits)
 
     def _limited(self, route: Route, channel: str) -> tuple[dict[str, str], int]:
         """The headers that tell of the route's limit, and how many requests are left."""
@@ -158,7 +160,8 @@ class FakeDiscord:
             answer = await route.handle(self.world, asked)
         except DiscordRefusal as error:
             return refused(error.status, error.code, error.text, error.errors)
-        message_id = str(answer.body.get("id", "")) if isinstance(answer.body, dict) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        body: Any = answer["body"]
+        message_id = str(cast("dict[str, Any]", body).get("id", "")) if isinstance(body, dict) else ""
         self._record(route, asked, "done", message_id or asked.path.get("message", ""))
         return answer
 
@@ -172,25 +175,26 @@ class FakeDiscord:
         gone = web.Response(status=404, text="This content is no longer available.")
 
         async def accept() -> Answer:
-            return Answer()
+            return answered()
 
         exchange = Exchange(accept=accept)
-        for step in self.scripts.next("download"):
+        for step in self.scripts.next("download", ""):
             await step.perform(exchange)
         if exchange.reset and request.transport is not None:
             request.transport.abort()
-        if known is None or (exchange.answer is not None and exchange.answer.status >= OK_BELOW):
+        answer = cast("Answer | None", exchange.answer)
+        if known is None or (answer is not None and answer["status"] >= OK_BELOW):
             return gone
         return web.Response(body=known[1], content_type=known[0])
 
 
 def _response(answer: Answer, limits: dict[str, str] | None = None) -> web.Response:
-    headers = {**(limits or {}), **answer.headers}
-    if answer.body is None:
-        return web.Response(status=answer.status, headers=headers)
+    headers = {**(limits or {}), **answer["headers"]}
+    if answer["body"] is None:
+        return web.Response(status=answer["status"], headers=headers)
     # Discord names no charset, and libraries compare the whole value.
     headers["Content-Type"] = "application/json"
-    return web.Response(body=json.dumps(answer.body).encode(), status=answer.status, headers=headers)
+    return web.Response(body=json.dumps(answer["body"]).encode(), status=answer["status"], headers=headers)
 
 
 async def _asked(request: web.Request) -> Asked:

@@ -1,12 +1,13 @@
 """The gateway sessions of the fake Discord: each has its own sequence, and can be replayed."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.chaos.discord.faults import CloseSocket, Double, Ignore, ResetConnection, Reverse, Scripts
+from holdfast.chaos.discord.faults import CloseSocket, Double, Ignore, ResetConnection, Reverse
 from holdfast.chaos.discord.shapes import MESSAGE_CONTENT
+from holdfast.chaos.exchanges import PlatformStep, Scripts
 from holdfast.chaos.gates import Notifier
 
 KEPT_MAX = 5_000  # events of a session that can be replayed
@@ -108,7 +109,7 @@ class GatewaySessions:
             self._changed.notify()
 
 
-def _cuts(steps: Any) -> Iterator[str]:
+def _cuts(steps: Sequence[PlatformStep]) -> Iterator[str]:
     for step in steps:
         match step:
             case ResetConnection():

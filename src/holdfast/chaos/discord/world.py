@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.chaos.discord import shapes
-from holdfast.chaos.discord.faults import Scripts
 from holdfast.chaos.discord.markup import read_markdown
 from holdfast.chaos.discord.sessions import DIRECT_MESSAGES, GUILD_MESSAGES, GUILDS, GatewaySessions
 from holdfast.chaos.discord.shapes import BOT_ID, DIRECT, EPHEMERAL, GUILD_ID, TEXT, THREAD
+from holdfast.chaos.exchanges import Scripts
 from holdfast.chaos.gates import Notifier
 
 RECORD_MAX = 100_000

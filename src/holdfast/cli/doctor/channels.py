@@ -1,4 +1,4 @@
-"""The doctor's checks of chat platforms: does the token work, and does the platform answer."""
+"""The doctor's checks of chat platforms: do the tokens work, and does the platform answer."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,7 @@ from holdfast.config.settings import Settings
 from holdfast.interfaces.system_clock import SystemClock
 
 WITHIN_S = 20.0
+NETWORK = "check the network, and `base_url` if it is set"
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
 
 
@@ -20,6 +21,8 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
     match channel.kind:
         case "telegram":
             return await _ask_telegram(channel)
+        case "slack":
+            return await _ask_slack(channel)
         case "discord":
             return await _ask_discord(channel)
 
@@ -34,9 +37,25 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
         return ok(name, f"Telegram knows it as @{reply.value.get('username', '')}")
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram refuses it: {reply.text}", "check its `token`; @BotFather shows it")
-    return fault(
-        name, f"Telegram can't be reached: {reply.why}", "check the network, and `base_url` if it is set"
-    )
+    return fault(name, f"Telegram can't be reached: {reply.why}", NETWORK)
+
+
+async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
+    """Both tokens: one is for messages, the other one for the socket. No socket is opened."""
+    from holdfast.channels.slack.api import SlackDone, SlackFailure, open_slack
+
+    name = f"channel {channel.name}"
+    token, app_token = str(channel.token), str(channel.app_token)
+    async with open_slack(token=token, app_token=app_token, base_url=channel.base_url) as api:
+        replies = {"token": await api.call("auth.test"), "app_token": await api.open_connection()}
+    for key, reply in replies.items():
+        if isinstance(reply, SlackFailure):
+            return fault(name, f"Slack refuses its {key}: {reply.error}", f"check its `{key}`")
+        if not isinstance(reply, SlackDone):
+            return fault(name, f"Slack can't be reached: {reply.why}", NETWORK)
+    me = replies["token"]
+    assert isinstance(me, SlackDone)
+    return ok(name, f"Slack knows it as @{me.value.get('user', '')} in {me.value.get('team', '')}")
 
 
 async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
@@ -53,9 +72,7 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
         advice = "check its `token`: discord.com/developers, your application, Bot"
         return fault(name, f"Discord refuses it: {reply.text}", advice)
     if not isinstance(reply, DiscordResult):
-        return fault(
-            name, f"Discord can't be reached: {reply.why}", "check the network, and `base_url` if it is set"
-        )
+        return fault(name, f"Discord can't be reached: {reply.why}", NETWORK)
     has_content = bool(int(reply.value.get("flags") or 0) & MESSAGE_CONTENT_FLAGS)
     if channel.groups == "all" and not has_content:
         return fault(
