@@ -184,9 +184,7 @@ async def _delete_original(world: World, asked: Asked) -> Answer:
 
 
 async def _follow_up(world: World, asked: Asked) -> Answer:
-    return Answer(
-        body=follow_up(world, asked.path, {**asked.fields, **_checked(asked.fields, has_files=False)})
-    )
+    return answered(follow_up(world, asked.path, {**asked.fields, **_checked(asked.fields, has_files=False)}))
 
 
 @dataclass(frozen=True, slots=True)
