@@ -10,6 +10,7 @@ from sabotage import Sabotage
 from sabotage.channels import SABOTAGES as OF_CHANNELS
 from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
+from sabotage.discord import SABOTAGES as OF_DISCORD
 from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
@@ -25,6 +26,7 @@ SABOTAGES = (
     *OF_CHANNELS,
     *OF_CHILDREN,
     *OF_CONFINEMENT,
+    *OF_DISCORD,
     *OF_MCP,
     *OF_NODES,
     *OF_PARTS,

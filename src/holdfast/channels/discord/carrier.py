@@ -117,10 +117,13 @@ class DiscordCarrier:
             body["content"] = f"{escaped(MARK)}\n{body['content']}"
         if not delivery.is_new:
             return await self._edit(intended, body)
-        body |= {"nonce": nonce_of(self._log_id, delivery.key), "enforce_nonce": True}
+        body |= {"nonce": self._nonce(delivery), "enforce_nonce": True}
         if intended.reply_to:
             body["message_reference"] = {"message_id": intended.reply_to, "fail_if_not_exists": False}
         return sent_as(await self._api.call(messages_of(intended.chat), body))
+
+    def _nonce(self, delivery: OutboxEntry) -> str:
+        return nonce_of(self._log_id, delivery.key)
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
         """Change what a preview shows."""
