@@ -39,6 +39,10 @@ OPEN_S = 30.0  # until the socket is open and Discord knows us
 USUAL_INTERVAL_MS = 41_250
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 BACKOFF_FIRST_S, BACKOFF_LAST_S, FINAL_S = 1.0, 60.0, 600.0
+INVALID_S = 1.0  # Discord wants a pause before the next attempt
+STABLE_S = 30.0  # a connection that lasted this long was a good one
+USUAL_MAX = 3  # short connections in a row that are nobody's trouble
+CLOSE_S = 2.0
 KEEP_S = 1.0  # the least between two notes of how far we are
 LOST = 4000  # we close a socket that is dead with this, so that its session stays
 NO_RESUME = frozenset({1000, 1001, 4007, 4009})  # the session is over
@@ -67,12 +71,16 @@ _FINAL: Final[Mapping[int, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """Why a connection ended; `can_resume` if its session goes on, and how long to wait."""
+    """Why a connection ended; `can_resume` if its session goes on, and how long to wait.
 
-    why: str = ""
+    One that is `usual` happens every day, and is trouble only if it happens again and again.
+    """
+
+    why: str
     hint: str = ""
     can_resume: bool = True
     wait_s: float | None = None
+    usual: bool = False
 
 
 class DiscordGateway:
@@ -95,6 +103,7 @@ class DiscordGateway:
         self._kept = kept
         self._intents = intents
         self._progress: Progress | None = None
+        self._is_ready = False
 
     async def run(self) -> None:
         """Connect and read, again and again."""
@@ -104,19 +113,19 @@ class DiscordGateway:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep())
             while True:
-                was_up = self._channel.state.since_ms if self._channel.state.is_connected else 0
+                self._is_ready, began_s = False, self._clock.steady_s()
                 ended = await self._once()
+                is_stable = self._is_ready and self._clock.steady_s() - began_s >= STABLE_S
+                failures = 0 if is_stable else failures + 1
                 if not ended.can_resume and self._progress is not None:
                     self._progress = None
                     await self._kept.drop()
-                if ended.why:
+                if not ended.usual or failures > USUAL_MAX:
                     await self._failed(ended)
-                is_up = self._channel.state.is_connected
-                failures = 0 if is_up and not was_up else failures + 1
                 backoff_s = (
                     min(BACKOFF_FIRST_S * 2 ** min(failures - 1, 6), BACKOFF_LAST_S) if failures else 0.0
                 )
-                await self._clock.sleep_s(ended.wait_s if ended.wait_s is not None else backoff_s)
+                await self._clock.sleep_s(backoff_s if ended.wait_s is None else ended.wait_s)
 
     async def _keep(self) -> None:
         """Note how far the session is taken, at a pace."""
@@ -146,6 +155,7 @@ class DiscordGateway:
                 socket = await self._api.session.ws_connect(
                     URL(url).with_query(v=str(VERSION), encoding="json"),
                     max_msg_size=FRAME_BYTES_MAX,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
                     autoclose=False,
                     compress=0,
                 )
@@ -187,21 +197,33 @@ class DiscordGateway:
         interval_s = float(said.get("heartbeat_interval") or USUAL_INTERVAL_MS) / 1000
         async with _beating(_Heartbeats(self, socket, interval_s), self._clock) as beats:
             await self._introduce(socket)
-            while (payload := await _payload(socket)) is not None:
-                match payload.get("op"):
-                    case 0:
-                        await self._dispatched(payload)
-                    case 1:
-                        await beats.beat()
-                    case 11:
-                        beats.is_answered = True
-                    case 7:
-                        return _Ended(wait_s=0.0)
-                    case 9:
-                        can_resume = bool(payload.get("d"))
-                        return _Ended(can_resume=can_resume, wait_s=BACKOFF_FIRST_S)
-                    case _:
-                        pass
+            try:
+                async with asyncio.timeout(OPEN_S) as until_ready:
+                    return await self._told(socket, beats, until_ready)
+            except TimeoutError:
+                return _Ended(f"Discord's gateway didn't let us in within {OPEN_S:g} s")
+
+    async def _told(
+        self, socket: aiohttp.ClientWebSocketResponse, beats: "_Heartbeats", until_ready: asyncio.Timeout
+    ) -> _Ended:
+        while (payload := await _payload(socket)) is not None:
+            match payload.get("op"):
+                case 0:
+                    await self._dispatched(payload)
+                    if self._is_ready:
+                        until_ready.reschedule(None)
+                case 1:
+                    await beats.beat()
+                case 11:
+                    beats.is_answered = True
+                case 7:
+                    return _Ended("Discord asks to connect again", usual=True)
+                case 9:
+                    can_resume = bool(payload.get("d"))
+                    why = "Discord doesn't let us in (invalid session)"
+                    return _Ended(why, can_resume=can_resume, wait_s=INVALID_S, usual=True)
+                case _:
+                    pass
         return _closed(socket)
 
     async def _introduce(self, socket: aiohttp.ClientWebSocketResponse) -> None:
@@ -231,6 +253,7 @@ class DiscordGateway:
         await self._intake.told(name, data, progress=self._progress, seq=seq)
 
     async def _connected(self) -> None:
+        self._is_ready = True
         state = self._channel.state
         if not state.is_connected or state.account != self._api.bot_name:
             await self._register_commands()
@@ -328,7 +351,7 @@ def _closed(socket: aiohttp.ClientWebSocketResponse) -> _Ended:
     if code in _FINAL:
         why, hint = _FINAL[code]
         return _Ended(why, hint, can_resume=False, wait_s=FINAL_S)
-    return _Ended(can_resume=code not in NO_RESUME)
+    return _Ended(f"Discord closed the connection ({code})", can_resume=code not in NO_RESUME, usual=True)
 
 
 def _not_reached(reply: DiscordReply) -> _Ended:
