@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager
 from holdfast.chaos.discord import (
     Accept,
     CloseSocket,
+    DiscordLimit,
     Double,
     FakeDiscord,
     ResetConnection,
     Reverse,
-    TooManyRequests,
 )
 from holdfast.chaos.exchanges import PlatformStep, Scripts
 from holdfast.chaos.gates import Notifier
@@ -18,11 +18,11 @@ from holdfast.chaos.gates import Notifier
 _FAULTS: Mapping[str, tuple[str, Sequence[PlatformStep]]] = {
     "answer lost": ("createMessage", [Accept(), ResetConnection()]),
     "cut": ("createMessage", [ResetConnection()]),
-    "limit": ("createMessage", [TooManyRequests(1)]),
-    "limit of the bot": ("createMessage", [TooManyRequests(0.5, "global")]),
+    "limit": ("createMessage", [DiscordLimit(1)]),
+    "limit of the bot": ("createMessage", [DiscordLimit(0.5, "global")]),
     "edit lost": ("editMessage", [Accept(), ResetConnection()]),
     "edit cut": ("editMessage", [ResetConnection()]),
-    "history limited": ("listMessages", [TooManyRequests(1)]),
+    "history limited": ("listMessages", [DiscordLimit(1)]),
     "history cut": ("listMessages", [ResetConnection()]),
     "repeated event": ("MESSAGE_CREATE", [Double()]),
     "reordered events": ("MESSAGE_CREATE", [Reverse()]),

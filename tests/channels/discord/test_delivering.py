@@ -19,7 +19,7 @@ from channels.lab import last_user_text
 from holdfast import events as e
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
-from holdfast.chaos.discord import Accept, FakeDiscord, RefuseWith, ResetConnection, TooManyRequests
+from holdfast.chaos.discord import Accept, DiscordError, DiscordLimit, FakeDiscord, ResetConnection
 from holdfast.chaos.ports import closed_port
 from runner.steered_clock import SteeredClock, settle
 
@@ -56,7 +56,7 @@ async def test_an_attempt_that_arrives_after_the_look_is_the_same_message() -> N
     async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with channel(world, discord):
             discord.scripts.add("createMessage", [Accept(), ResetConnection()])
-            discord.scripts.add("listMessages", [RefuseWith("Unknown Channel", 404, 10003)])
+            discord.scripts.add("listMessages", [DiscordError("Unknown Channel", 404, 10003)])
             say(discord, "hi")
             await world.until(LOG, e.DeliveryConfirmed)
             await said(discord, "re: hi")
@@ -74,7 +74,7 @@ async def test_where_the_history_cannot_be_read_a_repeat_says_so() -> None:
         channel(world, discord),
     ):
         discord.scripts.add("createMessage", [ResetConnection()])
-        discord.scripts.add("listMessages", [RefuseWith("Missing Access", 403, 50001)])
+        discord.scripts.add("listMessages", [DiscordError("Missing Access", 403, 50001)])
         say(discord, "hi")
         await said(discord, f"{MARK}\nre: hi")
 
@@ -85,7 +85,7 @@ async def test_a_chat_at_its_limit_waits_alone_and_keeps_its_order() -> None:
     async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with channel(world, discord, allow=BOTH, clock=clock):
             mine = discord.world.direct(ME).channel_id
-            discord.scripts.add(f"createMessage@{mine}", [TooManyRequests(30)])
+            discord.scripts.add(f"createMessage@{mine}", [DiscordLimit(30)])
             say(discord, "first")
             await world.until(LOG, e.DeliveryPostponed)
             say(discord, "second")
@@ -95,7 +95,7 @@ async def test_a_chat_at_its_limit_waits_alone_and_keeps_its_order() -> None:
             await settle()
             clock.advance(31)
             await said(discord, "re: first", "re: second")
-            discord.scripts.add("createMessage", [TooManyRequests(20, "global")])
+            discord.scripts.add("createMessage", [DiscordLimit(20, "global")])
             say(discord, "third")
             await world.until(LOG, e.DeliveryPostponed, times=2)
             say(discord, "held", OTHER)

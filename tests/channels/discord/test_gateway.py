@@ -9,7 +9,7 @@ from holdfast import events as e
 from holdfast.channels.discord.api import open_discord
 from holdfast.channels.discord.progress import KeptProgress, Progress
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.discord import CloseSocket, FakeDiscord, Ignore, RefuseWith, ResetConnection
+from holdfast.chaos.discord import CloseSocket, DiscordError, FakeDiscord, Ignore, ResetConnection
 from holdfast.interfaces.system_clock import SystemClock
 from runner.steered_clock import SteeredClock, settle
 
@@ -96,7 +96,7 @@ async def test_a_history_that_cannot_be_read_now_is_waited_for_and_one_that_is_c
         say(discord, "lost", 43)
         mine, other = (discord.world.direct(user).channel_id for user in (42, 43))
         discord.scripts.add(f"listMessages@{mine}", [ResetConnection()])
-        discord.scripts.add(f"listMessages@{other}", [RefuseWith("Missing Access", 403, 50001)])
+        discord.scripts.add(f"listMessages@{other}", [DiscordError("Missing Access", 403, 50001)])
         async with channel(world, discord, allow=frozenset({"42", "43"})):
             say(discord, "three", 43)
             await said(discord, "re: one", "re: three", user=43)

@@ -16,12 +16,12 @@ from holdfast.chaos.discord import (
     Accept,
     Channel,
     CloseSocket,
+    DiscordError,
+    DiscordLimit,
     Double,
     FakeDiscord,
-    RefuseWith,
     ResetConnection,
     Reverse,
-    TooManyRequests,
 )
 from holdfast.chaos.gates import Notifier
 
@@ -213,10 +213,10 @@ async def test_faults_come_by_script_and_a_nonce_is_one_message(monkeypatch: pyt
     async with FakeDiscord() as fake, at(fake, monkeypatch, intents()) as bot:
         world, chat = fake.world, fake.world.direct(ME)
         place = await direct(bot, chat)
+        fake.scripts.add("createMessage", [DiscordLimit(0.01)], [DiscordLimit(0.01, "global")], [Accept()])
         fake.scripts.add(
-            "createMessage", [TooManyRequests(0.01)], [TooManyRequests(0.01, "global")], [Accept()]
+            f"createMessage@{chat.channel_id}", [DiscordError("Missing Permissions", 403, 50013)]
         )
-        fake.scripts.add(f"createMessage@{chat.channel_id}", [RefuseWith("Missing Permissions", 403, 50013)])
         with pytest.raises(discord.Forbidden, match="Missing Permissions"):
             await place.send("not now")
         await place.send("first")
@@ -238,7 +238,7 @@ async def test_faults_come_by_script_and_a_nonce_is_one_message(monkeypatch: pyt
 async def test_a_script_as_text_names_what_it_does_not_understand() -> None:
     fake = FakeDiscord()
     fake.scripts.add_text("# a comment\ncreateMessage: retry-after 2 | accept; reset\nidentify: close 4014\n")
-    assert fake.scripts.next("createMessage", "1") == [TooManyRequests(2)]
+    assert fake.scripts.next("createMessage", "1") == [DiscordLimit(2)]
     assert fake.scripts.next("createmessage", "1") == [Accept(), ResetConnection()]
     assert fake.scripts.next("createMessage", "1") == (Accept(),)
     assert fake.scripts.next("identify", "") == [CloseSocket(4014)]

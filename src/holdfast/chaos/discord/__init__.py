@@ -3,34 +3,34 @@
 from holdfast.chaos.discord.faults import (
     Accept,
     CloseSocket,
+    DiscordError,
+    DiscordLimit,
     Double,
     Hold,
     Ignore,
-    RefuseWith,
     ResetConnection,
     Reverse,
     SlowAnswer,
-    TooManyRequests,
 )
 from holdfast.chaos.discord.server import TOKEN, FakeDiscord
-from holdfast.chaos.discord.world import Call, Channel, World
+from holdfast.chaos.discord.world import Channel, DiscordCall, DiscordWorld
 from holdfast.chaos.exchanges import Scripts
 
 __all__ = [
     "TOKEN",
     "Accept",
-    "Call",
     "Channel",
     "CloseSocket",
+    "DiscordCall",
+    "DiscordError",
+    "DiscordLimit",
+    "DiscordWorld",
     "Double",
     "FakeDiscord",
     "Hold",
     "Ignore",
-    "RefuseWith",
     "ResetConnection",
     "Reverse",
     "Scripts",
     "SlowAnswer",
-    "TooManyRequests",
-    "World",
 ]

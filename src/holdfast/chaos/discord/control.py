@@ -5,14 +5,14 @@ from typing import Any
 
 from aiohttp import web
 
-from holdfast.chaos.discord.world import Channel, World
+from holdfast.chaos.discord.world import Channel, DiscordWorld
 from holdfast.chaos.exchanges import Scripts
 from holdfast.chaos.script_text import BadScript
 
 CLOSED = (403, 50007, "Cannot send messages to this user")
 
 
-def control_routes(world: World, scripts: Scripts) -> list[web.RouteDef]:
+def control_routes(world: DiscordWorld, scripts: Scripts) -> list[web.RouteDef]:
     """`/fake/…`: say, edit, delete, click, command, file, block, sockets, script, chats and calls."""
     control = _Control(world, scripts)
     return [
@@ -33,7 +33,7 @@ def control_routes(world: World, scripts: Scripts) -> list[web.RouteDef]:
 class _Control:
     """What the routes do. A place is {"user": 42}, or with "channel" and perhaps "thread" in the guild."""
 
-    def __init__(self, world: World, scripts: Scripts) -> None:
+    def __init__(self, world: DiscordWorld, scripts: Scripts) -> None:
         self._world = world
         self._scripts = scripts
 

@@ -20,7 +20,7 @@ __all__ = ["Accept", "Double", "Hold", "ResetConnection", "Reverse", "SlowAnswer
 Scope: TypeAlias = Literal["user", "shared", "global"]
 
 
-class Answer(TypedDict):
+class DiscordAnswer(TypedDict):
     """What a request is answered with; without a body it is empty."""
 
     status: int
@@ -28,19 +28,21 @@ class Answer(TypedDict):
     headers: Mapping[str, str]
 
 
-def answered(body: Any = None, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+def answered(
+    body: Any = None, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> DiscordAnswer:
     """An answer; without a body and with 204 it is empty."""
-    return Answer(status=status, body=body, headers=headers or {})
+    return DiscordAnswer(status=status, body=body, headers=headers or {})
 
 
-def refused(status: int, code: int, text: str, errors: Mapping[str, Any] | None = None) -> Answer:
+def refused(status: int, code: int, text: str, errors: Mapping[str, Any] | None = None) -> DiscordAnswer:
     """Discord says no: a status, its own code and its words."""
     body: dict[str, Any] = {"message": text, "code": code}
     return answered(body | ({"errors": dict(errors)} if errors else {}), status=status)
 
 
 @dataclass(frozen=True, slots=True)
-class TooManyRequests:
+class DiscordLimit:
     """429: a limit of this route, or of the whole bot if the scope is `global`."""
 
     seconds: float = 1.0
@@ -66,7 +68,7 @@ class TooManyRequests:
 
 
 @dataclass(frozen=True, slots=True)
-class RefuseWith:
+class DiscordError:
     """Any other failure: `code` is Discord's own."""
 
     text: str = "Missing Access"
@@ -101,8 +103,8 @@ class Ignore:
 WORDS: Mapping[str, Callable[..., PlatformStep]] = {
     "accept": Accept,
     "reset": ResetConnection,
-    "retry-after": TooManyRequests,
-    "refuse": RefuseWith,
+    "retry-after": DiscordLimit,
+    "refuse": DiscordError,
     "pause": SlowAnswer,
     "close": CloseSocket,
     "ignore": Ignore,

@@ -10,10 +10,10 @@ from typing import Any, cast
 from aiohttp import WSMsgType, web
 
 from holdfast.chaos.discord import shapes
-from holdfast.chaos.discord.faults import Answer, answered
+from holdfast.chaos.discord.faults import DiscordAnswer, answered
 from holdfast.chaos.discord.sessions import ALL_INTENTS, GUILDS, GatewaySession
 from holdfast.chaos.discord.shapes import DIRECT, GUILD_ID, MESSAGE_CONTENT, TEXT, THREAD
-from holdfast.chaos.discord.world import World
+from holdfast.chaos.discord.world import DiscordWorld
 from holdfast.chaos.exchanges import Exchange, Scripts
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
@@ -27,7 +27,9 @@ CLOSE_CODES = 4000
 class Gateway:
     """Accepts sockets; `heartbeat_s` is how often it wants to hear of them."""
 
-    def __init__(self, world: World, scripts: Scripts, token: str, *, heartbeat_s: float = 41.25) -> None:
+    def __init__(
+        self, world: DiscordWorld, scripts: Scripts, token: str, *, heartbeat_s: float = 41.25
+    ) -> None:
         self.url = ""
         self.heartbeat_s = heartbeat_s
         self.heard: list[dict[str, Any]] = []  # what clients sent, without tokens
@@ -54,7 +56,7 @@ class Gateway:
         self._world.changed.notify()
 
     @property
-    def world(self) -> World:
+    def world(self) -> DiscordWorld:
         """What is known."""
         return self._world
 
@@ -116,7 +118,7 @@ class _Connection:
         elif not exchange.is_lost and exchange.answer is None:
             await exchange.accept()
 
-    async def _carry_out(self, payload: Mapping[str, Any]) -> Answer:
+    async def _carry_out(self, payload: Mapping[str, Any]) -> DiscordAnswer:
         match payload.get("op"):
             case 1:
                 await self._send({"op": ACK})

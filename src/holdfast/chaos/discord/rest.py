@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from holdfast.chaos.discord import shapes
-from holdfast.chaos.discord.faults import Answer, answered
+from holdfast.chaos.discord.faults import DiscordAnswer, answered
 from holdfast.chaos.discord.interactions import answer_interaction, follow_up, original
 from holdfast.chaos.discord.refusals import DiscordRefusal, invalid_form, too_long
 from holdfast.chaos.discord.sessions import without_content
 from holdfast.chaos.discord.shapes import BOT_ID, BUTTON, ROW
-from holdfast.chaos.discord.world import NONCE_S, Channel, World, newest_first
+from holdfast.chaos.discord.world import NONCE_S, Channel, DiscordWorld, newest_first
 
 CONTENT_CHARS_MAX = 2_000
 NONCE_CHARS_MAX = 25
@@ -36,32 +36,32 @@ class Asked:
         return cast("dict[str, Any]", self.body) if isinstance(self.body, dict) else {}
 
 
-Handler = Callable[[World, Asked], Awaitable[Answer]]
+Handler = Callable[[DiscordWorld, Asked], Awaitable[DiscordAnswer]]
 
 
-async def _get_me(world: World, asked: Asked) -> Answer:
+async def _get_me(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     del asked
     return answered(world.bot)
 
 
-async def _get_gateway(world: World, asked: Asked) -> Answer:
+async def _get_gateway(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     del asked
     limit = {"total": 1000, "remaining": 999, "reset_after": 14_400_000, "max_concurrency": 1}
     url = world.base_url.replace("http", "ws", 1) + "/gateway"
     return answered({"url": url, "shards": 1, "session_start_limit": limit})
 
 
-async def _get_application(world: World, asked: Asked) -> Answer:
+async def _get_application(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     del asked
     return answered(shapes.application(message_content=world.message_content))
 
 
-async def _get_commands(world: World, asked: Asked) -> Answer:
+async def _get_commands(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     del asked
     return answered(world.commands)
 
 
-async def _set_commands(world: World, asked: Asked) -> Answer:
+async def _set_commands(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     given = cast("list[dict[str, Any]]", asked.body) if isinstance(asked.body, list) else []
     for one in given:
         lengths = len(str(one.get("name", ""))), len(str(one.get("description", "")))
@@ -84,18 +84,18 @@ async def _set_commands(world: World, asked: Asked) -> Answer:
     return answered(world.commands)
 
 
-async def _open_direct(world: World, asked: Asked) -> Answer:
+async def _open_direct(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     recipient = str(asked.fields.get("recipient_id", ""))
     if not recipient.isdigit():
         raise invalid_form("recipient_id", "NUMBER_TYPE_COERCE", f'Value "{recipient}" is not snowflake.')
     return answered(world.direct(recipient).shown())
 
 
-async def _get_channel(world: World, asked: Asked) -> Answer:
+async def _get_channel(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     return answered(_channel(world, asked).shown())
 
 
-async def _list_messages(world: World, asked: Asked) -> Answer:
+async def _list_messages(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     channel = _channel(world, asked)
     limit = int(asked.query.get("limit", 50))
     if not 1 <= limit <= LISTED_MAX:
@@ -111,11 +111,11 @@ async def _list_messages(world: World, asked: Asked) -> Answer:
     return answered([_listed(world, one) for one in newest_first(found)[:limit]])
 
 
-async def _get_message(world: World, asked: Asked) -> Answer:
+async def _get_message(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     return answered(_listed(world, _message(_channel(world, asked), asked)))
 
 
-async def _create_message(world: World, asked: Asked) -> Answer:
+async def _create_message(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     channel = _channel(world, asked)
     fields = asked.fields
     nonce = str(fields.get("nonce") or "")
@@ -138,7 +138,7 @@ async def _create_message(world: World, asked: Asked) -> Answer:
     return answered(shown)
 
 
-async def _edit_message(world: World, asked: Asked) -> Answer:
+async def _edit_message(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     channel = _channel(world, asked)
     message = _message(channel, asked)
     if message["author"]["id"] != BOT_ID:
@@ -150,20 +150,20 @@ async def _edit_message(world: World, asked: Asked) -> Answer:
     return answered(message)
 
 
-async def _delete_message(world: World, asked: Asked) -> Answer:
+async def _delete_message(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     channel = _channel(world, asked)
     world.delete(channel, _message(channel, asked)["id"])
     world.changed.notify()
     return answered(status=204)
 
 
-async def _start_typing(world: World, asked: Asked) -> Answer:
+async def _start_typing(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     _channel(world, asked).typing += 1
     world.changed.notify()
     return answered(status=204)
 
 
-async def _answer_interaction(world: World, asked: Asked) -> Answer:
+async def _answer_interaction(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     data: dict[str, Any] = asked.fields.get("data") or {}
     if asked.fields.get("type") in {4, 7}:
         data = {**data, **_checked(data, has_files=False)}
@@ -174,16 +174,16 @@ async def _answer_interaction(world: World, asked: Asked) -> Answer:
     return answered({"interaction": known.shown(), "resource": {"type": kind}})
 
 
-async def _original(world: World, asked: Asked) -> Answer:
+async def _original(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     return answered(original(world, asked.path, asked.fields.get("content")))
 
 
-async def _delete_original(world: World, asked: Asked) -> Answer:
+async def _delete_original(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     original(world, asked.path, "")
     return answered(status=204)
 
 
-async def _follow_up(world: World, asked: Asked) -> Answer:
+async def _follow_up(world: DiscordWorld, asked: Asked) -> DiscordAnswer:
     return answered(follow_up(world, asked.path, {**asked.fields, **_checked(asked.fields, has_files=False)}))
 
 
@@ -223,7 +223,7 @@ ROUTES: Final[Sequence[Route]] = (
 )
 
 
-def _channel(world: World, asked: Asked) -> Channel:
+def _channel(world: DiscordWorld, asked: Asked) -> Channel:
     channel = world.channels.get(asked.path.get("channel", ""))
     if channel is None:
         raise DiscordRefusal(404, 10003, "Unknown Channel")
@@ -239,7 +239,7 @@ def _message(channel: Channel, asked: Asked) -> dict[str, Any]:
     return message
 
 
-def _listed(world: World, message: Mapping[str, Any]) -> dict[str, Any]:
+def _listed(world: DiscordWorld, message: Mapping[str, Any]) -> dict[str, Any]:
     """A message as lists have it: without its nonce, and without words that the bot may not read."""
     return dict(message) if world.message_content else without_content(message)
 

@@ -18,11 +18,11 @@ from typing import Any, Self, cast
 from aiohttp import BodyPartReader, web
 
 from holdfast.chaos.discord.control import control_routes
-from holdfast.chaos.discord.faults import Answer, TooManyRequests, answered, discord_scripts, refused
+from holdfast.chaos.discord.faults import DiscordAnswer, DiscordLimit, answered, discord_scripts, refused
 from holdfast.chaos.discord.gateway import Gateway
 from holdfast.chaos.discord.refusals import DiscordRefusal
 from holdfast.chaos.discord.rest import ROUTES, Asked, Route
-from holdfast.chaos.discord.world import Call, World
+from holdfast.chaos.discord.world import DiscordCall, DiscordWorld
 from holdfast.chaos.exchanges import Exchange
 
 TOKEN = "fake.discord.token"  # noqa: S105  # nothing real is behind it
@@ -62,7 +62,7 @@ class FakeDiscord:
     ) -> None:
         self.token = token
         self.scripts = discord_scripts()
-        self.world = World(self.scripts)
+        self.world = DiscordWorld(self.scripts)
         self.gateway = Gateway(self.world, self.scripts, token)
         self._host = host
         self._port = port
@@ -126,13 +126,13 @@ class FakeDiscord:
         exchange = Exchange(accept=lambda: self._carry_out(route, asked))
         limits, left = self._limited(route, channel)
         if left < 0:
-            await TooManyRequests(float(limits["X-RateLimit-Reset-After"])).perform(exchange)
+            await DiscordLimit(float(limits["X-RateLimit-Reset-After"])).perform(exchange)
         else:
             for step in self.scripts.next(route.name, channel):
                 await step.perform(exchange)
         if exchange.answer is None and not exchange.reset:
             exchange.answer = await exchange.accept()
-        answer = cast("Answer | None", exchange.answer)
+        answer = cast("DiscordAnswer | None", exchange.answer)
         if answer is not None and answer["status"] >= OK_BELOW:
             self._record(route, asked, str(answer["body"]["message"]))
         if exchange.reset:
@@ -155,7 +155,7 @@ class FakeDiscord:
         }
         return headers, left
 
-    async def _carry_out(self, route: Route, asked: Asked) -> Answer:
+    async def _carry_out(self, route: Route, asked: Asked) -> DiscordAnswer:
         try:
             answer = await route.handle(self.world, asked)
         except DiscordRefusal as error:
@@ -168,13 +168,13 @@ class FakeDiscord:
     def _record(self, route: Route, asked: Asked, outcome: str, message_id: str = "") -> None:
         parameters = {**asked.query, **(asked.fields or {"body": asked.body})}
         channel = asked.path.get("channel", "")
-        self.world.record(Call(route.name, channel, parameters, outcome, message_id, time.monotonic()))
+        self.world.record(DiscordCall(route.name, channel, parameters, outcome, message_id, time.monotonic()))
 
     async def _file(self, request: web.Request) -> web.StreamResponse:
         known = self.world.files.get(request.match_info["path"])
         gone = web.Response(status=404, text="This content is no longer available.")
 
-        async def accept() -> Answer:
+        async def accept() -> DiscordAnswer:
             return answered()
 
         exchange = Exchange(accept=accept)
@@ -182,13 +182,13 @@ class FakeDiscord:
             await step.perform(exchange)
         if exchange.reset and request.transport is not None:
             request.transport.abort()
-        answer = cast("Answer | None", exchange.answer)
+        answer = cast("DiscordAnswer | None", exchange.answer)
         if known is None or (answer is not None and answer["status"] >= OK_BELOW):
             return gone
         return web.Response(body=known[1], content_type=known[0])
 
 
-def _response(answer: Answer, limits: dict[str, str] | None = None) -> web.Response:
+def _response(answer: DiscordAnswer, limits: dict[str, str] | None = None) -> web.Response:
     headers = {**(limits or {}), **answer["headers"]}
     if answer["body"] is None:
         return web.Response(status=answer["status"], headers=headers)

@@ -21,7 +21,7 @@ _MENTION = re.compile(r"<@!?(\d+)>")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DiscordCall:
     """A request that arrived: which one, for which channel, with what, and what became of it."""
 
     name: str
@@ -87,7 +87,7 @@ class Channel:
 
 
 @dataclass(slots=True)
-class Interaction:
+class DiscordInteraction:
     """A click or a command; `answer` is what the bot did about it."""
 
     interaction_id: str
@@ -116,17 +116,17 @@ class Interaction:
         }
 
 
-class World:
+class DiscordWorld:
     """Everything that the fake remembers; people are played with `say`, `click` and `command`."""
 
     def __init__(self, scripts: Scripts, *, name: str = "holdfast") -> None:
         self.bot = shapes.bot_user(name)
         self.message_content = True  # whether the application has the privileged intent
         self.channels: dict[str, Channel] = {}
-        self.calls: list[Call] = []
+        self.calls: list[DiscordCall] = []
         self.files: dict[str, tuple[str, bytes]] = {}
         self.commands: list[dict[str, Any]] = []
-        self.interactions: dict[str, Interaction] = {}
+        self.interactions: dict[str, DiscordInteraction] = {}
         self.changed = Notifier()
         self.sessions = GatewaySessions(scripts, self.changed)
         self.base_url = ""
@@ -200,13 +200,17 @@ class World:
         gone = {"id": message_id, "channel_id": channel.channel_id} | self._guild(channel)
         self.sessions.emit("MESSAGE_DELETE", gone, intent=self._intent(channel))
 
-    def click(self, channel: Channel, message_id: str, custom_id: str, *, user: int | str = 0) -> Interaction:
+    def click(
+        self, channel: Channel, message_id: str, custom_id: str, *, user: int | str = 0
+    ) -> DiscordInteraction:
         """Someone presses a button of the bot's message."""
         data = {"custom_id": custom_id, "component_type": shapes.BUTTON}
         more = {"message": dict(channel.messages[message_id])}
         return self._interact(channel, user, {"type": 3, "data": data, **more}, message_id=message_id)
 
-    def command(self, channel: Channel, name: str, value: str = "", *, user: int | str = 0) -> Interaction:
+    def command(
+        self, channel: Channel, name: str, value: str = "", *, user: int | str = 0
+    ) -> DiscordInteraction:
         """Someone uses one of the bot's commands."""
         known = next(one for one in self.commands if one["name"] == name)
         options = [{"name": one["name"], "type": 3, "value": value} for one in known.get("options", [])[:1]]
@@ -252,7 +256,7 @@ class World:
             "content_type": media_type,
         }
 
-    def whisper(self, channel: Channel, interaction: Interaction, text: str) -> None:
+    def whisper(self, channel: Channel, interaction: DiscordInteraction, text: str) -> None:
         """The bot says something that one person alone sees."""
         channel.whispers.append((interaction.user, text))
         interaction.texts.append(text)
@@ -263,13 +267,13 @@ class World:
         for channel in self.channels.values():
             channel.nonces.clear()
 
-    def record(self, call: Call) -> None:
+    def record(self, call: DiscordCall) -> None:
         """Remember a request."""
         del self.calls[: max(0, len(self.calls) - RECORD_MAX + 1)]
         self.calls.append(call)
         self.changed.notify()
 
-    def done(self, name: str) -> list[Call]:
+    def done(self, name: str) -> list[DiscordCall]:
         """The requests of this name that were carried out."""
         return [call for call in self.calls if call.name == name and call.outcome == "done"]
 
@@ -291,9 +295,9 @@ class World:
 
     def _interact(
         self, channel: Channel, user: int | str, what: Mapping[str, Any], *, message_id: str = ""
-    ) -> Interaction:
+    ) -> DiscordInteraction:
         who = shapes.person(str(user) if user else channel.recipient)
-        made = Interaction(
+        made = DiscordInteraction(
             self._ids.mint(),
             f"interaction-token-{self._ids.mint()}",
             channel.channel_id,
