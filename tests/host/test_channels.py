@@ -84,6 +84,9 @@ async def test_a_person_pairs_talks_and_is_revoked_over_http(tmp_path: Path) -> 
         ("[[channels]]\nname='a b'\nkind='telegram'\ntoken='x'\n", "1 to 32 letters"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
         ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of telegram"),
+        ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\n", "Socket Mode"),
+        ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\napp_token='y'\n", "for Slack alone"),
+        ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\napp_token='y'\nallow=['42']\n", "U012AB3CD"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\nallow=['@me']\n", "numeric id"),
     ],
 )

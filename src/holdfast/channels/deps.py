@@ -60,3 +60,4 @@ class ChannelDeps:
     # How long a request whose answer was lost may still take effect; only then a platform is asked about it.
     settles_s: float = 3.0
     preview_after_s: float = 2.0  # how long a run works before a chat without drafts shows it
+    preview_beat_s: float = 1.0  # the least between two changes of what it shows

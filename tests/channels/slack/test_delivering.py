@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.world import process
+from agent.world import World, process
 from channels.lab import channel, last_user_text
 from channels.slack.slack_lab import LOG, ME, MY, echo, options_for, said, state_of, talking
 from holdfast import events as e
@@ -15,10 +15,10 @@ from runner.steered_clock import SteeredClock, settle
 BOTH = frozenset({ME, "U43"})
 
 
-async def passing(slack: FakeSlack, clock: SteeredClock, *texts: str, chat: str = MY) -> None:
-    """Let time pass until the bot has said exactly this."""
-    conversation = slack.world.conversation(chat)
-    while conversation.texts() != list(texts):
+async def passing(world: World, slack: FakeSlack, clock: SteeredClock, *texts: str) -> None:
+    """Let time pass until the bot has said exactly this, and knows it."""
+    conversation = slack.world.conversation(MY)
+    while conversation.texts() != list(texts) or (await state_of(world)).outbox.queues:
         await settle(200)
         if clock.next_s is not None:
             clock.advance(clock.next_s)
@@ -35,7 +35,7 @@ async def test_what_may_have_arrived_is_looked_for_and_never_said_twice(*, arriv
             slack.scripts.add("conversations.history", [SlackLimit(7)], [ResetConnection()])
             slack.world.say(MY, "hi")
             await world.until(LOG, e.DeliveryUnknown)
-            await passing(slack, clock, "re: hi")
+            await passing(world, slack, clock, "re: hi")
             await world.until(LOG, e.DeliveryConfirmed)
         (delivery,) = (await state_of(world)).outbox.deliveries.values()
         assert (delivery.state, delivery.was_marked) == ("confirmed", False)
@@ -55,7 +55,7 @@ async def test_what_cannot_be_looked_for_is_marked() -> None:
         slack.scripts.add("conversations.history", [SlackError("missing_scope")])
         slack.world.say(MY, "hi")
         await world.until(LOG, e.DeliveryUnknown)
-        await passing(slack, clock, "re: hi", f"{MARK}\nre: hi")
+        await passing(world, slack, clock, "re: hi", f"{MARK}\nre: hi")
 
 
 async def test_a_chat_at_its_limit_waits_alone_and_keeps_its_order() -> None:
@@ -70,7 +70,7 @@ async def test_a_chat_at_its_limit_waits_alone_and_keeps_its_order() -> None:
             slack.world.say("D43", "other")
             await said(slack, "re: other", chat="D43")
             assert slack.world.conversation(MY).texts() == []
-            await passing(slack, clock, "re: first", "re: second")
+            await passing(world, slack, clock, "re: first", "re: second")
 
 
 @pytest.mark.parametrize("error", ["channel_not_found", "is_archived"])
@@ -99,7 +99,7 @@ async def test_a_platform_that_is_away_is_red_and_everything_arrives_once_it_is_
                 assert "can't connect" in (await state_of(world)).trouble
         async with FakeSlack(port=port) as slack, channel(world, options_for(slack), clock=clock):
             slack.world.conversation(MY)
-            await passing(slack, clock, "hello")
+            await passing(world, slack, clock, "hello")
             await world.until(LOG, e.ChannelConnected)
 
 

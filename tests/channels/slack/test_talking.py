@@ -104,16 +104,20 @@ async def test_files_and_images_come_in_as_blobs_and_the_token_goes_to_slack_alo
     """P11: a file at another address isn't fetched."""
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack, file_bytes_max=1_000):
+            texts = slack.world.conversation(MY).texts
             slack.world.send_file(MY, b"text", name="notes.txt", text="read this")
-            slack.world.send_file(MY, b"jpeg", name="p.jpg", mimetype="image/jpeg")
+            await until(slack, lambda: len(texts()) == 1)
+            slack.world.send_file(MY, b"jpeg", name="p.jpg", mimetype="image/jpeg", text="and this")
+            await until(slack, lambda: len(texts()) == 2)
             named = slack.world.keep_file(b"looked up", name="later.txt", mimetype="text/plain")
             later = {"id": named["id"], "file_access": "check_file_info"}
-            slack.world.say(MY, "", subtype="file_share", files=[later])
-            await until(slack, lambda: len(slack.world.conversation(MY).texts()) == 3)
+            slack.world.say(MY, "and that", subtype="file_share", files=[later])
+            await until(slack, lambda: len(texts()) == 3)
             slack.world.send_file(MY, b"x" * 1_001, name="big.bin")
+            await until(slack, lambda: len(texts()) == 4)
             elsewhere = {"id": "F9", "url_private": "http://127.0.0.1:1/secret", "size": 3, "name": "x"}
             slack.world.say(MY, "", subtype="file_share", files=[elsewhere])
-            await until(slack, lambda: len(slack.world.conversation(MY).texts()) == 5)
+            await until(slack, lambda: len(texts()) == 5)
         assert "too big" in slack.world.conversation(MY).texts()[3]
         assert "couldn't fetch" in slack.world.conversation(MY).texts()[4]
         (session_id,) = (await state_of(world)).chats
@@ -187,17 +191,16 @@ async def test_what_was_said_while_no_socket_was_open_is_found_in_the_history() 
             await until(slack, lambda: len(channel.texts()) == 1)
         await until(slack, lambda: not slack.sockets.open)
         slack.world.say(MY, "two")
-        slack.world.say(MY, "three")
+        slack.world.say("D43", "not known to us")
         slack.world.say("C5", "@bot in the thread", user=ME, thread=root["ts"])
         slack.world.say("C5", "@bot a new one", user=ME)
         assert len(slack.sockets.lost) == 6
         async with talking(world, slack):
             await until(slack, lambda: len(channel.texts()) == 3)
-            await until(slack, lambda: "re: three" in slack.world.conversation(MY).texts())
-            assert "re: two" in slack.world.conversation(MY).texts()[1]
+            await said(slack, "re: one", "re: two")
             slack.scripts.add("event", [ResetConnection()])
             slack.world.say(MY, "four")
-            await until(slack, lambda: "re: four" in slack.world.conversation(MY).texts())
+            await said(slack, "re: one", "re: two", "re: four")
         assert sorted(channel.texts()) == [
             "re: User 42: a new one",
             "re: User 42: begin",

@@ -127,7 +127,14 @@ def _preformatted(text: str) -> Block:
 
 
 def _section(spans: Sequence[Span], *, name: str = "rich_text_section", style: Block | None = None) -> Block:
-    return {"type": name, "elements": [_inline(span) | ({"style": style} if style else {}) for span in spans]}
+    elements: list[Block] = []
+    for span in spans:
+        element = _inline(span) | ({"style": style} if style else {})
+        if elements and elements[-1] | {"text": ""} == element | {"text": ""}:
+            elements[-1]["text"] += element["text"]
+        else:
+            elements.append(element)
+    return {"type": name, "elements": elements}
 
 
 def _inline(span: Span) -> Block:

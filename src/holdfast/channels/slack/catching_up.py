@@ -9,7 +9,7 @@ from holdfast.channels.incoming import PlatformMessage
 from holdfast.channels.owner import Take
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, listed_in, next_cursor
 from holdfast.channels.slack.events import read_listed
-from holdfast.folds.channel import ChannelState, LastTaken
+from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -32,13 +32,17 @@ class CatchingUp:
         self._locks = locks
         self._take = take
         self._bot = ""
-        self._pending: dict[str, LastTaken] = {}
+        self._pending: dict[str, str] = {}  # conversation -> its newest message on the log
 
     def begin(self, bot: str) -> None:
         """From now on, each known conversation waits to be looked at."""
         self._bot = bot
-        newest = list(self._state.last_taken.items())[-CONVERSATIONS_MAX:]
-        self._pending = dict(reversed(newest))
+        threads = (chat for chat in self._state.sessions if "/" in chat)
+        # A thread begins with a message of its channel, so it may be known without one of its own.
+        last = {chat: chat.partition("/")[2] for chat in threads}
+        last |= {place: one.platform_id for place, one in self._state.last_taken.items()}
+        newest = sorted(last.items(), key=lambda one: one[1], reverse=True)
+        self._pending = dict(newest[:CONVERSATIONS_MAX])
 
     async def run(self) -> None:
         """Look at all that still wait."""
@@ -52,7 +56,7 @@ class CatchingUp:
         last = self._pending.pop(conversation, None)
         if last is None:
             return
-        for message in await self._since(conversation, last.platform_id):
+        for message in await self._since(conversation, last):
             await self._take(message)
 
     async def _since(self, conversation: str, last: str) -> list[PlatformMessage]:
