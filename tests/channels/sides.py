@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from channels.discord.side import DiscordSide
 from holdfast.channels.words import MARK
 from holdfast.chaos.exchanges import PlatformStep, Scripts
 from holdfast.chaos.gates import Notifier
@@ -173,7 +174,11 @@ class SlackSide:
         return bool(self.fake.sockets.open)
 
 
-SIDES: Mapping[str, type[TelegramSide | SlackSide]] = {"telegram": TelegramSide, "slack": SlackSide}
+SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide]] = {
+    "telegram": TelegramSide,
+    "slack": SlackSide,
+    "discord": DiscordSide,
+}
 
 
 def without_mark(text: str) -> str:

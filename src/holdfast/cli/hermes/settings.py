@@ -91,6 +91,14 @@ class TakenSlack:
     allow: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TakenDiscord:
+    """A Discord bot, and the ids of those who may talk to it."""
+
+    token: str = field(repr=False)
+    allow: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class TakenSettings:
     """What was found, and in plain words what couldn't be imported."""
@@ -100,6 +108,7 @@ class TakenSettings:
     server_key: str = field(default="", repr=False)
     telegram: TakenTelegram | None = None
     slack: TakenSlack | None = None
+    discord: TakenDiscord | None = None
     problems: list[str] = field(default_factory=list[str])
     more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
 
@@ -109,6 +118,7 @@ class TakenSettings:
         found = [self.server_key, *self.more_secrets]
         found += [self.telegram.token] if self.telegram else []
         found += [self.slack.token, self.slack.app_token] if self.slack else []
+        found += [self.discord.token] if self.discord else []
         for target in self.targets:
             found += secrets_in(target.key, target.headers, base_url=target.base_url)
         return tuple(found)
@@ -147,6 +157,7 @@ def read_settings(home: Path) -> TakenSettings:
     _server(taken, environ)
     _telegram(taken, environ)
     _slack(taken, environ)
+    _discord(taken, environ)
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
         taken.problems.append(f"MCP servers ({names}): review them, then configure them as [[mcp_servers]]")
@@ -403,6 +414,22 @@ def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
         )
     taken.problems.append(
         "Slack: nobody may approve yet; run `holdfast channels pair slack` and send the code to the app"
+    )
+
+
+def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The bot and its allow list; roles of a server let nobody in here."""
+    token = environ.get("DISCORD_BOT_TOKEN", "").strip()
+    if not token or token.lower() in PLACEHOLDERS:
+        return
+    users = _users(environ, "DISCORD_ALLOWED_USERS")
+    taken.discord = TakenDiscord(token, tuple(user for user in users if user.isdecimal()))
+    if left := [user for user in users if not user.isdecimal()]:
+        taken.problems.append(f"Discord: {', '.join(left)} can't be allowed, because only numeric ids can")
+    if environ.get("DISCORD_ALLOWED_ROLES"):
+        taken.problems.append("Discord: roles can't be allowed (DISCORD_ALLOWED_ROLES), only people")
+    taken.problems.append(
+        "Discord: nobody may approve yet; run `holdfast channels pair discord` and send the code to the bot"
     )
 
 
