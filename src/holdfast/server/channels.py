@@ -246,7 +246,7 @@ def _what(event: Event) -> str:
         case e.ChannelFailed():
             return f"{event.why} {event.hint}".strip()
         case e.ChannelConnected():
-            return event.account
+            return f"{event.account}; may be lost: {event.missed}" if event.missed else event.account
         case e.ChannelUserAllowed():
             return f"{event.name} {event.role} by {event.by}".strip()
         case _:

@@ -83,6 +83,8 @@ async def test_where_the_session_is_forgotten_the_history_of_known_chats_is_read
         wanted = ["one", "missed 0", "missed 100", "missed 200", "live"]
         assert accepted == [f"User 42: {text}" for text in wanted]
         assert opcodes(discord) == [2, 6, 2]
+        connected = [one.event for one in await world.log(LOG) if isinstance(one.event, e.ChannelConnected)]
+        assert [bool(one.missed) for one in connected] == [False, True], "what may be lost is on the log"
 
 
 async def test_a_history_that_cannot_be_read_now_is_waited_for_and_one_that_is_closed_is_not() -> None:

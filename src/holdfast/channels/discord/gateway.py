@@ -44,6 +44,7 @@ STABLE_S = 30.0  # a connection that lasted this long was a good one
 USUAL_MAX = 3  # short connections in a row that are nobody's trouble
 CLOSE_S = 2.0
 KEEP_S = 1.0  # the least between two notes of how far we are
+MISSED = "first messages of new direct chats, and presses of buttons, while there was no connection"
 LOST = 4000  # we close a socket that is dead with this, so that its session stays
 NO_RESUME = frozenset({1000, 1001, 4007, 4009})  # the session is over
 UNAUTHORIZED = 401
@@ -245,20 +246,21 @@ class DiscordGateway:
             url = url if self._api.is_gateway_address(url) else ""
             self._progress = Progress(str(ready["session_id"]), url, seq)
             self._intake.catch_up(self._progress, seq)
-            await self._connected()
+            # Only a session that is resumed tells all of what happened meanwhile.
+            await self._connected(missed=MISSED if self._channel.state.account else "")
             return
         assert self._progress is not None, "READY comes first"
         if name == "RESUMED":
             await self._connected()
         await self._intake.told(name, data, progress=self._progress, seq=seq)
 
-    async def _connected(self) -> None:
+    async def _connected(self, *, missed: str = "") -> None:
         self._is_ready = True
-        state = self._channel.state
-        if not state.is_connected or state.account != self._api.bot_name:
+        state, account = self._channel.state, self._api.bot_name
+        if missed or not state.is_connected or state.account != account:
             await self._register_commands()
-            account = self._api.bot_name
-            await self._channel.append(e.ChannelConnected(at_ms=self._clock.now_ms(), account=account))
+            connected = e.ChannelConnected(at_ms=self._clock.now_ms(), account=account, missed=missed)
+            await self._channel.append(connected)
 
     async def _register_commands(self) -> None:
         """Put our commands into Discord's own list; without them, they can still be written."""
