@@ -19,6 +19,7 @@ from sabotage.programs import SABOTAGES as OF_PROGRAMS
 from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
+from sabotage.slack import SABOTAGES as OF_SLACK
 from sabotage.triggers import SABOTAGES as OF_TRIGGERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
@@ -35,6 +36,7 @@ SABOTAGES = (
     *OF_RELAY,
     *OF_RUNS,
     *OF_SERVERS,
+    *OF_SLACK,
     *OF_TRIGGERS,
     *OF_UNDO,
 )

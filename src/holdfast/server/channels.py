@@ -237,9 +237,11 @@ def _what(event: Event) -> str:
         case e.DeliveryIntended():
             return f"{event.key} ({event.part + 1} of {event.parts})"
         case e.DeliveryConfirmed():
-            return f"{event.delivery} is message {event.platform_id}"
+            found = ", found there" if event.found else ""
+            return f"{event.delivery} is message {event.platform_id}{found}"
         case e.DeliveryAttempted():
             mark = ", marked as a possible repeat" if event.marked else ""
+            mark += ", because the platform doesn't have it" if event.absent else ""
             return f"{event.delivery}, attempt {event.nth}{mark}"
         case e.DeliveryPostponed() | e.DeliveryRejected() | e.DeliveryUnknown():
             return f"{event.delivery}: {event.why}"

@@ -212,10 +212,14 @@ async def test_what_was_said_while_no_socket_was_open_is_found_in_the_history() 
 async def test_a_socket_that_slack_wants_replaced_is_replaced_without_a_gap() -> None:
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack):
-            before = set(slack.sockets.open)
-            await slack.sockets.refresh()
-            assert not before & set(slack.sockets.open)
-            slack.world.say(MY, "hi")
-            await said(slack, "re: hi")
+            for number in range(3):
+                before = set(slack.sockets.open)
+                await slack.sockets.refresh()
+                await until(slack, lambda before=before: not before & set(slack.sockets.open))
+                slack.world.say(MY, f"hi {number}")
+                await until(
+                    slack, lambda number=number: f"re: hi {number}" in slack.world.conversation(MY).texts()
+                )
+                assert len(slack.sockets.open) == 1
         assert not slack.sockets.lost
         assert not slack.world.done("conversations.history")

@@ -27,6 +27,7 @@ HELLO_S = 30.0
 LEAVE_S = 15.0  # how long a socket that is being replaced is still read
 BACKOFF_FIRST_S = 1.0
 BACKOFF_LAST_S = 60.0
+SOON_S = 5.0
 AT_ONCE_MAX = 64  # envelopes that are being taken; no more are read meanwhile
 NAMES_MAX = 2_000
 _CHECK_BOT = "Check `token`: it is the bot token, which begins with xoxb-. Then restart the server."
@@ -65,29 +66,37 @@ class SlackSocket:
         self._names: OrderedDict[str, str] = OrderedDict()
         self._locks = ChatLocks()
         self._room = asyncio.Semaphore(AT_ONCE_MAX)
-        self._open: set[_Socket] = set()
-        self._wanted = asyncio.Event()  # another socket
+        self._read_now: set[_Socket] = set()
+        self._lasting: set[_Socket] = set()  # those that Slack doesn't want replaced
+        self._changed = asyncio.Event()  # a socket ended, or is to be replaced
         self._catching_up = CatchingUp(api, log.state, self._locks, clock=clock, take=self._named)
         self._failures = 0
+        self._opened_s: float | None = None
 
     async def run(self) -> None:
         """Keep a socket open; one that Slack wants replaced is read until the new one is there."""
         async with asyncio.TaskGroup() as tasks:
             while True:
-                self._wanted.clear()
+                self._changed.clear()
+                if self._lasting:
+                    await self._changed.wait()
+                    continue
+                if pause_s := self._pause_s():
+                    await self._clock.sleep_s(pause_s)
                 try:
                     socket = await self._connect()
                 except _Trouble as trouble:
                     await self._failed(trouble)
                     continue
-                has_gap = not self._open
-                self._open.add(socket)
+                has_gap = not self._read_now
+                if has_gap:  # before anything is read, so that nothing passes what came before it
+                    self._catching_up.begin(self._bot)
+                self._read_now.add(socket)
+                self._lasting.add(socket)
                 tasks.create_task(self._read(socket), name="read Slack's socket")
                 await self._connected()
                 if has_gap:
-                    self._catching_up.begin(self._bot)
                     tasks.create_task(self._catching_up.run(), name="catch up with Slack")
-                await self._wanted.wait()
 
     async def _connect(self) -> _Socket:
         """A socket that has said hello; raises _Trouble."""
@@ -108,8 +117,15 @@ class SlackSocket:
             raise _Trouble(reason, _HINTS.get(reason, ""))
         return socket
 
+    def _pause_s(self) -> float:
+        """How long to wait before the next socket, also after one that ended soon."""
+        if self._failures:
+            return min(BACKOFF_FIRST_S * 2 ** min(self._failures - 1, 6), BACKOFF_LAST_S)
+        is_soon = self._opened_s is not None and self._clock.steady_s() - self._opened_s < SOON_S
+        return BACKOFF_FIRST_S if is_soon else 0.0
+
     async def _connected(self) -> None:
-        self._failures = 0
+        self._failures, self._opened_s = 0, self._clock.steady_s()
         state = self._channel.state
         if not state.is_connected or state.account != self._account:
             await self._channel.append(e.ChannelConnected(at_ms=self._clock.now_ms(), account=self._account))
@@ -122,15 +138,17 @@ class SlackSocket:
                 while frame := await self._next(socket):
                     if frame.get("type") == "disconnect" and leaving is None:
                         leaving = tasks.create_task(_leave(socket, self._clock))
-                        self._wanted.set()
+                        self._lasting.discard(socket)
+                        self._changed.set()
                     elif "envelope_id" in frame:
                         await self._room.acquire()
                         tasks.create_task(self._envelope(socket, frame))
             finally:
                 if leaving is not None:
                     leaving.cancel()
-                self._open.discard(socket)
-                self._wanted.set()
+                self._read_now.discard(socket)
+                self._lasting.discard(socket)
+                self._changed.set()
                 await socket.close()
 
     async def _next(self, socket: _Socket) -> Mapping[str, Any] | None:
@@ -183,13 +201,12 @@ class SlackSocket:
         return self._names[user]
 
     async def _failed(self, trouble: _Trouble) -> None:
-        """Say what the trouble is, once for as long as it lasts, and wait; not while a socket still works."""
+        """Say what the trouble is, once for as long as it lasts; not while a socket still works."""
         self._failures += 1
-        if not self._open and self._channel.state.trouble != str(trouble):
+        if not self._read_now and self._channel.state.trouble != str(trouble):
             _log.warning("channel %s: %s %s", self._channel.log_id, trouble, trouble.hint)
             failed = e.ChannelFailed(at_ms=self._clock.now_ms(), why=str(trouble), hint=trouble.hint)
             await self._channel.append(failed)
-        await self._clock.sleep_s(min(BACKOFF_FIRST_S * 2 ** min(self._failures - 1, 6), BACKOFF_LAST_S))
 
 
 async def _leave(socket: _Socket, clock: Clock) -> None:
