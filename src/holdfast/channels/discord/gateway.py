@@ -156,7 +156,7 @@ class DiscordGateway:
                 socket = await self._api.session.ws_connect(
                     URL(url).with_query(v=str(VERSION), encoding="json"),
                     max_msg_size=FRAME_BYTES_MAX,
-                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),  # pyright: ignore[reportCallIssue]
                     autoclose=False,
                     compress=0,
                 )
