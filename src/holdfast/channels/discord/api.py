@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, cast
 import aiohttp
 from yarl import URL
 
+from holdfast import __version__
 from holdfast.channels.discord.gates import RateGates
 from holdfast.channels.written import (
     Unanswered,
@@ -30,7 +31,7 @@ BASE_URL = "https://discord.com"
 VERSION = 10
 FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 GATEWAY_HOST = "discord.gg"
-USER_AGENT = "DiscordBot (https://github.com/holdfast, 1)"
+USER_AGENT = f"DiscordBot (holdfast, {__version__})"  # in the form that Discord asks for
 CONNECT_S = 15.0
 ANSWER_S = 60.0
 BODY_BYTES_MAX = 8 * 1024 * 1024
