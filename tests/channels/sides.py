@@ -74,7 +74,7 @@ class TelegramSide:
     """The fake Telegram."""
 
     retry = "/retry"
-    marks_max = None
+    marks_max: int | None = None
 
     def __init__(self) -> None:
         self.faults = _TELEGRAMSIDE_FAULTS
@@ -133,7 +133,7 @@ class SlackSide:
     """The fake Slack."""
 
     retry = "!retry"
-    marks_max = 0
+    marks_max: int | None = 0
 
     def __init__(self) -> None:
         self.faults = _SLACKSIDE_FAULTS

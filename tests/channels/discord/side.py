@@ -36,7 +36,7 @@ class DiscordSide:
     """The fake Discord with numbered people."""
 
     retry = "/retry"
-    marks_max = 0
+    marks_max: int | None = 0
 
     def __init__(self) -> None:
         self.faults = _FAULTS
