@@ -51,7 +51,7 @@ def test_the_golden_text_is_converted_as_it_was() -> None:
 @given(ANY_TEXT)
 def test_slack_reads_whatever_is_written_and_calls_nobody(text: str) -> None:
     """P11: text stays text; every message is legal, short enough, and pings no one."""
-    card = Card(text, text, (text,), ((text, "a:1:once"),))
+    card = Card(f"Allow? {text}", text, (text,), ((text, "a:1:once"),))
     messages = [*slack_messages(text), plain_message(text), card_message(card)]
     for message in [*messages, *(one.marked() for one in messages)]:
         assert why_bad_blocks(message.blocks) == ""

@@ -23,14 +23,14 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.racing import wait_through_cancel
 
-CHATS = ("D42", "D43")
-ALLOWED = frozenset({"U42", "U43"})
+CHATS = ("D42",)
+ALLOWED = frozenset({"U42"})
 ROUNDS = 2
 
 
 def slowly(request: SeenRequest) -> Script:
     """Speaks for long enough that a preview is shown."""
-    return [Say("re: "), Pause(0.12), Say(last_user_text(request))]
+    return [Say("re: "), Pause(0.1), Say(last_user_text(request))]
 
 
 async def talk(slack: FakeSlack, said: set[tuple[str, str]]) -> None:

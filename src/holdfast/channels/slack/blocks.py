@@ -52,7 +52,7 @@ def plain_message(text: str) -> SlackMessage:
 
 def card_message(card: Card) -> SlackMessage:
     """A card with its buttons."""
-    headline, notes = _sendable(card.headline), [_sendable(note) for note in card.notes]
+    headline, notes = _sendable(card.headline) or "…", [_sendable(note) for note in card.notes if note]
     elements = [_section([Span(headline)], style={"bold": True})]
     if card.detail:
         elements.append(_preformatted(_sendable(card.detail)))

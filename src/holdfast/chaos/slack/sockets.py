@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +80,7 @@ class SlackSockets:
             for envelope in list(self.waiting.values()):
                 if envelope.due_s <= loop.time():
                     await self._send(envelope)
-            times = [one.due_s for one in self.waiting.values()]
+            times = [one.due_s for one in self.waiting.values() if one.due_s != math.inf]
             try:
                 async with asyncio.timeout_at(min(times, default=None)):
                     await self._woken.wait()
@@ -87,6 +88,9 @@ class SlackSockets:
                 continue
 
     async def _send(self, envelope: Envelope) -> None:
+        if not self.open and envelope.told:
+            envelope.due_s = math.inf  # until there is a socket again
+            return
         if not self.open or envelope.told > RETRIES_MAX:
             del self.waiting[envelope.envelope_id]
             self._lose(envelope)
@@ -131,6 +135,7 @@ class SlackSockets:
             return socket
         await socket.send_str(_hello(len(self.open) + 1))
         self.open[socket] = request.transport
+        self._try_again(None)
         self.changed.notify()
         try:
             async for message in socket:
@@ -166,13 +171,17 @@ class SlackSockets:
         self.changed.notify()
 
     def _closed(self, socket: web.WebSocketResponse) -> None:
-        """What this socket left unacknowledged goes to another one, and is lost if there is none."""
+        """What this socket left unacknowledged goes to another one, now or later."""
         self.open.pop(socket, None)
-        for envelope in list(self.waiting.values()):
-            if envelope.socket is socket:
+        self._try_again(socket)
+        self.changed.notify()
+
+    def _try_again(self, socket: web.WebSocketResponse | None) -> None:
+        """Send at once what waits for this socket, or for any."""
+        for envelope in self.waiting.values():
+            if envelope.due_s == math.inf or (socket is not None and envelope.socket is socket):
                 envelope.due_s = 0.0
         self._woken.set()
-        self.changed.notify()
 
     def _lose(self, envelope: Envelope) -> None:
         self.lost.append(envelope)
