@@ -10,6 +10,7 @@ from sabotage import Sabotage
 from sabotage.channels import SABOTAGES as OF_CHANNELS
 from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
+from sabotage.discord import SABOTAGES as OF_DISCORD
 from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
 from sabotage.parts import SABOTAGES as OF_PARTS
@@ -19,6 +20,7 @@ from sabotage.programs import SABOTAGES as OF_PROGRAMS
 from sabotage.relay import SABOTAGES as OF_RELAY
 from sabotage.runs import SABOTAGES as OF_RUNS
 from sabotage.servers import SABOTAGES as OF_SERVERS
+from sabotage.slack import SABOTAGES as OF_SLACK
 from sabotage.triggers import SABOTAGES as OF_TRIGGERS
 from sabotage.undo import SABOTAGES as OF_UNDO
 
@@ -26,6 +28,7 @@ SABOTAGES = (
     *OF_CHANNELS,
     *OF_CHILDREN,
     *OF_CONFINEMENT,
+    *OF_DISCORD,
     *OF_MCP,
     *OF_NODES,
     *OF_PARTS,
@@ -35,6 +38,7 @@ SABOTAGES = (
     *OF_RELAY,
     *OF_RUNS,
     *OF_SERVERS,
+    *OF_SLACK,
     *OF_TRIGGERS,
     *OF_UNDO,
 )

@@ -1145,6 +1145,7 @@ export interface ChannelConnected {
   readonly type: "channel.connected";
   readonly at_ms: number;
   readonly account?: string;
+  readonly missed?: string;
 }
 
 /** The platform doesn't answer, or refuses the channel. It is tried again. */

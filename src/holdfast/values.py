@@ -8,7 +8,7 @@ Number = TypeVar("Number", int, float)
 
 # Where a session comes from, as `session.created` says it: people chat on the page and in the terminal.
 PAGE, CHAT, ONE_SHOT, OPENAI, RELAY = "page", "chat", "run", "openai", "relay"
-TRIGGER, CHANNEL, TELEGRAM = "trigger", "channel", "telegram"
+TRIGGER, CHANNEL, TELEGRAM, SLACK, DISCORD = "trigger", "channel", "telegram", "slack", "discord"
 AUTOMATION = "automation"  # a session that a trigger began
 # Logs of what acts by itself: they aren't conversations, so no list, search or route of sessions has them.
 CHILD = "child"  # the session of a sub-agent, which is listed under its parent

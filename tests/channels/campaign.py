@@ -1,8 +1,8 @@
-"""A campaign: people talk to a real server on the fake Telegram while it is killed, again and again.
+"""A campaign: people talk to a real server on a fake platform while it is killed, again and again.
 
-Each person writes numbered messages, several chats at once; Telegram cuts answers, repeats and reorders
-updates, and limits chats. In the end the fake's own record is compared with what was asked. A seed
-repeats the damage.
+Each person writes numbered messages, several chats at once; the platform cuts answers and sockets, repeats
+and reorders what it tells, and limits chats. In the end the fake's own record is compared with what was
+asked. A seed repeats the damage.
 """
 
 import argparse
@@ -14,36 +14,23 @@ import tempfile
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from channels.lab import last_user_text
+from channels.sides import SIDES, Side, without_mark
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.words import MARK
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer, Pause, Say, Script, SeenRequest
 from holdfast.chaos.gates import Notifier
-from holdfast.chaos.telegram import (
-    Accept,
-    Double,
-    FakeTelegram,
-    ResetConnection,
-    Reverse,
-    TooManyRequests,
-)
+from holdfast.interfaces.ids import channel_log_id
 from holdfast.journal.sqlite.store import SqliteStore
 from runner.program import configure, program
 
 FIRST_CHAT = 1000
-RETRY = "/retry"  # what a message about a failure tells people to send
 UP_S = 4.0  # at most, before the next kill: a run that is killed too often ends as interrupted
-CHANNEL = """
-[[channels]]
-name = "tg"
-kind = "telegram"
-token = "{token}"
-base_url = "{url}"
-allow = [{allow}]
-"""
+SLOW_S = 2.6  # how long some answers take, so that they are previewed where previews are messages
 
 
 @dataclass(slots=True)
@@ -54,6 +41,7 @@ class Campaign:
     messages: int
     seed: int
     kills_max: int
+    platform: str = "telegram"
     kills: int = 0
     given_up: int = 0  # replies that arrived, though the server could not find out
     killed: Notifier = field(default_factory=Notifier)
@@ -66,64 +54,61 @@ class Campaign:
 
 
 def echo(request: SeenRequest) -> Script:
-    """The model repeats what it was told last, so that a reply names its message."""
-    return [Say(f"re {last_user_text(request)}")]
+    """The model repeats what it was told last, so that a reply names its message; at times it takes long."""
+    text = last_user_text(request)
+    words = [Say("re "), Pause(SLOW_S)] if text.startswith(("1 ", "3 ")) else [Say("re ")]
+    return [*words, Say(text)]
 
 
-def first_words(telegram: FakeTelegram, chat: int) -> list[str]:
-    """The answers of a chat in order, without marks and repeats."""
-    texts = (text.removeprefix(MARK).strip() for text in telegram.world.chat(chat).texts())
-    return [text for text in dict.fromkeys(texts) if RETRY not in text]
+def first_words(side: Side, chat: int) -> list[str]:
+    """The answers of a chat in order, without marks and repeats, and without what is still being written."""
+    texts = (without_mark(text) for text in side.texts(chat))
+    return [text for text in dict.fromkeys(texts) if side.retry not in text and text not in {"re", "…"}]
 
 
-async def person(telegram: FakeTelegram, chat: int, campaign: Campaign) -> None:
+async def person(side: Side, chat: int, numbers: range, campaign: Campaign) -> None:
     """Write, wait for the answer, and write again; the kills are spread over the whole conversation."""
-    for number in range(campaign.messages):
+    for number in numbers:
         due = number * campaign.kills_max // campaign.messages
         await campaign.killed.until(lambda due=due: campaign.kills >= due)
-        telegram.world.say(chat, f"{number} of {chat}")
+        side.say(chat, f"{number} of {chat}")
         wanted = f"re {number} of {chat}"
-        while wanted not in first_words(telegram, chat):
-            seen = len(telegram.world.chat(chat).texts())
-            await telegram.world.changed.until(
+        while wanted not in first_words(side, chat):
+            seen = Counter(side.texts(chat))
+            await side.changed.until(
                 lambda wanted=wanted, seen=seen: (
-                    wanted in first_words(telegram, chat)
-                    or any(RETRY in text for text in telegram.world.chat(chat).texts()[seen:])
+                    wanted in first_words(side, chat)
+                    or any(side.retry in text for text in Counter(side.texts(chat)) - seen)
                 )
             )
-            if wanted not in first_words(telegram, chat):
-                telegram.world.say(chat, RETRY)  # it was killed so often that the run was given up
+            if wanted not in first_words(side, chat):
+                side.say(chat, side.retry)  # it was killed so often that the run was given up
 
 
-async def damage(telegram: FakeTelegram, campaign: Campaign, rng: random.Random) -> None:
-    """Let something go wrong with Telegram now and then."""
-    faults = {
-        "answer lost": ("sendMessage", [Accept(), ResetConnection()]),
-        "cut": ("sendMessage", [ResetConnection()]),
-        "limit": ("sendMessage", [TooManyRequests(1)]),
-        "repeated updates": ("getUpdates", [Double()]),
-        "reordered updates": ("getUpdates", [Reverse()]),
-        "poll cut": ("getUpdates", [ResetConnection()]),
-    }
+async def damage(side: Side, campaign: Campaign, rng: random.Random) -> None:
+    """Let something go wrong with the platform now and then."""
     while True:
         await asyncio.sleep(rng.uniform(0.5, 4.0))
-        name = rng.choice(list(faults))
-        method, steps = faults[name]
-        if not telegram.scripts.attempts.get(method.lower()):  # they don't pile up while the server is down
-            telegram.scripts.add(method, steps)
+        name = rng.choice(list(side.faults))
+        method, steps = side.faults[name]
+        if not side.scripts.attempts.get(method.lower()):  # they don't pile up while the server is down
+            side.scripts.add(method, steps)
             campaign.faults[name] += 1
 
 
-async def campaign_of(campaign: Campaign, folder: Path) -> FakeTelegram:
+async def campaign_of(campaign: Campaign, folder: Path) -> Side:
     """Run it; the fake has the record in the end."""
-    rng = random.Random(campaign.seed)
-    async with FakeTelegram() as telegram, ChaosServer(choose=echo) as model:
+    rng, side = random.Random(campaign.seed), SIDES[campaign.platform]()
+    async with side.server(), ChaosServer(choose=echo) as model:
         configure(folder, model.base_url, sandbox="off")
-        allow = ", ".join(f'"{chat}"' for chat in campaign.people)
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
-            file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=allow))
-        talking = asyncio.gather(*(person(telegram, chat, campaign) for chat in campaign.people))
-        damaging = asyncio.create_task(damage(telegram, campaign, rng))
+            file.write(side.settings(campaign.people))
+        async with program(folder):  # everyone is known before the first kill
+            await side.changed.until(side.is_reachable)
+            await asyncio.gather(*(person(side, chat, range(1), campaign) for chat in campaign.people))
+        numbers = range(1, campaign.messages)
+        talking = asyncio.gather(*(person(side, chat, numbers, campaign) for chat in campaign.people))
+        damaging = asyncio.create_task(damage(side, campaign, rng))
         while not talking.done():
             async with program(folder) as server:
                 if campaign.kills == campaign.kills_max:
@@ -138,26 +123,36 @@ async def campaign_of(campaign: Campaign, folder: Path) -> FakeTelegram:
                     await server.process.wait()
         damaging.cancel()
         await talking
-        check(telegram, campaign)
-        await check_log(folder, campaign)
-        return telegram
+        check(side, campaign)
+        await check_log(folder, campaign, side)
+        return side
 
 
-def check(telegram: FakeTelegram, campaign: Campaign) -> None:
+def check(side: Side, campaign: Campaign) -> None:
     """Every message has its reply, in order, and no reply came twice without saying so."""
     for chat in campaign.people:
-        texts = telegram.world.chat(chat).texts()
+        texts = side.texts(chat)
         wanted = [f"re {number} of {chat}" for number in range(campaign.messages)]
-        assert first_words(telegram, chat) == wanted, f"chat {chat}: {texts}"
+        assert first_words(side, chat) == wanted, f"chat {chat}: {texts}"
         unmarked = Counter(text for text in texts if not text.startswith(MARK))
         assert max(unmarked.values(), default=0) <= 1, f"a silent repeat in chat {chat}: {texts}"
+        # What a run had said before it was given up stays, above the words that it was.
+        left = [text for text, below in pairwise([*texts, ""]) if side.retry not in below]
+        assert not {"re", "…"} & {without_mark(text) for text in left}, f"a preview is left: {texts}"
+    if side.marks_max is not None:
+        assert marks(side, campaign) <= side.marks_max, "it can be asked, so nothing needs a mark"
 
 
-async def check_log(folder: Path, campaign: Campaign) -> None:
+def marks(side: Side, campaign: Campaign) -> int:
+    """How many answers say that they may be repeats."""
+    return sum(text.startswith(MARK) for chat in campaign.people for text in side.texts(chat))
+
+
+async def check_log(folder: Path, campaign: Campaign, side: Side) -> None:
     """Every message was accepted once, and everything that was to be said is settled."""
     store = await SqliteStore.open(folder / "data" / "holdfast.db")
     try:
-        state = await channel_state(store, "chn_tg")
+        state = await channel_state(store, channel_log_id(side.name))
         accepted: Counter[str] = Counter()
         for session_id in state.chats:
             after = 0
@@ -174,22 +169,20 @@ async def check_log(folder: Path, campaign: Campaign) -> None:
 def main() -> None:
     """The campaign from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--platform", choices=list(SIDES), default="telegram")
     parser.add_argument("--chats", type=int, default=20)
     parser.add_argument("--messages", type=int, default=10)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    campaign = Campaign(given.chats, given.messages, given.seed, given.kills)
+    campaign = Campaign(given.chats, given.messages, given.seed, given.kills, given.platform)
     with tempfile.TemporaryDirectory() as folder:
-        telegram = asyncio.run(campaign_of(campaign, Path(folder)))
-    marked = sum(
-        text.startswith(MARK) for chat in campaign.people for text in telegram.world.chat(chat).texts()
-    )
+        side = asyncio.run(campaign_of(campaign, Path(folder)))
     sys.stdout.write(
-        f"seed {campaign.seed}: {campaign.chats * campaign.messages} messages in {campaign.chats} chats, "
-        f"{campaign.kills} kills, {sum(campaign.faults.values())} faults {dict(campaign.faults)}: "
-        f"every reply arrived, in order; {marked} were marked as possible repeats, none was silent; "
-        f"{campaign.given_up} were never confirmed\n"
+        f"{campaign.platform}, seed {campaign.seed}: {campaign.chats * campaign.messages} messages in "
+        f"{campaign.chats} chats, {campaign.kills} kills, {sum(campaign.faults.values())} faults "
+        f"{dict(campaign.faults)}: every reply arrived, in order; {marks(side, campaign)} were marked as "
+        f"possible repeats, none was silent; {campaign.given_up} were never confirmed\n"
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from config.given import loaded
 from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.client import Refused
 from holdfast.client.client import Client
@@ -29,6 +30,14 @@ CHANNEL = """
 name = "tg"
 kind = "telegram"
 token = "{token}"
+base_url = "{url}"
+"""
+SLACK = """
+[[channels]]
+name = "sl"
+kind = "slack"
+token = "{token}"
+app_token = "{app_token}"
 base_url = "{url}"
 """
 
@@ -78,12 +87,44 @@ async def test_a_person_pairs_talks_and_is_revoked_over_http(tmp_path: Path) -> 
         assert world.chat(ME).texts()[3] == "the report"
 
 
+async def test_a_person_pairs_and_talks_in_slack_and_a_lost_answer_is_found(tmp_path: Path) -> None:
+    """P11, P14: by the settings; both tokens are secrets, and the log says what was found."""
+    async with FakeSlack() as slack, ChaosServer([Say("hello")]) as chaos:
+        world = slack.world
+        text = f"[server]\ndata_dir = '{tmp_path}'\n[agent]\nworkspace = '{tmp_path}'\n"
+        text += TARGET.format(url=chaos.base_url)
+        text += SLACK.format(token=slack.token, app_token=slack.app_token, url=slack.api_url)
+        settings = loaded(text).settings
+        assert {slack.token, slack.app_token} <= set(known_secrets(settings))
+        async with (
+            open_application(settings, keys=None, config=None) as app,
+            serving(app) as url,
+            Client(url) as client,
+        ):
+            await world.changed.until(lambda: bool(slack.sockets.open))
+            world.say("D42", (await client.pair_channel("sl")).code)
+            await world.changed.until(lambda: len(world.conversation("D42").texts()) == 1)
+            slack.scripts.add("chat.postMessage", [Accept(), ResetConnection()])
+            world.say("D42", "hi")
+            await world.changed.until(lambda: bool(world.done("conversations.history")))
+            (shown,) = await client.channels()
+            assert (shown.state, shown.account, shown.kind) == ("connected", "holdfast", "slack")
+            assert [(user.user, user.name) for user in shown.users] == [("U42", "User 42")]
+            await client.allow_in_channel("sl", "U77")
+            with pytest.raises(Refused):
+                await client.allow_in_channel("sl", "77")
+        assert world.conversation("D42").texts()[1:] == ["hello"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("[[channels]]\nname='a b'\nkind='telegram'\ntoken='x'\n", "1 to 32 letters"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
-        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of telegram"),
+        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of slack, telegram"),
+        ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\n", "Socket Mode"),
+        ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\napp_token='y'\n", "for Slack alone"),
+        ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\napp_token='y'\nallow=['42']\n", "U012AB3CD"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\nallow=['@me']\n", "numeric id"),
     ],
 )

@@ -18,6 +18,8 @@ NOT_YOURS = "You can't approve for this agent."
 STALE = "This is already decided, or it has expired."
 ELSEWHERE = "This belongs to another conversation."
 UNKNOWN = "There is no approval with this id."
+ALLOWED, DENIED, ANSWERED = "Allowed", "Denied", "Answered"
+DONE = frozenset({ALLOWED, DENIED, ANSWERED})  # it went as its person wanted
 LISTED_MAX = 20
 
 
@@ -136,7 +138,7 @@ class ChannelAsks:
             by=who.name,
             client_id=who.key,
         )
-        return "Answered" if await self._deps.inbox.answer_question(session_id, answered) else STALE
+        return ANSWERED if await self._deps.inbox.answer_question(session_id, answered) else STALE
 
     async def _approval(
         self,
@@ -165,7 +167,7 @@ class ChannelAsks:
             by=who.name,
         )
         done = await self._deps.inbox.answer_approval(session_id, answered, rule=rule)
-        return ("Denied" if wanted == "deny" else "Allowed") if done else STALE
+        return (DENIED if wanted == "deny" else ALLOWED) if done else STALE
 
 
 def _choice(asked: e.ApprovalAsked, text: str) -> Choice | None:

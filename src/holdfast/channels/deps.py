@@ -20,7 +20,7 @@ from holdfast.tools.web.addresses import AddressPolicy
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import ApprovalMode, Budget, RunSettings
 
-Kind: TypeAlias = Literal["telegram"]
+Kind: TypeAlias = Literal["telegram", "slack", "discord"]
 Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
@@ -32,6 +32,7 @@ class ChannelOptions:
     name: str
     kind: Kind = "telegram"
     token: str
+    app_token: str = ""  # Slack's second token, for its socket
     base_url: str = ""
     webhook_url: str = ""  # the public address of this server; empty: the server asks the platform
     allow: frozenset[str] = frozenset()
@@ -70,3 +71,4 @@ class ChannelDeps:
     # How long a request whose answer was lost may still take effect; only then a platform is asked about it.
     settles_s: float = 3.0
     preview_after_s: float = 2.0  # how long a run works before a chat without drafts shows it
+    preview_beat_s: float = 1.0  # the least between two changes of what it shows

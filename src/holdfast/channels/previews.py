@@ -15,7 +15,6 @@ from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived,
 from holdfast.folds.channel import TakenMessage
 from holdfast.folds.outbox import OutboxEntry
 
-BEAT_S = 1.0  # the least between two changes
 PAUSE_S = 10.0  # after a change that wasn't taken
 
 
@@ -42,7 +41,7 @@ class MessagePreviews:
     async def run(self) -> None:
         """Post and change previews until cancelled."""
         while True:
-            await self._deps.clock.sleep_s(BEAT_S)
+            await self._deps.clock.sleep_s(self._deps.preview_beat_s)
             awaited = {
                 one.session_id: one
                 for one in self._channel.state.awaited.values()

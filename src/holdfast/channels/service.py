@@ -63,3 +63,11 @@ def _opener(kind: Kind) -> OpenPlatform:
             from holdfast.channels.telegram.channel import open_telegram_channel
 
             return open_telegram_channel
+        case "slack":
+            from holdfast.channels.slack.channel import open_slack_channel
+
+            return open_slack_channel
+        case "discord":
+            from holdfast.channels.discord.channel import open_discord_channel
+
+            return open_discord_channel

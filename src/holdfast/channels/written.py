@@ -1,8 +1,23 @@
 """Knows whether a request was written: only one that certainly wasn't may simply be made again."""
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import aiohttp
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """The request never left this machine."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The request was written, and no answer came that says what became of it."""
+
+    why: str
 
 
 def request_mark() -> SimpleNamespace:
@@ -23,6 +38,21 @@ async def _note_written(session: aiohttp.ClientSession, context: SimpleNamespace
     del session, parameters
     if context.trace_request_ctx is not None:
         context.trace_request_ctx.is_written = True
+
+
+def lost(why: str, mark: SimpleNamespace) -> Unwritten | Unanswered:
+    """What is certain about a request that got no answer."""
+    return Unanswered(why) if mark.is_written else Unwritten(why)
+
+
+async def bounded_body(response: aiohttp.ClientResponse, *, bytes_max: int) -> bytes:
+    """All of an answer; raises ValueError if it is too long."""
+    data = bytearray()
+    async for piece in response.content.iter_chunked(65_536):
+        data += piece
+        if len(data) > bytes_max:
+            raise ValueError("the answer is too long")
+    return bytes(data)
 
 
 def failure_words(error: Exception) -> str:

@@ -11,10 +11,21 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """[[channels]]: chat platforms on which people talk to the agent; `holdfast channels` shows them."""
 
     name: Annotated[str, doc("The name of the channel: letters, digits, - and _.", "name")]
-    kind: Annotated[Literal["telegram"], doc("The platform.")]
-    token: Annotated[Secret, doc("The bot's token, which @BotFather gives you.", "key")]
+    kind: Annotated[Literal["telegram", "slack", "discord"], doc("The platform.")]
+    token: Annotated[
+        Secret,
+        doc(
+            "The bot's token: @BotFather gives you Telegram's, Slack's begins with xoxb-, and Discord shows "
+            "it on the page Bot of your application.",
+            "key",
+        ),
+    ]
+    app_token: Annotated[
+        Secret, doc("Slack's app-level token for Socket Mode, which begins with xapp-.", "key")
+    ] = Secret("")
     base_url: Annotated[
-        str, doc("Another Bot API server, such as one of your own; empty means Telegram's.", "url or empty")
+        str,
+        doc("Another API server, such as one of your own; empty means the platform's.", "url or empty"),
     ] = ""
     webhook_url: Annotated[
         str,

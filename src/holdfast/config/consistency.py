@@ -26,6 +26,7 @@ from holdfast.config.sources import ConfigIssue, KeyPath
 from holdfast.config.target_secrets import KEY_CHARS_MIN
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.deadlines import is_local
+from holdfast.interfaces.ids import is_user_id
 from holdfast.policy.approval_rules import EVERY_TOOL, ApprovalRule, BadRule, plain_host, rule_from
 from holdfast.policy.host_rules import BadHost, host_rules
 from holdfast.policy.lifts import why_not_given
@@ -89,10 +90,15 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("name",), "must not be webhooks, which is what results are posted through")
     if not channel.token:
         yield ConfigIssue(("token",), "must not be empty")
+    if channel.kind == "slack" and not channel.app_token:
+        yield ConfigIssue(("app_token",), "must not be empty: Slack needs it for Socket Mode")
+    if channel.kind != "slack" and channel.app_token:
+        yield ConfigIssue(("app_token",), "is for Slack alone")
     for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
         for index, one in enumerate(ids):
-            if not one.isdigit():
-                yield ConfigIssue((key, index), "must be a numeric id, as `holdfast channels log` shows it")
+            if not is_user_id(channel.kind, one):
+                kind = "an id such as U012AB3CD" if channel.kind == "slack" else "a numeric id"
+                yield ConfigIssue((key, index), f"must be {kind}, as `holdfast channels log` shows it")
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:

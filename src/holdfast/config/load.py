@@ -235,7 +235,9 @@ def _written_keys(settings: Settings, sources: SettingSources, references: Refer
     for index, server in enumerate(settings.mcp_servers):
         keys += [("mcp_servers", index, "headers", name) for name in _secret_headers(server.headers)]
         keys += [("mcp_servers", index, "env", name) for name in server.env if names_secret(name)]
-    keys += [("channels", index, "token") for index, channel in enumerate(settings.channels) if channel.token]
+    for index, channel in enumerate(settings.channels):
+        tokens = {"token": channel.token, "app_token": channel.app_token}
+        keys += [("channels", index, name) for name, token in tokens.items() if token]
     keys += [
         ("targets", index, "proxy")
         for index, target in enumerate(settings.targets)

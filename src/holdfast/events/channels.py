@@ -11,6 +11,7 @@ class ChannelConnected(OwnedEvent, frozen=True, kw_only=True, tag="channel.conne
     """The platform answers; `account` is the name that it knows this channel by."""
 
     account: str = ""
+    missed: str = ""  # what it may not have told since the connection before, in words
 
 
 class ChannelFailed(OwnedEvent, frozen=True, kw_only=True, tag="channel.failed"):

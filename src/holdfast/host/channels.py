@@ -45,7 +45,9 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
     budget = Budget(cost_usd=channel.budget_usd) if channel.budget_usd else None
     return ChannelOptions(
         name=channel.name,
+        kind=channel.kind,
         token=str(channel.token),
+        app_token=str(channel.app_token),
         base_url=channel.base_url,
         webhook_url=channel.webhook_url,
         allow=frozenset(channel.allow),

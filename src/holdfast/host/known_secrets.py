@@ -15,7 +15,8 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     yield from mcp_secrets_of(settings)
     yield from (str(key) for key in settings.server.api_keys or ())
     yield from filter(None, [str(settings.web_search.api_key)])
-    yield from (str(channel.token) for channel in settings.channels)
+    for channel in settings.channels:
+        yield from (str(token) for token in (channel.token, channel.app_token) if token)
     yield from database_secrets(settings.server.store)
     yield from database_secrets(settings.server.store_direct)
 

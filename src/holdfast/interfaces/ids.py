@@ -150,3 +150,10 @@ def grant_of_approval(approval_id: str) -> str:
 def approval_of_grant(grant_id: str) -> str:
     """The id of the approval that created a grant."""
     return _APPROVAL + grant_id.removeprefix(_GRANT)
+
+
+def is_user_id(kind: str, text: str) -> bool:
+    """Whether this can be a platform's id of a person; names can't, because anyone may take one."""
+    if kind == "slack":
+        return text[:1] in {"U", "W"} and text.isascii() and text.isalnum() and text.isupper()
+    return text.isascii() and text.isdigit()

@@ -1,6 +1,7 @@
 """What the doctor finds out about chat platforms."""
 
 from holdfast.chaos import closed_port
+from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms
 from holdfast.config.channels import ChannelSettings
@@ -24,3 +25,23 @@ async def test_a_channel_whose_token_is_wrong_is_a_fault_with_what_to_do() -> No
         found = await ask_platforms(Settings(channels=(away,)))
     assert "can't be reached" in found[0].text
     assert [one.text for one in await ask_no_platform(Settings(channels=(away,)))] == ["not checked"]
+
+
+async def test_both_tokens_of_a_slack_app_are_tried() -> None:
+    async with FakeSlack() as slack:
+        tokens = ((slack.token, slack.app_token), ("xoxb-x", slack.app_token), (slack.token, "xapp-x"))
+        channels = tuple(
+            ChannelSettings(
+                name=f"sl{at}",
+                kind="slack",
+                token=Secret(token),
+                app_token=Secret(app_token),
+                base_url=slack.api_url,
+            )
+            for at, (token, app_token) in enumerate(tokens)
+        )
+        found = await ask_platforms(Settings(channels=channels))
+        assert not slack.sockets.open
+    assert [one.state for one in found] == ["ok", "fault", "fault"]
+    assert "@holdfast in Fake" in found[0].text
+    assert [one.advice for one in found[1:]] == ["check its `token`", "check its `app_token`"]

@@ -320,3 +320,33 @@ def test_a_telegram_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home
     assert "12345:the-bots-token" not in repr(found) + plan.text
     assert [problem.partition(":")[0] for problem in found.problems] == ["Telegram", "Telegram"]
     assert taken(home, "", "TELEGRAM_BOT_TOKEN=changeme\n").telegram is None
+
+
+def test_a_slack_app_becomes_a_channel_and_its_tokens_are_only_in_their_files(home: Path) -> None:
+    env = "SLACK_BOT_TOKEN=xoxb-1-bots-token\nSLACK_ALLOWED_USERS=U042ABC, @ann\nGATEWAY_ALLOWED_USERS=42\n"
+    assert taken(home, "", env).slack is None
+    found = taken(home, "", env + "SLACK_APP_TOKEN=xapp-1-apps-token\n")
+    plan = plan_of(found, home.parent / "config")
+    (settings,) = tomllib.loads(plan.text)["channels"]
+    assert (settings["name"], settings["kind"], settings["allow"]) == ("slack", "slack", ["U042ABC"])
+    assert plan.keys == {"hermes-slack": "xoxb-1-bots-token", "hermes-slack-app": "xapp-1-apps-token"}
+    assert plan.faults({"HOME": str(home.parent)}) == ()
+    for token in plan.keys.values():
+        assert token in found.secrets
+        assert token not in repr(found) + plan.text
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Slack", "Slack"]
+
+
+def test_a_discord_bot_becomes_a_channel_and_its_token_is_only_in_its_file(home: Path) -> None:
+    env = "DISCORD_BOT_TOKEN=the.discord-token\nDISCORD_ALLOWED_USERS=284102345871466496, ann\n"
+    found = taken(home, "", env + "DISCORD_ALLOWED_ROLES=7\n")
+    plan = plan_of(found, home.parent / "config")
+    (settings,) = tomllib.loads(plan.text)["channels"]
+    token = "file:keys/hermes-discord"  # noqa: S105  # where it is
+    assert settings == {"name": "discord", "kind": "discord", "token": token, "allow": ["284102345871466496"]}
+    assert plan.keys == {"hermes-discord": "the.discord-token"}
+    assert plan.faults({"HOME": str(home.parent)}) == ()
+    assert "the.discord-token" in found.secrets
+    assert "the.discord-token" not in repr(found) + plan.text
+    assert [problem.partition(":")[0] for problem in found.problems] == ["Discord"] * 3
+    assert taken(home, "", "DISCORD_BOT_TOKEN=changeme\n").discord is None

@@ -9,12 +9,19 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import aiohttp
 
-from holdfast.channels.written import failure_words, request_mark, tracing
+from holdfast.channels.written import (
+    Unanswered,
+    Unwritten,
+    bounded_body,
+    failure_words,
+    lost,
+    request_mark,
+    tracing,
+)
 
 BASE_URL = "https://api.telegram.org"
 CONNECT_S = 15.0
@@ -39,20 +46,6 @@ class TelegramFailure:
     code: int
     text: str
     retry_after_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """The request never left this machine."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """The request was written, and no answer came that says what became of it."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +93,11 @@ class TelegramApi:
                     trace_request_ctx=written,
                     allow_redirects=False,
                 ) as response:
-                    body = await _bounded(response)
+                    body = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return _lost(f"no answer within {answer_s:g} s", written)
+            return lost(f"no answer within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _lost(failure_words(error), written)
+            return lost(failure_words(error), written)
         return _reply(response.status, body)
 
     async def download(self, path: str, *, bytes_max: int, answer_s: float = ANSWER_S) -> bytes | None:
@@ -139,19 +132,6 @@ async def open_telegram(*, token: str, base_url: str = "") -> AsyncGenerator[Tel
         connector=connector, timeout=timeout, trace_configs=[tracing()], auto_decompress=True
     ) as session:
         yield TelegramApi(session, token=token, base_url=base_url)
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    data = bytearray()
-    async for piece in response.content.iter_chunked(65_536):
-        data += piece
-        if len(data) > BODY_BYTES_MAX:
-            raise ValueError("the answer is too long")
-    return bytes(data)
-
-
-def _lost(why: str, written: SimpleNamespace) -> Unwritten | Unanswered:
-    return Unanswered(why) if written.is_written else Unwritten(why)
 
 
 def _reply(status: int, body: bytes) -> TelegramReply:

@@ -9,12 +9,11 @@ from holdfast.channels.telegram.api import (
     TelegramFailure,
     TelegramReply,
     TelegramResult,
-    Unanswered,
-    Unwritten,
     Upload,
 )
 from holdfast.channels.telegram.html import escaped, plain_of, telegram_html
 from holdfast.channels.words import MARK, Card
+from holdfast.channels.written import Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,

@@ -1,16 +1,7 @@
 """A fake Telegram for tests of bots; README.md beside it says how to use it."""
 
-from holdfast.chaos.telegram.faults import (
-    Accept,
-    Double,
-    Hold,
-    RefuseWith,
-    ResetConnection,
-    Reverse,
-    Scripts,
-    SlowAnswer,
-    TooManyRequests,
-)
+from holdfast.chaos.exchanges import Accept, Double, Hold, ResetConnection, Reverse, Scripts, SlowAnswer
+from holdfast.chaos.telegram.faults import RefuseWith, TooManyRequests
 from holdfast.chaos.telegram.server import TOKEN, FakeTelegram
 from holdfast.chaos.telegram.world import Call, Chat, World
 

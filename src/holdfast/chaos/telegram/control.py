@@ -5,8 +5,8 @@ from typing import Any
 
 from aiohttp import web
 
+from holdfast.chaos.exchanges import Scripts
 from holdfast.chaos.script_text import BadScript
-from holdfast.chaos.telegram.faults import Scripts
 from holdfast.chaos.telegram.world import Chat, World
 
 

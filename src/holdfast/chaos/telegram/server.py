@@ -16,9 +16,10 @@ from typing import Any, Self
 
 from aiohttp import BodyPartReader, web
 
+from holdfast.chaos.exchanges import Exchange, Order, Scripts
 from holdfast.chaos.telegram.control import control_routes
 from holdfast.chaos.telegram.delivering import deliver_updates
-from holdfast.chaos.telegram.faults import Exchange, Order, Scripts, failure
+from holdfast.chaos.telegram.faults import WORDS, failure
 from holdfast.chaos.telegram.methods import METHODS, TelegramRefusal
 from holdfast.chaos.telegram.world import Call, World
 
@@ -37,7 +38,7 @@ class FakeTelegram:
     def __init__(self, *, token: str = TOKEN, host: str = "127.0.0.1", port: int = 0) -> None:
         self.token = token
         self.world = World()
-        self.scripts = Scripts()
+        self.scripts = Scripts(WORDS)
         self._host = host
         self._port = port
         self._poll = 0  # the newest getUpdates; an older one that still waits ends with a conflict

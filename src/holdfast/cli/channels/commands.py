@@ -11,7 +11,7 @@ channels_app = typer.Typer(
     no_args_is_help=True,
 )
 Channel = Annotated[str, typer.Argument(metavar="NAME", help="The channel's name in the settings.")]
-User = Annotated[str, typer.Argument(metavar="USER", help="The platform's id of the person, a number.")]
+User = Annotated[str, typer.Argument(metavar="USER", help="The platform's id of the person.")]
 
 
 @channels_app.command("list", short_help="List the channels and whether each works.")

@@ -6,6 +6,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from holdfast.chaos import SCENARIOS, BadScript, serve_chaos
+from holdfast.chaos.discord import FakeDiscord
+from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
@@ -27,6 +29,34 @@ async def _serve_telegram(host: str, port: int, script: str) -> None:
     async with telegram:
         print(f"Fake Telegram on {telegram.url} for a bot with the token {telegram.token}")
         print(f'Write to it: curl {telegram.url}/fake/say -d \'{{"chat": 1, "text": "hello"}}\'', flush=True)
+        await asyncio.get_running_loop().create_future()
+
+
+def serve_slack_until_stopped(host: str, port: int, *, script: str | None) -> int:
+    """Serve the fake Slack until Ctrl-C; the exit code."""
+    return _run(_serve_slack(host, port, script or ""))
+
+
+async def _serve_slack(host: str, port: int, script: str) -> None:
+    slack = FakeSlack(host=host, port=port)
+    slack.scripts.add_text(script)
+    async with slack:
+        print(f"Fake Slack on {slack.api_url} for an app with the tokens {slack.token} and {slack.app_token}")
+        print(f'Write to it: curl {slack.url}/fake/say -d \'{{"chat": "D1", "text": "hello"}}\'', flush=True)
+        await asyncio.get_running_loop().create_future()
+
+
+def serve_discord_until_stopped(host: str, port: int, *, script: str | None) -> int:
+    """Serve the fake Discord until Ctrl-C; the exit code."""
+    return _run(_serve_discord(host, port, script or ""))
+
+
+async def _serve_discord(host: str, port: int, script: str) -> None:
+    discord = FakeDiscord(host=host, port=port)
+    discord.scripts.add_text(script)
+    async with discord:
+        print(f"Fake Discord on {discord.url} for a bot with the token {discord.token}")
+        print(f'Write to it: curl {discord.url}/fake/say -d \'{{"user": 1, "text": "hello"}}\'', flush=True)
         await asyncio.get_running_loop().create_future()
 
 

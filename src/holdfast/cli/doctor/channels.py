@@ -1,12 +1,15 @@
-"""The doctor's checks of chat platforms: does the token work, and does the platform answer."""
+"""The doctor's checks of chat platforms: do the tokens work, and does the platform answer."""
 
 from collections.abc import Sequence
 
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
+from holdfast.interfaces.system_clock import SystemClock
 
 WITHIN_S = 20.0
+NETWORK = "check the network, and `base_url` if it is set"
+MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
 
 
 async def ask_platforms(settings: Settings) -> Sequence[DoctorFinding]:
@@ -15,6 +18,16 @@ async def ask_platforms(settings: Settings) -> Sequence[DoctorFinding]:
 
 
 async def _ask(channel: ChannelSettings) -> DoctorFinding:
+    match channel.kind:
+        case "telegram":
+            return await _ask_telegram(channel)
+        case "slack":
+            return await _ask_slack(channel)
+        case "discord":
+            return await _ask_discord(channel)
+
+
+async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     from holdfast.channels.telegram.api import TelegramFailure, TelegramResult, open_telegram
 
     name = f"channel {channel.name}"
@@ -24,9 +37,51 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
         return ok(name, f"Telegram knows it as @{reply.value.get('username', '')}")
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram refuses it: {reply.text}", "check its `token`; @BotFather shows it")
-    return fault(
-        name, f"Telegram can't be reached: {reply.why}", "check the network, and `base_url` if it is set"
-    )
+    return fault(name, f"Telegram can't be reached: {reply.why}", NETWORK)
+
+
+async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
+    """Both tokens: one is for messages, the other one for the socket. No socket is opened."""
+    from holdfast.channels.slack.api import SlackDone, SlackFailure, open_slack
+
+    name = f"channel {channel.name}"
+    token, app_token = str(channel.token), str(channel.app_token)
+    async with open_slack(token=token, app_token=app_token, base_url=channel.base_url) as api:
+        replies = {"token": await api.call("auth.test"), "app_token": await api.open_connection()}
+    for key, reply in replies.items():
+        if isinstance(reply, SlackFailure):
+            return fault(name, f"Slack refuses its {key}: {reply.error}", f"check its `{key}`")
+        if not isinstance(reply, SlackDone):
+            return fault(name, f"Slack can't be reached: {reply.why}", NETWORK)
+    me = replies["token"]
+    assert isinstance(me, SlackDone)
+    return ok(name, f"Slack knows it as @{me.value.get('user', '')} in {me.value.get('team', '')}")
+
+
+async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
+    from holdfast.channels.discord.api import ApiRequest, DiscordFailure, DiscordResult, open_discord
+
+    name, about = f"channel {channel.name}", ApiRequest("GET", "/applications/@me", "GET application")
+    clock = SystemClock()
+    async with open_discord(token=str(channel.token), base_url=channel.base_url, clock=clock) as api:
+        reply = await api.who_am_i()
+        if isinstance(reply, DiscordResult):
+            reply = await api.call(about, answer_s=WITHIN_S)
+        account = api.bot_name
+    if isinstance(reply, DiscordFailure):
+        advice = "check its `token`: discord.com/developers, your application, Bot"
+        return fault(name, f"Discord refuses it: {reply.text}", advice)
+    if not isinstance(reply, DiscordResult):
+        return fault(name, f"Discord can't be reached: {reply.why}", NETWORK)
+    has_content = bool(int(reply.value.get("flags") or 0) & MESSAGE_CONTENT_FLAGS)
+    if channel.groups == "all" and not has_content:
+        return fault(
+            name,
+            f"Discord knows it as {account}, but keeps from it what people write in servers",
+            "switch on the Message Content intent (discord.com/developers, your application, Bot), or set "
+            'groups = "mention"',
+        )
+    return ok(name, f"Discord knows it as {account}")
 
 
 async def ask_no_platform(settings: Settings) -> Sequence[DoctorFinding]:

@@ -233,6 +233,10 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
         print("the key of its API server, so that its clients keep working")
     if taken.telegram is not None:
         print(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
+    if taken.slack is not None:
+        print(f"its Slack app, for {len(taken.slack.allow)} people, with its tokens")
+    if taken.discord is not None:
+        print(f"its Discord bot, for {len(taken.discord.allow)} people, with its token")
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",
         "written": f"saved to {plan.path}, with the keys in files beside it",

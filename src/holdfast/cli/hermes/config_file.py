@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from holdfast.cli.hermes.settings import TakenSettings, TakenTarget, TakenTelegram
+from holdfast.cli.hermes.settings import TakenDiscord, TakenSettings, TakenSlack, TakenTarget, TakenTelegram
 from holdfast.config.files import FILE_NAME, ConfigFile
 from holdfast.config.load import BadConfiguration, ConfigInputs, load
 from holdfast.config.secret_values import TextFile, read_text_file
@@ -74,7 +74,8 @@ def _write(path: Path, text: str) -> None:
 
 def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     """The plan for these settings; an empty text if there is nothing to say."""
-    if not (taken.targets or taken.server or taken.server_key or taken.telegram):
+    channels = taken.telegram or taken.slack or taken.discord
+    if not (taken.targets or taken.server or taken.server_key or channels):
         return ImportPlan(folder, "", {})
     keys = {f"hermes-{target.name}": target.key for target in taken.targets if target.key}
     lines = ["# Imported from hermes-agent. The keys are in the files named here.", *_server(taken)]
@@ -85,6 +86,12 @@ def plan_of(taken: TakenSettings, folder: Path) -> ImportPlan:
     if taken.telegram is not None:
         keys["hermes-telegram"] = taken.telegram.token
         lines += _telegram(taken.telegram)
+    if taken.slack is not None:
+        keys |= {"hermes-slack": taken.slack.token, "hermes-slack-app": taken.slack.app_token}
+        lines += _slack(taken.slack)
+    if taken.discord is not None:
+        keys["hermes-discord"] = taken.discord.token
+        lines += _discord(taken.discord)
     return ImportPlan(folder, "\n".join(lines) + "\n", keys)
 
 
@@ -104,6 +111,25 @@ def _telegram(telegram: TakenTelegram) -> Iterator[str]:
     yield 'kind = "telegram"'
     yield f'token = "file:{KEYS}/hermes-telegram"'
     yield f"allow = {json.dumps(telegram.allow)}"
+
+
+def _slack(slack: TakenSlack) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "slack"'
+    yield 'kind = "slack"'
+    yield f'token = "file:{KEYS}/hermes-slack"'
+    yield f'app_token = "file:{KEYS}/hermes-slack-app"'
+    yield f"allow = {json.dumps(slack.allow)}"
+
+
+def _discord(discord: TakenDiscord) -> Iterator[str]:
+    yield ""
+    yield "[[channels]]"
+    yield 'name = "discord"'
+    yield 'kind = "discord"'
+    yield f'token = "file:{KEYS}/hermes-discord"'
+    yield f"allow = {json.dumps(discord.allow)}"
 
 
 def _target(target: TakenTarget) -> Iterator[str]:

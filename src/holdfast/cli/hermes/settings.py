@@ -18,6 +18,7 @@ from holdfast.config.environment import Layers, put_hermes_patience
 from holdfast.config.secret_values import read_found_file
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
 from holdfast.config.value_formats import is_loopback
+from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
 
 WIRES: Mapping[str, Wire] = {
@@ -81,6 +82,23 @@ class TakenTelegram:
     allow: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TakenSlack:
+    """A Slack app with its two tokens, and the ids of those who may talk to it."""
+
+    token: str = field(repr=False)
+    app_token: str = field(repr=False)
+    allow: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenDiscord:
+    """A Discord bot, and the ids of those who may talk to it."""
+
+    token: str = field(repr=False)
+    allow: tuple[str, ...]
+
+
 @dataclass(slots=True)
 class TakenSettings:
     """What was found, and in plain words what couldn't be imported."""
@@ -89,6 +107,8 @@ class TakenSettings:
     server: dict[str, object] = field(default_factory=dict[str, object])
     server_key: str = field(default="", repr=False)
     telegram: TakenTelegram | None = None
+    slack: TakenSlack | None = None
+    discord: TakenDiscord | None = None
     problems: list[str] = field(default_factory=list[str])
     more_secrets: tuple[str, ...] = field(default=(), repr=False)  # that were found and are of no use here
 
@@ -97,6 +117,8 @@ class TakenSettings:
         """All secrets that must not get into a log."""
         found = [self.server_key, *self.more_secrets]
         found += [self.telegram.token] if self.telegram else []
+        found += [self.slack.token, self.slack.app_token] if self.slack else []
+        found += [self.discord.token] if self.discord else []
         for target in self.targets:
             found += secrets_in(target.key, target.headers, base_url=target.base_url)
         return tuple(found)
@@ -134,6 +156,8 @@ def read_settings(home: Path) -> TakenSettings:
     _patience(taken, environ)
     _server(taken, environ)
     _telegram(taken, environ)
+    _slack(taken, environ)
+    _discord(taken, environ)
     if servers := _table(config.get("mcp_servers")):
         names = ", ".join(sorted(servers))
         taken.problems.append(f"MCP servers ({names}): review them, then configure them as [[mcp_servers]]")
@@ -365,11 +389,51 @@ def _telegram(taken: TakenSettings, environ: Mapping[str, str]) -> None:
     token = environ.get("TELEGRAM_BOT_TOKEN", "").strip()
     if not token or token.lower() in PLACEHOLDERS:
         return
-    listed = f"{environ.get('TELEGRAM_ALLOWED_USERS', '')},{environ.get('GATEWAY_ALLOWED_USERS', '')}"
-    users = list(dict.fromkeys(user.strip() for user in listed.split(",") if user.strip()))
+    users = _users(environ, "TELEGRAM_ALLOWED_USERS")
     taken.telegram = TakenTelegram(token, tuple(user for user in users if user.isdecimal()))
     if left := [user for user in users if not user.isdecimal()]:
         taken.problems.append(f"Telegram: {', '.join(left)} can't be allowed, because only numeric ids can")
     taken.problems.append(
         "Telegram: nobody may approve yet; run `holdfast channels pair telegram` and send the code to the bot"
     )
+
+
+def _slack(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The app and its allow list, if it has both tokens."""
+    token, app_token = (environ.get(name, "").strip() for name in ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"))
+    if not token or token.lower() in PLACEHOLDERS:
+        return
+    if not app_token or app_token.lower() in PLACEHOLDERS:
+        taken.problems.append("Slack: SLACK_APP_TOKEN is missing, and without it no socket can be opened")
+        return
+    users = _users(environ, "SLACK_ALLOWED_USERS")
+    taken.slack = TakenSlack(token, app_token, tuple(user for user in users if is_user_id("slack", user)))
+    if left := [user for user in users if not is_user_id("slack", user) and not user.isdecimal()]:
+        taken.problems.append(
+            f"Slack: {', '.join(left)} can't be allowed, because only ids like U012AB3CD can"
+        )
+    taken.problems.append(
+        "Slack: nobody may approve yet; run `holdfast channels pair slack` and send the code to the app"
+    )
+
+
+def _discord(taken: TakenSettings, environ: Mapping[str, str]) -> None:
+    """The bot and its allow list; roles of a server let nobody in here."""
+    token = environ.get("DISCORD_BOT_TOKEN", "").strip()
+    if not token or token.lower() in PLACEHOLDERS:
+        return
+    users = _users(environ, "DISCORD_ALLOWED_USERS")
+    taken.discord = TakenDiscord(token, tuple(user for user in users if user.isdecimal()))
+    if left := [user for user in users if not user.isdecimal()]:
+        taken.problems.append(f"Discord: {', '.join(left)} can't be allowed, because only numeric ids can")
+    if environ.get("DISCORD_ALLOWED_ROLES"):
+        taken.problems.append("Discord: roles can't be allowed (DISCORD_ALLOWED_ROLES), only people")
+    taken.problems.append(
+        "Discord: nobody may approve yet; run `holdfast channels pair discord` and send the code to the bot"
+    )
+
+
+def _users(environ: Mapping[str, str], name: str) -> list[str]:
+    """The people whom a list names, and those who may talk everywhere."""
+    listed = f"{environ.get(name, '')},{environ.get('GATEWAY_ALLOWED_USERS', '')}"
+    return list(dict.fromkeys(user.strip() for user in listed.split(",") if user.strip()))

@@ -33,9 +33,11 @@ def _of_delivery(event: Event) -> str:
         case e.DeliveryIntended(parts=parts) if parts > 1:
             return f"part {event.part + 1} of {parts}"
         case e.DeliveryConfirmed(platform_id=platform_id) if platform_id:
-            return f"message {platform_id}"
+            found = ", found there" if event.found else ""
+            return f"message {platform_id}{found}"
         case e.DeliveryAttempted():
             mark = ", marked as a possible repeat" if event.marked else ""
+            mark += ", because the platform doesn't have it" if event.absent else ""
             return f"attempt {event.nth}{mark}"
         case e.DeliveryPostponed():
             return f"{event.why}; it is sent again"
@@ -54,7 +56,7 @@ def _of_channel(event: Event) -> str:
         case e.ChannelFailed():
             return f"{event.why} {event.hint}".strip()
         case e.ChannelConnected():
-            return event.account
+            return f"{event.account}; may be lost: {event.missed}" if event.missed else event.account
         case e.ChannelUserAllowed():
             by = "with a code" if event.by == BY_CODE else f"by {event.by}" if event.by else ""
             return f"{event.name} as {event.role} {by}".strip()

@@ -25,6 +25,7 @@ from holdfast.interfaces.ids import (
     WEBHOOKS_LOG,
     channel_log_id,
     delivery_place,
+    is_user_id,
     new_epoch,
     new_message_id,
     new_pairing_code,
@@ -176,8 +177,9 @@ class ChannelRoutes:
         """POST /api/channels/{name}/users."""
         wanted = await decoded(request, self._deps.limits, AllowRequest)
         user = wanted.user.strip()
-        if not user.isdigit():
-            raise bad_request("'user' must be the platform's numeric id of a person", param="user")
+        kind = self._deps.options.channels.get(request.path_params["name"], "")
+        if not is_user_id(kind, user):
+            raise bad_request("'user' must be the platform's id of a person", param="user")
         allowed = e.ChannelUserAllowed(
             at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]
         )

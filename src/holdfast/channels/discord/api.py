@@ -1,0 +1,230 @@
+"""Discord's API over HTTP: one request, and what is certain about it afterwards.
+
+A library would fold "was it written?" into one error, and wait for rate limits by itself. Here both are
+known: the first decides whether a message may be sent again, and the outbox waits for the second.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import aiohttp
+from yarl import URL
+
+from holdfast import __version__
+from holdfast.channels.discord.gates import RateGates
+from holdfast.channels.written import (
+    Unanswered,
+    Unwritten,
+    bounded_body,
+    failure_words,
+    lost,
+    request_mark,
+    tracing,
+)
+from holdfast.interfaces.clock import Clock
+
+BASE_URL = "https://discord.com"
+VERSION = 10
+FILE_HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
+GATEWAY_HOST = "discord.gg"
+USER_AGENT = f"DiscordBot (holdfast, {__version__})"  # in the form that Discord asks for
+CONNECT_S = 15.0
+ANSWER_S = 60.0
+BODY_BYTES_MAX = 8 * 1024 * 1024
+OK_BELOW, TOO_MANY_REQUESTS, SERVER_ERRORS = 300, 429, 500
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordResult:
+    """Discord did it; this is what it returned."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordFailure:
+    """Discord answered that it didn't do it; `code` is its own, 0 if it gave none."""
+
+    status: int
+    code: int
+    text: str
+    retry_after_s: float | None = None
+
+
+DiscordReply: TypeAlias = DiscordResult | DiscordFailure | Unwritten | Unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """One request: `place` is the channel whose limit counts, if the route has one for each."""
+
+    method: str
+    path: str
+    route: str
+    place: str = ""
+
+
+def messages_of(channel: str, *, method: str = "POST") -> ApiRequest:
+    """The messages of a channel: to write one, or to list them."""
+    return ApiRequest(method, f"/channels/{channel}/messages", f"{method} messages", channel)
+
+
+def message_at(channel: str, message: str, *, method: str = "PATCH") -> ApiRequest:
+    """One message: to change it, or to delete it."""
+    return ApiRequest(method, f"/channels/{channel}/messages/{message}", f"{method} message", channel)
+
+
+class DiscordApi:
+    """One bot; `open_discord` makes it and closes its connections."""
+
+    def __init__(
+        self, session: aiohttp.ClientSession, *, token: str, base_url: str = "", clock: Clock
+    ) -> None:
+        self.session = session
+        self.token = token
+        self.bot_id = ""  # once Discord has said it
+        self.bot_name = ""
+        self.gates = RateGates(clock)
+        self._own = URL(base_url.rstrip("/")) if base_url else None
+        self._base = f"{(base_url or BASE_URL).rstrip('/')}/api/v{VERSION}"
+
+    async def call(
+        self,
+        request: ApiRequest,
+        body: Mapping[str, Any] | Sequence[Any] | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        answer_s: float = ANSWER_S,
+    ) -> DiscordReply:
+        """Make one request. It is never made twice, and not at all while a rate limit holds it."""
+        if (wait_s := self.gates.wait_s(request.route, request.place)) > 0:
+            return DiscordFailure(TOO_MANY_REQUESTS, 0, "held back by a rate limit", wait_s)
+        written = request_mark()
+        try:
+            async with asyncio.timeout(CONNECT_S + answer_s):
+                async with self.session.request(
+                    request.method,
+                    self._base + request.path,
+                    json=body,
+                    params=query,
+                    headers={"Authorization": f"Bot {self.token}", "User-Agent": USER_AGENT},
+                    trace_request_ctx=written,
+                    allow_redirects=False,
+                ) as response:
+                    data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
+        except TimeoutError:
+            return lost(f"no answer within {answer_s:g} s", written)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return lost(failure_words(error), written)
+        self.gates.note(request.route, request.place, response.headers)
+        reply = _reply(response, data)
+        if isinstance(reply, DiscordFailure) and reply.retry_after_s is not None:
+            self._hold(request, response, reply.retry_after_s)
+        return reply
+
+    async def who_am_i(self) -> DiscordReply:
+        """Learn the id of the bot, unless it is known."""
+        if self.bot_id:
+            return DiscordResult(None)
+        reply = await self.call(ApiRequest("GET", "/users/@me", "GET me"))
+        if isinstance(reply, DiscordResult):
+            self.bot_id = str(reply.value.get("id", ""))
+            self.bot_name = str(reply.value.get("username", ""))
+        return reply
+
+    def _hold(self, request: ApiRequest, response: aiohttp.ClientResponse, wait_s: float) -> None:
+        # Without a scope it is the network in front of Discord that is tired of us, so all of it rests.
+        scope = response.headers.get("X-RateLimit-Scope", "global")
+        is_global = scope == "global" or response.headers.get("X-RateLimit-Global") == "true"
+        route, place = ("", "") if is_global else (request.route, request.place)
+        self.gates.hold(route, place, wait_s)
+
+    async def download(self, address: str, *, bytes_max: int, answer_s: float = ANSWER_S) -> bytes | None:
+        """A file that someone sent; None if it is too big, is not Discord's, or can't be fetched now."""
+        if not self.is_file_address(address):
+            return None
+        try:
+            async with (
+                asyncio.timeout(CONNECT_S + answer_s),
+                self.session.get(address, allow_redirects=False) as response,
+            ):
+                if response.status != 200:  # noqa: PLR2004  # what HTTP calls success
+                    return None
+                data = await response.content.read(bytes_max + 1)
+                while len(data) <= bytes_max and (more := await response.content.read(bytes_max + 1)):
+                    data += more
+                return data if len(data) <= bytes_max else None
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return None
+
+    def is_file_address(self, address: str) -> bool:
+        """Whether files may be fetched from there: only from Discord's own hosts."""
+        try:
+            url = URL(address)
+        except ValueError:
+            return False
+        if self._own is not None:
+            return url.origin() == self._own.origin() if url.absolute else False
+        return url.scheme == "https" and url.host in FILE_HOSTS and url.explicit_port is None
+
+    def is_gateway_address(self, address: str) -> bool:
+        """Whether this is a gateway of Discord's, which may be told the token."""
+        try:
+            url = URL(address)
+        except ValueError:
+            return False
+        if self._own is not None:
+            return (url.host, url.port) == (self._own.host, self._own.port)
+        host = url.host or ""
+        return url.scheme == "wss" and (host == GATEWAY_HOST or host.endswith(f".{GATEWAY_HOST}"))
+
+
+@asynccontextmanager
+async def open_discord(*, token: str, base_url: str = "", clock: Clock) -> AsyncGenerator[DiscordApi]:
+    """The API for one bot.
+
+    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
+    could not be told from one that took the message and then failed.
+    """
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trace_configs=[tracing()], auto_decompress=True
+    ) as session:
+        yield DiscordApi(session, token=token, base_url=base_url, clock=clock)
+
+
+def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
+    """What an answer says; only one in Discord's own form says that nothing was done."""
+    status = response.status
+    try:
+        found: Any = json.loads(body) if body else None
+    except ValueError:
+        found = None
+    if status < OK_BELOW:
+        is_whole = found is not None or not body
+        return DiscordResult(found) if is_whole else Unanswered(f"HTTP {status}, and not Discord's answer")
+    said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if status == TOO_MANY_REQUESTS:
+        wait = said.get("retry_after") or response.headers.get("Retry-After") or 5
+        return DiscordFailure(status, 0, "You are being rate limited", _seconds(wait))
+    if status >= SERVER_ERRORS or "message" not in said:
+        return Unanswered(f"HTTP {status}, and not Discord's answer")
+    return DiscordFailure(status, int(said.get("code") or 0), _words(said))
+
+
+def _words(said: Mapping[str, Any]) -> str:
+    """Discord's words, with what is wrong with which field."""
+    errors = f" {json.dumps(said['errors'])}" if said.get("errors") else ""
+    return f"{said['message']}{errors}"[:500]
+
+
+def _seconds(value: object) -> float:
+    try:
+        return max(0.0, float(str(value)))
+    except ValueError:
+        return 5.0

@@ -1,0 +1,278 @@
+"""Brings deliveries to Discord: as messages, as cards with buttons, and as changes of them."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, cast
+
+from holdfast import events as e
+from holdfast.channels.answers import message_of
+from holdfast.channels.discord.api import (
+    DiscordApi,
+    DiscordFailure,
+    DiscordReply,
+    DiscordResult,
+    message_at,
+    messages_of,
+)
+from holdfast.channels.discord.markdown import (
+    ROOM_FOR_MARKS,
+    UNITS_MAX,
+    code_block,
+    cut_to,
+    discord_draft,
+    discord_markdown,
+    escaped,
+    utf16_units,
+)
+from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Said, Unneeded, said_in
+from holdfast.channels.words import MARK, Card
+from holdfast.channels.written import Unanswered, Unwritten
+from holdfast.decisions.deliveries import (
+    Arrived,
+    CannotTell,
+    DidNotArrive,
+    EditRefused,
+    FoundThere,
+    MayHaveArrived,
+    NoLongerNeeded,
+    NotAccepted,
+    NotThere,
+    ProbeResult,
+    SendResult,
+)
+from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.runner.supervisor import Supervisor
+
+NONCE_CHARS = 25
+LABEL_CHARS_MAX = 80
+BUTTONS_IN_ROW, ROWS_MAX = 5, 5
+PROBED = 100  # the newest messages of a chat, where one that was sent moments ago is looked for
+SKEW_MS = 600_000  # how far Discord's clock and ours may differ
+DISCORD_EPOCH_MS = 1_420_070_400_000
+SUPPRESS_EMBEDS = 1 << 2
+SILENT: Mapping[str, Any] = {"parse": []}  # nobody is notified, whatever a text says
+UNKNOWN_CHANNEL, UNKNOWN_MESSAGE = 10003, 10008
+MISSING_ACCESS, CANNOT_EDIT, NOT_TO_THIS_USER, CANNOT_SEND, MISSING_PERMISSIONS = (
+    50001,
+    50005,
+    50007,
+    50008,
+    50013,
+)
+ARCHIVED = 50083
+CHAT_ENDS = frozenset(
+    {UNKNOWN_CHANNEL, MISSING_ACCESS, NOT_TO_THIS_USER, CANNOT_SEND, MISSING_PERMISSIONS, ARCHIVED}
+)
+_STYLES = {"deny": 4, "once": 3}  # red, green; others are grey
+
+
+def nonce_of(log_id: str, key: str) -> str:
+    """The same text each time that the same delivery is sent; Discord makes one message of it."""
+    return urlsafe_b64encode(sha256(f"{log_id}/{key}".encode()).digest()).decode()[:NONCE_CHARS]
+
+
+def card_content(card: Card) -> str:
+    """A card's text, which is cut if it is too long."""
+    headline = cut_to(card.headline, UNITS_MAX // 2, escaped)
+    notes = cut_to("\n".join(card.notes), UNITS_MAX // 4, escaped)
+    room = UNITS_MAX - ROOM_FOR_MARKS - utf16_units(headline) - utf16_units(notes) - len("****\n\n")
+    detail = cut_to(card.detail, room, code_block) if card.detail else ""
+    return "\n".join(piece for piece in (f"**{headline}**", detail, notes) if piece)
+
+
+def components(card: Card) -> list[dict[str, Any]]:
+    """A card's buttons, in rows of five."""
+    buttons = [
+        {
+            "type": 2,
+            "style": _STYLES.get(data.rpartition(":")[2], 2),
+            "label": label[:LABEL_CHARS_MAX] or "…",
+            "custom_id": data,
+        }
+        for label, data in card.buttons[: BUTTONS_IN_ROW * ROWS_MAX]
+    ]
+    rows = range(0, len(buttons), BUTTONS_IN_ROW)
+    return [{"type": 1, "components": buttons[at : at + BUTTONS_IN_ROW]} for at in rows]
+
+
+class DiscordCarrier:
+    """Sends with one bot; words of a session are read from its log when they are sent."""
+
+    def __init__(self, api: DiscordApi, supervisor: Supervisor, outbox: Outbox, *, log_id: str) -> None:
+        self._api = api
+        self._supervisor = supervisor
+        self._outbox = outbox
+        self._log_id = log_id
+
+    async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
+        """Send it."""
+        intended = delivery.intended
+        if intended.removes:
+            return await self._remove(intended)
+        body = await self._body(intended)
+        if not isinstance(body, dict):
+            return body
+        if is_marked:
+            body["content"] = f"{escaped(MARK)}\n{body['content']}"
+        if not delivery.is_new:
+            return await self._edit(intended, body)
+        body |= {"nonce": self._nonce(delivery), "enforce_nonce": True}
+        if intended.reply_to:
+            body["message_reference"] = {"message_id": intended.reply_to, "fail_if_not_exists": False}
+        return sent_as(await self._api.call(messages_of(intended.chat), body))
+
+    def _nonce(self, delivery: OutboxEntry) -> str:
+        return nonce_of(self._log_id, delivery.key)
+
+    async def show(self, preview: OutboxEntry, text: str) -> SendResult:
+        """Change what a preview shows."""
+        body = {"content": discord_draft(text) or "…", "allowed_mentions": SILENT, "flags": SUPPRESS_EMBEDS}
+        return sent_as(await self._api.call(message_at(preview.intended.chat, preview.platform_id), body))
+
+    async def probe(self, delivery: OutboxEntry) -> ProbeResult:
+        """Look for it among the newest messages: one of ours that no other delivery is."""
+        reply = await self._newest(delivery.intended.chat)
+        if not isinstance(reply, list):
+            return reply
+        said = await said_in(self._supervisor, delivery.intended)
+        after = self._after(delivery)
+        known = {one.platform_id for one in self._outbox.deliveries.values()}
+        for message in reply:
+            message_id = str(message.get("id", ""))
+            is_candidate = int(message_id or 0) > after and message_id not in known
+            if is_candidate and _is_ours(message, self._api.bot_id) and _says(message, said, delivery):
+                return FoundThere(message_id)
+        return NotThere()
+
+    async def _newest(self, chat: str) -> list[dict[str, Any]] | ProbeResult:
+        """The newest messages of a chat, or what follows from not getting them."""
+        reply = await self._api.who_am_i()
+        if isinstance(reply, DiscordResult):
+            query = {"limit": str(PROBED)}
+            reply = await self._api.call(messages_of(chat, method="GET"), query=query)
+        match reply:
+            case DiscordResult(value=value) if isinstance(value, list):
+                return cast("list[dict[str, Any]]", value)
+            case DiscordFailure(code=code) if code == UNKNOWN_CHANNEL:
+                return NotThere()
+            case DiscordFailure(status=401 | 429) as failure:
+                return DidNotArrive(failure.text, failure.retry_after_s)
+            case DiscordFailure() | DiscordResult():
+                return CannotTell()  # without the permission to read the history, nobody can
+            case Unwritten(why=why) | Unanswered(why=why):
+                return DidNotArrive(why)
+
+    def _after(self, delivery: OutboxEntry) -> int:
+        """The id that a message of this delivery is certainly greater than."""
+        before = [
+            int(one.platform_id)
+            for one in self._outbox.deliveries.values()
+            if one.intended.chat == delivery.intended.chat
+            and one.platform_id
+            and one.settled_seq < delivery.seq
+        ]
+        from_ms = delivery.intended.at_ms - SKEW_MS - DISCORD_EPOCH_MS
+        return max([*before, 0]) if before else max(0, from_ms) << 22
+
+    async def _remove(self, intended: e.DeliveryIntended) -> SendResult:
+        removed = self._outbox.deliveries.get(intended.edits)
+        if removed is None or not removed.platform_id:
+            return Arrived("")
+        reply = await self._api.call(message_at(intended.chat, removed.platform_id, method="DELETE"))
+        if isinstance(reply, DiscordFailure) and reply.code in {UNKNOWN_MESSAGE, UNKNOWN_CHANNEL}:
+            return Arrived("")
+        return sent_as(reply)
+
+    async def _edit(self, intended: e.DeliveryIntended, body: dict[str, Any]) -> SendResult:
+        changed = self._outbox.deliveries.get(intended.edits)
+        is_card = "components" in body
+        if changed is None or not changed.platform_id:
+            why = "the message that it changes is not there"
+            return NotAccepted(why) if is_card else EditRefused(why)
+        reply = await self._api.call(
+            message_at(intended.chat, changed.platform_id), {"components": [], **body}
+        )
+        if isinstance(reply, DiscordFailure) and not is_card and _is_about_message(reply):
+            return EditRefused(reply.text)
+        return sent_as(reply)
+
+    async def _body(self, intended: e.DeliveryIntended) -> dict[str, Any] | NotAccepted | NoLongerNeeded:
+        """What the message is to be, or why there is nothing to send."""
+        if not intended.chat.isdigit():
+            return NotAccepted(f"Discord has no channel {intended.chat!r}")
+        body: dict[str, Any] = {"allowed_mentions": SILENT, "flags": SUPPRESS_EMBEDS}
+        said = await said_in(self._supervisor, intended)
+        match said:
+            case Prose():
+                texts = discord_markdown(said.markdown)
+                if said.part >= len(texts):
+                    return NotAccepted(GONE)
+                return body | {"content": texts[said.part]}
+            case Card():
+                return body | {"content": card_content(said), "components": components(said)}
+            case PreviewText():
+                return body | {"content": discord_draft(said.text) or "…"}
+            case NoWords():
+                return NotAccepted(GONE)
+            case Unneeded():
+                return NoLongerNeeded(ANSWERED)
+
+
+def _is_ours(message: Mapping[str, Any], bot_id: str) -> bool:
+    author: Mapping[str, Any] = message.get("author") or {}
+    return str(author.get("id", "")) == bot_id
+
+
+def _says(message: Mapping[str, Any], said: Said, delivery: OutboxEntry) -> bool:
+    """Whether a message is what an attempt of this delivery brought there."""
+    content = str(message.get("content", "")).strip().removeprefix(escaped(MARK)).strip()
+    match said:
+        case Prose():
+            texts = discord_markdown(said.markdown)
+            return said.part < len(texts) and content == texts[said.part].strip()
+        case Card():
+            ask_id = message_of(delivery.intended)
+            has_buttons = any(f":{ask_id}:" in one for one in _custom_ids(message))
+            return has_buttons or content == card_content(said)
+        case PreviewText() | Unneeded():
+            return True  # its words have changed since; nothing else was sent to the chat meanwhile
+        case NoWords():
+            return False
+
+
+def _custom_ids(message: Mapping[str, Any]) -> Iterator[str]:
+    rows: list[dict[str, Any]] = message.get("components") or []
+    for row in rows:
+        buttons: list[dict[str, Any]] = row.get("components") or []
+        for button in buttons:
+            yield str(button.get("custom_id", ""))
+
+
+def _is_about_message(failure: DiscordFailure) -> bool:
+    """Whether it is this message that can't be changed, and another could be sent."""
+    return failure.status not in {401, 429} and failure.code not in CHAT_ENDS
+
+
+def sent_as(reply: DiscordReply) -> SendResult:
+    """What a reply says about a message."""
+    match reply:
+        case DiscordResult(value=value):
+            sent = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            return Arrived(str(sent.get("id", "")))
+        case Unwritten(why=why):
+            return DidNotArrive(why)
+        case Unanswered(why=why):
+            return MayHaveArrived(why)
+        case DiscordFailure() as failure:
+            return _refusal(failure)
+
+
+def _refusal(failure: DiscordFailure) -> SendResult:
+    match failure.status:
+        case 429:
+            return DidNotArrive(failure.text, failure.retry_after_s)
+        case 401:
+            return DidNotArrive(failure.text)  # the token, not the message: it is sent once that works again
+        case _:
+            return NotAccepted(failure.text, ends_chat=failure.code in CHAT_ENDS)

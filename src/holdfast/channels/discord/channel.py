@@ -1,0 +1,103 @@
+"""A Discord channel: the gateway in, messages and cards out, and previews while the agent works."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from holdfast.channels.answers import Dialect
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.discord.api import ApiRequest, DiscordApi, open_discord
+from holdfast.channels.discord.carrier import DiscordCarrier
+from holdfast.channels.discord.clicks import Clicks
+from holdfast.channels.discord.gateway import (
+    DIRECT_MESSAGES,
+    GUILD_MESSAGES,
+    GUILDS,
+    MESSAGE_CONTENT,
+    DiscordGateway,
+)
+from holdfast.channels.discord.intake import Intake
+from holdfast.channels.discord.markdown import FORMAT, discord_markdown
+from holdfast.channels.discord.progress import KeptProgress
+from holdfast.channels.incoming import ChatFile
+from holdfast.channels.owner import ChatPlatform, Take
+from holdfast.channels.previews import MessagePreviews
+from holdfast.channels.taking import Platform
+from holdfast.values import DISCORD
+
+TYPING_S = 8.0  # "typing" lasts 10 s
+TYPING_ANSWER_S = 10.0
+
+
+@asynccontextmanager
+async def open_discord_channel(
+    deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
+) -> AsyncGenerator[ChatPlatform]:
+    """The platform for one bot, until the block ends."""
+    async with open_discord(token=options.token, base_url=options.base_url, clock=deps.clock) as api:
+        clicks, locks = Clicks(api, deps.clock), ChatLocks()
+        carrier = DiscordCarrier(api, deps.supervisor, log.state.outbox, log_id=log.log_id)
+
+        async def connect(take: Take) -> None:
+            intake = Intake(api, log, deps.clock, take=take, clicks=clicks)
+            kept = KeptProgress(deps.store, log.log_id)
+            gateway = DiscordGateway(
+                api, log, deps.clock, intake=intake, kept=kept, intents=intents_for(options)
+            )
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(clicks.run())
+                tasks.create_task(intake.run())
+                tasks.create_task(gateway.run())
+
+        async def show_work() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(MessagePreviews(deps, log, carrier, locks).run())
+                tasks.create_task(_type(api, log, deps))
+
+        yield ChatPlatform(
+            dialect=Dialect(count=_count, format=FORMAT),
+            carrier=carrier,
+            inbound=_inbound(api, options, clicks),
+            connect=connect,
+            show_work=show_work,
+            locks=locks,
+            can_probe=True,
+        )
+
+
+def intents_for(options: ChannelOptions) -> int:
+    """What we ask Discord to tell us: no more than is needed.
+
+    What mentions the bot and what is said to it directly has its words without a privileged intent.
+    """
+    intents = GUILDS | GUILD_MESSAGES | DIRECT_MESSAGES
+    return intents | MESSAGE_CONTENT if options.groups == "all" else intents
+
+
+def _count(text: str) -> int:
+    return len(discord_markdown(text))
+
+
+def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platform:
+    async def download(file: ChatFile) -> bytes | None:
+        return await api.download(file.handle, bytes_max=options.file_bytes_max)
+
+    return Platform(download, clicks.answer, source=DISCORD)
+
+
+async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:
+    """Show "typing" where the agent works. It is best effort: a failure is nobody's trouble."""
+    while True:
+        await deps.clock.sleep_s(TYPING_S / 4)
+        chats = {one.session_id: one.chat for one in log.state.awaited.values()}
+        working: list[str] = []
+        for session_id, chat in chats.items():
+            run = (await deps.supervisor.view(session_id)).session.current_run
+            if run is not None and not run.open_asks and chat not in log.state.outbox.closed_chats:
+                working.append(chat)
+        requests = [ApiRequest("POST", f"/channels/{chat}/typing", "POST typing", chat) for chat in working]
+        await asyncio.gather(*(api.call(one, answer_s=TYPING_ANSWER_S) for one in requests))
+        if requests:
+            await deps.clock.sleep_s(TYPING_S)

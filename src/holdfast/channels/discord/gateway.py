@@ -1,0 +1,365 @@
+"""Discord's gateway: a socket that we open, which tells what happens, and is resumed where it was taken.
+
+The sequence that a session is resumed from moves only after what it tells is on the log. A session that
+can't be resumed is followed by a new one, and by a look at the history of every known chat.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import aiohttp
+from yarl import URL
+
+from holdfast import events as e
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.discord.api import (
+    VERSION,
+    ApiRequest,
+    DiscordApi,
+    DiscordFailure,
+    DiscordReply,
+    DiscordResult,
+)
+from holdfast.channels.discord.intake import Intake
+from holdfast.channels.discord.progress import KeptProgress, Progress, ResumePoint
+from holdfast.channels.words import COMMANDS
+from holdfast.channels.written import failure_words
+from holdfast.interfaces.clock import Clock
+
+_log = logging.getLogger(__name__)
+DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
+GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES, MESSAGE_CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
+OPEN_S = 30.0  # until the socket is open and Discord knows us
+USUAL_INTERVAL_MS = 41_250
+FRAME_BYTES_MAX = 16 * 1024 * 1024
+BACKOFF_FIRST_S, BACKOFF_LAST_S, FINAL_S = 1.0, 60.0, 600.0
+INVALID_S = 1.0  # Discord wants a pause before the next attempt
+STABLE_S = 30.0  # a connection that lasted this long was a good one
+USUAL_MAX = 3  # short connections in a row that are nobody's trouble
+CLOSE_S = 2.0
+KEEP_S = 1.0  # the least between two notes of how far we are
+MISSED = "first messages of new direct chats, and presses of buttons, while there was no connection"
+LOST = 4000  # we close a socket that is dead with this, so that its session stays
+NO_RESUME = frozenset({1000, 1001, 4007, 4009})  # the session is over
+UNAUTHORIZED = 401
+TAKES_VALUE = {
+    "model": "The model's name",
+    "approve": "The id of what is asked",
+    "deny": "The id of what is asked",
+}
+_TOKEN_HINT = "Copy the token again: discord.com/developers, your application, Bot, Reset Token."  # noqa: S105
+_FINAL: Final[Mapping[int, tuple[str, str]]] = {
+    4004: ("The token is wrong", _TOKEN_HINT),
+    4010: ("Discord refuses the connection (4010)", "Report this: it is a mistake of this program."),
+    4011: (
+        "The bot is in too many servers for one connection (4011)",
+        "Use a bot of its own for this agent.",
+    ),
+    4012: ("Discord no longer speaks this version of its API (4012)", "Update this program."),
+    4013: ("Discord refuses the intents (4013)", "Report this: it is a mistake of this program."),
+    4014: (
+        "The Message Content intent is switched off for the bot (4014)",
+        'Switch it on (discord.com/developers, your application, Bot), or set groups = "mention".',
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """Why a connection ended; `can_resume` if its session goes on, and how long to wait.
+
+    One that is `usual` happens every day, and is trouble only if it happens again and again.
+    """
+
+    why: str
+    hint: str = ""
+    can_resume: bool = True
+    wait_s: float | None = None
+    usual: bool = False
+
+
+class DiscordGateway:
+    """Reads the gateway until cancelled; trouble is on the log, and passes by itself."""
+
+    def __init__(
+        self,
+        api: DiscordApi,
+        log: ChannelLog,
+        clock: Clock,
+        *,
+        intake: Intake,
+        kept: KeptProgress,
+        intents: int,
+    ) -> None:
+        self._api = api
+        self._channel = log
+        self._clock = clock
+        self._intake = intake
+        self._kept = kept
+        self._intents = intents
+        self._progress: Progress | None = None
+        self._is_ready = False
+
+    async def run(self) -> None:
+        """Connect and read, again and again."""
+        point, failures = await self._kept.load(), 0
+        if point is not None and self._api.is_gateway_address(point.url):
+            self._progress = Progress(point.session_id, point.url, point.seq)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep())
+            while True:
+                self._is_ready, began_s = False, self._clock.steady_s()
+                ended = await self._once()
+                is_stable = self._is_ready and self._clock.steady_s() - began_s >= STABLE_S
+                failures = 0 if is_stable else failures + 1
+                if not ended.can_resume and self._progress is not None:
+                    self._progress = None
+                    await self._kept.drop()
+                if not ended.usual or failures > USUAL_MAX:
+                    await self._failed(ended)
+                backoff_s = (
+                    min(BACKOFF_FIRST_S * 2 ** min(failures - 1, 6), BACKOFF_LAST_S) if failures else 0.0
+                )
+                await self._clock.sleep_s(backoff_s if ended.wait_s is None else ended.wait_s)
+
+    async def _keep(self) -> None:
+        """Note how far the session is taken, at a pace."""
+        kept: ResumePoint | None = None
+        while True:
+            await self._intake.changed.wait()
+            self._intake.changed.clear()
+            progress = self._progress
+            if progress is not None and progress.is_taken and progress.point != kept:
+                kept = progress.point
+                await self._kept.keep(kept)
+            await self._clock.sleep_s(KEEP_S)
+
+    async def _once(self) -> _Ended:
+        """One connection, from its beginning to its end."""
+        me = await self._api.who_am_i()
+        if not isinstance(me, DiscordResult):
+            return _not_reached(me)
+        url = self._progress.url if self._progress is not None else ""
+        if not url:
+            found = await self._address()
+            if isinstance(found, _Ended):
+                return found
+            url = found
+        try:
+            async with asyncio.timeout(OPEN_S):
+                socket = await self._api.session.ws_connect(
+                    URL(url).with_query(v=str(VERSION), encoding="json"),
+                    max_msg_size=FRAME_BYTES_MAX,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_S),  # pyright: ignore[reportCallIssue]
+                    autoclose=False,
+                    compress=0,
+                )
+        except TimeoutError:
+            return _Ended(f"Discord's gateway can't be reached: not open within {OPEN_S:g} s")
+        except (aiohttp.ClientError, OSError) as error:
+            return _Ended(f"Discord's gateway can't be reached: {failure_words(error)}")
+        try:
+            return await self._read(socket)
+        finally:
+            # Any code but 1000 and 1001 leaves the session alive, so that it can be resumed.
+            await socket.close(code=LOST)
+
+    async def _address(self) -> str | _Ended:
+        reply = await self._api.call(ApiRequest("GET", "/gateway/bot", "GET gateway"))
+        if not isinstance(reply, DiscordResult):
+            return _not_reached(reply)
+        found = cast("dict[str, Any]", reply.value)
+        limit: dict[str, Any] = found.get("session_start_limit") or {}
+        if limit.get("remaining") == 0:
+            wait_s = float(limit.get("reset_after") or 0) / 1000
+            why = "Discord takes no new connections of this bot for now: it had too many today"
+            return _Ended(why, wait_s=max(wait_s, BACKOFF_LAST_S))
+        url = str(found.get("url", ""))
+        if not self._api.is_gateway_address(url):
+            return _Ended("Discord named a gateway that isn't its own", wait_s=BACKOFF_LAST_S)
+        return url
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse) -> _Ended:
+        """Introduce ourselves, then read what Discord tells until the socket ends."""
+        try:
+            async with asyncio.timeout(OPEN_S):
+                hello = await _payload(socket)
+        except TimeoutError:
+            return _Ended(f"Discord's gateway said nothing within {OPEN_S:g} s")
+        if hello is None or hello.get("op") != HELLO:
+            return _closed(socket)
+        said: dict[str, Any] = hello.get("d") or {}
+        interval_s = float(said.get("heartbeat_interval") or USUAL_INTERVAL_MS) / 1000
+        async with _beating(_Heartbeats(self, socket, interval_s), self._clock) as beats:
+            await self._introduce(socket)
+            try:
+                async with asyncio.timeout(OPEN_S) as until_ready:
+                    return await self._told(socket, beats, until_ready)
+            except TimeoutError:
+                return _Ended(f"Discord's gateway didn't let us in within {OPEN_S:g} s")
+
+    async def _told(
+        self, socket: aiohttp.ClientWebSocketResponse, beats: "_Heartbeats", until_ready: asyncio.Timeout
+    ) -> _Ended:
+        while (payload := await _payload(socket)) is not None:
+            match payload.get("op"):
+                case 0:
+                    await self._dispatched(payload)
+                    if self._is_ready:
+                        until_ready.reschedule(None)
+                case 1:
+                    await beats.beat()
+                case 11:
+                    beats.is_answered = True
+                case 7:
+                    return _Ended("Discord asks to connect again", usual=True)
+                case 9:
+                    can_resume = bool(payload.get("d"))
+                    why = "Discord doesn't let us in (invalid session)"
+                    return _Ended(why, can_resume=can_resume, wait_s=INVALID_S, usual=True)
+                case _:
+                    pass
+        return _closed(socket)
+
+    async def _introduce(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        token = self._api.token
+        if self._progress is not None:
+            point = self._progress.point
+            resume = {"token": token, "session_id": point.session_id, "seq": point.seq}
+            await say(socket, {"op": RESUME, "d": resume})
+            return
+        properties = {"os": sys.platform, "browser": "holdfast", "device": "holdfast"}
+        identify = {"token": token, "intents": self._intents, "properties": properties}
+        await say(socket, {"op": IDENTIFY, "d": identify})
+
+    async def _dispatched(self, payload: Mapping[str, Any]) -> None:
+        name, data, seq = str(payload.get("t")), payload.get("d"), int(payload.get("s") or 0)
+        if name == "READY":
+            ready = cast("dict[str, Any]", data)
+            url = str(ready.get("resume_gateway_url", ""))
+            url = url if self._api.is_gateway_address(url) else ""
+            self._progress = Progress(str(ready["session_id"]), url, seq)
+            self._intake.catch_up(self._progress, seq)
+            # Only a session that is resumed tells all of what happened meanwhile.
+            await self._connected(missed=MISSED if self._channel.state.account else "")
+            return
+        assert self._progress is not None, "READY comes first"
+        if name == "RESUMED":
+            await self._connected()
+        await self._intake.told(name, data, progress=self._progress, seq=seq)
+
+    async def _connected(self, *, missed: str = "") -> None:
+        self._is_ready = True
+        state, account = self._channel.state, self._api.bot_name
+        if missed or not state.is_connected or state.account != account:
+            await self._register_commands()
+            connected = e.ChannelConnected(at_ms=self._clock.now_ms(), account=account, missed=missed)
+            await self._channel.append(connected)
+
+    async def _register_commands(self) -> None:
+        """Put our commands into Discord's own list; without them, they can still be written."""
+        value = {"type": 3, "name": "value", "required": False}
+        commands = [
+            {
+                "name": name,
+                "description": what,
+                "type": 1,
+                "options": [value | {"description": TAKES_VALUE[name]}] if name in TAKES_VALUE else [],
+            }
+            for name, what in COMMANDS.items()
+        ]
+        path = f"/applications/{self._api.bot_id}/commands"
+        reply = await self._api.call(ApiRequest("PUT", path, "PUT commands"), commands)
+        if not isinstance(reply, DiscordResult):
+            _log.warning("channel %s: Discord didn't take the commands", self._channel.log_id)
+
+    @property
+    def taken_seq(self) -> int | None:
+        """What a heartbeat says: how far the session is taken."""
+        return self._progress.point.seq if self._progress is not None else None
+
+    async def _failed(self, ended: _Ended) -> None:
+        """Say what the trouble is, once for as long as it lasts."""
+        if self._channel.state.trouble != ended.why:
+            _log.warning("channel %s: %s %s", self._channel.log_id, ended.why, ended.hint)
+            failed = e.ChannelFailed(at_ms=self._clock.now_ms(), why=ended.why, hint=ended.hint)
+            await self._channel.append(failed)
+
+
+class _Heartbeats:
+    """Tells Discord that we are there, and notices when it no longer is."""
+
+    def __init__(
+        self, gateway: DiscordGateway, socket: aiohttp.ClientWebSocketResponse, interval_s: float
+    ) -> None:
+        self.is_answered = True
+        self._gateway = gateway
+        self._socket = socket
+        self._interval_s = interval_s
+
+    async def beat(self) -> None:
+        """One heartbeat."""
+        await say(self._socket, {"op": HEARTBEAT, "d": self._gateway.taken_seq})
+
+    async def run(self, clock: Clock) -> None:
+        """Beat until cancelled; a socket on which no answer came is closed, which ends its reader."""
+        await clock.sleep_s(self._interval_s / 2)
+        while self.is_answered:
+            self.is_answered = False
+            await self.beat()
+            await clock.sleep_s(self._interval_s)
+        await self._socket.close(code=LOST)
+
+
+@asynccontextmanager
+async def _beating(beats: _Heartbeats, clock: Clock) -> AsyncGenerator[_Heartbeats]:
+    task = asyncio.create_task(beats.run(clock))
+    try:
+        yield beats
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def say(socket: aiohttp.ClientWebSocketResponse, payload: Mapping[str, Any]) -> None:
+    """Send an opcode; one that can't be sent is noticed by who reads."""
+    try:
+        await socket.send_str(json.dumps(payload))
+    except (ConnectionError, aiohttp.ClientError):
+        _log.debug("the gateway's socket is closed")
+
+
+async def _payload(socket: aiohttp.ClientWebSocketResponse) -> dict[str, Any] | None:
+    """What Discord says next; None if the socket is closed."""
+    message = await socket.receive()
+    if message.type is not aiohttp.WSMsgType.TEXT:
+        return None
+    try:
+        found = json.loads(message.data)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _closed(socket: aiohttp.ClientWebSocketResponse) -> _Ended:
+    """What the end of a socket means."""
+    code = socket.close_code or 0
+    if code in _FINAL:
+        why, hint = _FINAL[code]
+        return _Ended(why, hint, can_resume=False, wait_s=FINAL_S)
+    return _Ended(f"Discord closed the connection ({code})", can_resume=code not in NO_RESUME, usual=True)
+
+
+def _not_reached(reply: DiscordReply) -> _Ended:
+    assert not isinstance(reply, DiscordResult)
+    if not isinstance(reply, DiscordFailure):
+        return _Ended(f"Discord can't be reached: {reply.why}")
+    if reply.status == UNAUTHORIZED:
+        return _Ended("The token is wrong", _TOKEN_HINT, wait_s=BACKOFF_LAST_S)
+    return _Ended(f"Discord refuses the connection: {reply.text}", wait_s=reply.retry_after_s)

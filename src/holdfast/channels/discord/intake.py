@@ -1,0 +1,163 @@
+"""Takes what the gateway tells, in order within a chat, after what the chat's history has that we missed."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.discord.api import DiscordApi, DiscordFailure, DiscordResult, messages_of
+from holdfast.channels.discord.clicks import Clicks
+from holdfast.channels.discord.progress import Progress
+from holdfast.channels.discord.updates import (
+    Interaction,
+    message_id_of,
+    read_interaction,
+    read_message,
+    shortly_before,
+)
+from holdfast.channels.incoming import Arrival
+from holdfast.interfaces.clock import Clock
+
+_log = logging.getLogger(__name__)
+WAITING_MAX = 1_000  # events that wait to be taken; while there are more, the socket isn't read
+HISTORIES_AT_ONCE = 4
+PAGE, PAGES_MAX = 100, 50
+BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
+SERVER_ERRORS, TOO_MANY_REQUESTS, UNAUTHORIZED = 500, 429, 401
+
+Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
+Work: TypeAlias = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Something to take, and the event that it is of."""
+
+    progress: Progress
+    seq: int
+    work: Work
+
+
+class Intake:
+    """One task for each chat in which something happened; it outlives the socket that told of it."""
+
+    def __init__(self, api: DiscordApi, log: ChannelLog, clock: Clock, *, take: Take, clicks: Clicks) -> None:
+        self._api = api
+        self._channel = log
+        self._clock = clock
+        self._take = take
+        self._clicks = clicks
+        self._jobs: dict[str, deque[_Job]] = {}
+        self._room = asyncio.Semaphore(WAITING_MAX)
+        self._reading = asyncio.Semaphore(HISTORIES_AT_ONCE)
+        self._tasks: asyncio.TaskGroup | None = None
+        self.changed = asyncio.Event()  # a job is done
+
+    async def run(self) -> None:
+        """Take until cancelled; raises what the store raises."""
+        async with asyncio.TaskGroup() as self._tasks:
+            await asyncio.get_running_loop().create_future()
+
+    async def told(self, name: str, data: Any, *, progress: Progress, seq: int) -> None:
+        """An event came in. Waits while too much is to be taken."""
+        interaction: Interaction | None = None
+        match name:
+            case "MESSAGE_CREATE":
+                arrival = read_message(data, bot_id=self._api.bot_id)
+            case "MESSAGE_UPDATE":
+                arrival = read_message(data, bot_id=self._api.bot_id, is_edit=True)
+            case "INTERACTION_CREATE":
+                interaction = read_interaction(data)
+                arrival = interaction.arrival if interaction is not None else None
+            case _:
+                arrival = None
+        if arrival is None:
+            progress.begin(seq, 0)
+            self.changed.set()
+            return
+        if interaction is not None:
+            self._clicks.came(interaction)
+        await self._room.acquire()
+
+        async def work() -> None:
+            try:
+                await self._take(arrival)
+            finally:
+                self._room.release()
+            if interaction is not None:
+                await self._clicks.taken(interaction)
+
+        progress.begin(seq)
+        self._add(arrival.chat, _Job(progress, seq, work))
+
+    def catch_up(self, progress: Progress, seq: int) -> None:
+        """Look at the history of every known chat, the one that was active last first.
+
+        What is told from now on waits behind it, chat by chat.
+        """
+        known = list(reversed(self._channel.state.last_taken.items()))
+        progress.begin(seq, len(known))
+        for channel, last in known:
+
+            async def work(channel: str = channel, after: str = last.platform_id) -> None:
+                await self._history(channel, shortly_before(after))
+
+            self._add(channel, _Job(progress, seq, work))
+        self.changed.set()
+
+    def _add(self, chat: str, job: _Job) -> None:
+        assert self._tasks is not None, "it runs"
+        known = self._jobs.get(chat)
+        if known is not None:
+            known.append(job)
+            return
+        self._jobs[chat] = deque([job])
+        self._tasks.create_task(self._chat(chat), name=f"take from {chat}")
+
+    async def _chat(self, chat: str) -> None:
+        jobs = self._jobs[chat]
+        while jobs:
+            job = jobs[0]
+            await job.work()
+            jobs.popleft()
+            job.progress.end(job.seq)
+            self.changed.set()
+        del self._jobs[chat]
+
+    async def _history(self, channel: str, after: str) -> None:
+        """Take what was written since, the oldest first."""
+        for _ in range(PAGES_MAX):
+            page = await self._page(channel, after)
+            for message in reversed(page):
+                arrival = read_message(message, bot_id=self._api.bot_id)
+                if arrival is not None:
+                    await self._take(arrival)
+                after = message_id_of(message) or after
+            if len(page) < PAGE:
+                return
+        _log.warning("channel %s has more than %d messages that were missed", channel, PAGE * PAGES_MAX)
+
+    async def _page(self, channel: str, after: str) -> list[Any]:
+        """The next messages, the newest first; none if Discord doesn't give them out."""
+        failures = 0
+        while True:
+            async with self._reading:
+                reply = await self._api.call(
+                    messages_of(channel, method="GET"), query={"after": after, "limit": str(PAGE)}
+                )
+            wait_s = min(BACKOFF_FIRST_S * 2 ** min(failures, 6), BACKOFF_LAST_S)
+            match reply:
+                case DiscordResult(value=value) if isinstance(value, list):
+                    return cast("list[Any]", value)
+                case DiscordResult():
+                    return []
+                case DiscordFailure(status=status) as failure if status == TOO_MANY_REQUESTS:
+                    wait_s = failure.retry_after_s or wait_s
+                case DiscordFailure(status=status) if status != UNAUTHORIZED:
+                    return []  # the channel is gone, or closed to us
+                case _:
+                    failures += 1
+            await self._clock.sleep_s(wait_s)

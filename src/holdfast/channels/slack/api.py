@@ -1,0 +1,178 @@
+"""Slack's Web API over HTTP: one request, and what is certain about it afterwards."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+import aiohttp
+from yarl import URL
+
+from holdfast.channels.written import (
+    Unanswered,
+    Unwritten,
+    bounded_body,
+    failure_words,
+    lost,
+    request_mark,
+    tracing,
+)
+
+BASE_URL = "https://slack.com/api/"
+FILES_HOST = "files.slack.com"
+CONNECT_S = 15.0
+ANSWER_S = 30.0
+BODY_BYTES_MAX = 8 * 1024 * 1024
+TOO_MANY_REQUESTS = 429
+SERVER_ERRORS = 500
+LIMITED_S = 30.0  # if Slack doesn't say how long
+# Slack's words for failures after which nobody knows what was done.
+UNCLEAR = frozenset(
+    {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "accesslimited"}
+)
+Form: TypeAlias = Literal["json", "form"]
+
+
+@dataclass(frozen=True, slots=True)
+class SlackDone:
+    """Slack did it; this is what it returned."""
+
+    value: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SlackFailure:
+    """Slack answered that it didn't do it, in one word."""
+
+    error: str
+    retry_after_s: float | None = None
+
+
+SlackReply: TypeAlias = SlackDone | SlackFailure | Unwritten | Unanswered
+
+
+class SlackApi:
+    """One app; `open_slack` makes it and closes its connections."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, token: str, app_token: str, base_url: str) -> None:
+        self._session = session
+        self._token = token
+        self._app_token = app_token
+        self._base = URL((base_url or BASE_URL).rstrip("/") + "/")
+        self._has_own_base = bool(base_url)
+
+    async def call(self, method: str, arguments: Mapping[str, Any] | None = None) -> SlackReply:
+        """Make one request as the bot. It is never made twice."""
+        return await self._call(method, arguments or {}, token=self._token)
+
+    async def open_connection(self) -> SlackReply:
+        """Ask for the address of a socket."""
+        return await self._call("apps.connections.open", {}, token=self._app_token)
+
+    async def socket(self, address: str, *, heartbeat_s: float) -> aiohttp.ClientWebSocketResponse:
+        """Open the socket; raises what aiohttp raises."""
+        return await self._session.ws_connect(
+            address, heartbeat=heartbeat_s, max_msg_size=BODY_BYTES_MAX, autoping=True
+        )
+
+    async def _call(self, method: str, arguments: Mapping[str, Any], *, token: str) -> SlackReply:
+        written = request_mark()
+        # Slack reads the arguments of most methods that only look from forms alone.
+        form: Form = "json" if method.startswith("chat.") else "form"
+        body: dict[str, Any] = (
+            {"json": dict(arguments)} if form == "json" else {"data": _form_fields(arguments)}
+        )
+        try:
+            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+                async with self._session.post(
+                    self._base.join(URL(method)),
+                    headers={"Authorization": f"Bearer {token}"},
+                    trace_request_ctx=written,
+                    allow_redirects=False,
+                    **body,
+                ) as response:
+                    data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
+        except TimeoutError:
+            return lost(f"no answer within {ANSWER_S:g} s", written)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return lost(failure_words(error), written)
+        return _reply(response.status, response.headers.get("Retry-After", ""), data)
+
+    def is_ours(self, address: str) -> bool:
+        """Whether a file's address is one that may be given the token: the platform's own host alone."""
+        try:
+            url = URL(address)
+        except ValueError:
+            return False
+        if self._has_own_base:
+            return url.origin() == self._base.origin() if url.is_absolute() else False
+        return url.scheme == "https" and url.host == FILES_HOST and url.port == 443  # noqa: PLR2004
+
+    async def download(self, address: str, *, bytes_max: int) -> bytes | None:
+        """A file that someone sent; None if it is too big, elsewhere, or can't be fetched now."""
+        if not self.is_ours(address):
+            return None
+        try:
+            async with (
+                asyncio.timeout(CONNECT_S + ANSWER_S),
+                self._session.get(
+                    address, headers={"Authorization": f"Bearer {self._token}"}, allow_redirects=False
+                ) as response,
+            ):
+                if response.status != 200:  # noqa: PLR2004  # what HTTP calls success
+                    return None
+                return await bounded_body(response, bytes_max=bytes_max)
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return None
+
+
+def listed_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The messages of a page."""
+    return cast("list[dict[str, Any]]", answer.get("messages") or [])
+
+
+def next_cursor(answer: Mapping[str, Any]) -> str:
+    """Where the next page begins; empty after the last."""
+    return str(cast("dict[str, Any]", answer.get("response_metadata") or {}).get("next_cursor") or "")
+
+
+@asynccontextmanager
+async def open_slack(*, token: str, app_token: str, base_url: str = "") -> AsyncGenerator[SlackApi]:
+    """The API for one app.
+
+    Each request has a connection of its own: on one that was kept alive, a server that has just closed it
+    could not be told from one that took the message and then failed.
+    """
+    connector = aiohttp.TCPConnector(force_close=True, limit=0)
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_S)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, trace_configs=[tracing()], cookie_jar=aiohttp.DummyCookieJar()
+    ) as session:
+        yield SlackApi(session, token=token, app_token=app_token, base_url=base_url)
+
+
+def _form_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in arguments.items()
+    }
+
+
+def _reply(status: int, retry_after: str, body: bytes) -> SlackReply:
+    """What an answer says; only one in Slack's own form says that nothing was done."""
+    if status == TOO_MANY_REQUESTS:
+        return SlackFailure("ratelimited", float(retry_after) if retry_after.isdecimal() else LIMITED_S)
+    try:
+        found: Any = json.loads(body)
+    except ValueError:
+        found = None
+    answer = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    if not isinstance(answer.get("ok"), bool):
+        return Unanswered(f"HTTP {status}, and not Slack's answer")
+    if answer["ok"]:
+        return SlackDone(answer)
+    error = str(answer.get("error") or f"HTTP {status}")[:200]
+    if error in UNCLEAR or status >= SERVER_ERRORS:
+        return Unanswered(error)
+    return SlackFailure(error, LIMITED_S if error == "ratelimited" else None)

@@ -1,0 +1,96 @@
+"""Finds what was said while no socket was open: Slack lists it, for each conversation that the log knows."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.incoming import PlatformMessage
+from holdfast.channels.owner import Take
+from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, listed_in, next_cursor
+from holdfast.channels.slack.events import read_listed
+from holdfast.folds.channel import ChannelState
+from holdfast.interfaces.clock import Clock
+
+_log = logging.getLogger(__name__)
+CONVERSATIONS_MAX = 200  # the ones that were active last
+PAGE, PAGES_MAX = 200, 10
+OVERLAP_S = 600.0  # messages may have been taken in another order than they were written
+LIMITS_MAX = 5  # how often a limit is waited for
+LIMITED_S_MAX = 60.0
+
+
+class CatchingUp:
+    """Takes what is new in each conversation; a conversation in which something happens goes first."""
+
+    def __init__(
+        self, api: SlackApi, state: ChannelState, locks: ChatLocks, *, clock: Clock, take: Take
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._state = state
+        self._locks = locks
+        self._take = take
+        self._bot = ""
+        self._pending: dict[str, str] = {}  # conversation -> its newest message on the log
+
+    def begin(self, bot: str) -> None:
+        """From now on, each known conversation waits to be looked at."""
+        self._bot = bot
+        threads = (chat for chat in self._state.sessions if "/" in chat)
+        # A thread begins with a message of its channel, so it may be known without one of its own.
+        last = {chat: chat.partition("/")[2] for chat in threads}
+        last |= {place: one.platform_id for place, one in self._state.last_taken.items()}
+        newest = sorted(last.items(), key=lambda one: one[1], reverse=True)
+        self._pending = dict(newest[:CONVERSATIONS_MAX])
+
+    async def run(self) -> None:
+        """Look at all that still wait."""
+        while self._pending:
+            conversation = next(iter(self._pending))
+            async with self._locks.of(conversation):
+                await self.first(conversation)
+
+    async def first(self, conversation: str) -> None:
+        """Look at this conversation, if it still waits; whoever calls holds its lock."""
+        last = self._pending.pop(conversation, None)
+        if last is None:
+            return
+        for message in await self._since(conversation, last):
+            await self._take(message)
+
+    async def _since(self, conversation: str, last: str) -> list[PlatformMessage]:
+        """What was written since, the oldest first."""
+        channel, _, thread = conversation.partition("/")
+        arguments: dict[str, Any] = {
+            "channel": channel,
+            "oldest": f"{max(0.0, float(last) - OVERLAP_S):.6f}",
+            "limit": PAGE,
+        }
+        method = "conversations.replies" if thread else "conversations.history"
+        arguments |= {"ts": thread} if thread else {}
+        found: dict[str, PlatformMessage] = {}
+        for _ in range(PAGES_MAX):
+            page = await self._page(method, arguments)
+            for listed in listed_in(page):
+                message = read_listed(listed, channel=channel, bot=self._bot)
+                # A thread is listed with the message that began it, which belongs to the channel.
+                if message is not None and message.conversation == conversation:
+                    found[message.platform_id] = message
+            arguments["cursor"] = next_cursor(page)
+            if not arguments["cursor"]:
+                break
+        return [found[ts] for ts in sorted(found)]
+
+    async def _page(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One page; nothing if Slack doesn't list it."""
+        for _ in range(LIMITS_MAX):
+            reply = await self._api.call(method, arguments)
+            if isinstance(reply, SlackDone):
+                return reply.value
+            if not (isinstance(reply, SlackFailure) and reply.error == "ratelimited"):
+                why = reply.error if isinstance(reply, SlackFailure) else reply.why
+                _log.warning("what is new in %s can't be listed: %s", arguments["channel"], why)
+                return {}
+            await self._clock.sleep_s(min(reply.retry_after_s or 1.0, LIMITED_S_MAX))
+        return {}

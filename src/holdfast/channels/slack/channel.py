@@ -1,0 +1,64 @@
+"""A Slack channel: Socket Mode in, messages and cards out, and a message that shows what is being written."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from holdfast.channels.answers import Dialect
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.deps import ChannelDeps, ChannelOptions
+from holdfast.channels.incoming import ChatFile
+from holdfast.channels.owner import ChatPlatform, Take
+from holdfast.channels.previews import MessagePreviews
+from holdfast.channels.slack.api import SlackApi, SlackDone, open_slack
+from holdfast.channels.slack.blocks import FORMAT, escaped, slack_messages
+from holdfast.channels.slack.carrier import LEAD, SlackCarrier, place_of
+from holdfast.channels.slack.socket import SlackSocket
+from holdfast.channels.taking import Platform
+from holdfast.values import SLACK
+
+# What a card says by itself, once it is changed.
+SEEN_ON_CARD = frozenset({"Allowed", "Denied", "Answered"})
+
+
+@asynccontextmanager
+async def open_slack_channel(
+    deps: ChannelDeps, options: ChannelOptions, log: ChannelLog
+) -> AsyncGenerator[ChatPlatform]:
+    """The platform for one app, until the block ends."""
+    async with open_slack(token=options.token, app_token=options.app_token, base_url=options.base_url) as api:
+        locks = ChatLocks()
+        carrier = SlackCarrier(api, deps.supervisor, log.state.outbox)
+
+        async def connect(take: Take) -> None:
+            await SlackSocket(api, log, deps.clock, take=take).run()
+
+        yield ChatPlatform(
+            dialect=Dialect(count=_count, lead=LEAD, format=FORMAT),
+            carrier=carrier,
+            inbound=_inbound(api, options),
+            connect=connect,
+            show_work=MessagePreviews(deps, log, carrier, locks).run,
+            locks=locks,
+            can_probe=True,
+        )
+
+
+def _count(text: str) -> int:
+    return len(slack_messages(text))
+
+
+def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
+    async def download(file: ChatFile) -> bytes | None:
+        address = file.handle
+        if not address.startswith("http"):
+            found = await api.call("files.info", {"file": address})
+            address = str(found.value["file"].get("url_private", "")) if isinstance(found, SlackDone) else ""
+        return await api.download(address, bytes_max=options.file_bytes_max)
+
+    async def answer_click(click: str, text: str) -> None:
+        chat, _, user = click.partition(" ")
+        if text not in SEEN_ON_CARD:
+            await api.call("chat.postEphemeral", place_of(chat) | {"user": user, "text": escaped(text)})
+
+    return Platform(download, answer_click, SLACK, leads=f"/{LEAD}")

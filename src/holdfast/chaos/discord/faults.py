@@ -1,0 +1,118 @@
+"""What goes wrong with requests to the fake Discord, and on its gateway: the steps of its scripts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from holdfast.chaos.exchanges import (
+    Accept,
+    Double,
+    Exchange,
+    Hold,
+    PlatformStep,
+    ResetConnection,
+    Reverse,
+    Scripts,
+    SlowAnswer,
+)
+
+__all__ = ["Accept", "Double", "Hold", "ResetConnection", "Reverse", "SlowAnswer"]
+Scope: TypeAlias = Literal["user", "shared", "global"]
+
+
+class DiscordAnswer(TypedDict):
+    """What a request is answered with; without a body it is empty."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+
+
+def answered(
+    body: Any = None, *, status: int = 200, headers: Mapping[str, str] | None = None
+) -> DiscordAnswer:
+    """An answer; without a body and with 204 it is empty."""
+    return DiscordAnswer(status=status, body=body, headers=headers or {})
+
+
+def refused(status: int, code: int, text: str, errors: Mapping[str, Any] | None = None) -> DiscordAnswer:
+    """Discord says no: a status, its own code and its words."""
+    body: dict[str, Any] = {"message": text, "code": code}
+    return answered(body | ({"errors": dict(errors)} if errors else {}), status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordLimit:
+    """429: a limit of this route, or of the whole bot if the scope is `global`."""
+
+    seconds: float = 1.0
+    scope: Scope = "user"
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Answer with the time to wait."""
+        is_global = self.scope == "global"
+        body = {
+            "message": "You are being rate limited.",
+            "retry_after": self.seconds,
+            "global": is_global,
+        }
+        headers = {
+            "Retry-After": str(int(self.seconds) + 1),
+            "X-RateLimit-Scope": self.scope,
+            "X-RateLimit-Reset-After": f"{self.seconds:.3f}",
+            "Via": "1.1 google",
+        }
+        if is_global:
+            headers["X-RateLimit-Global"] = "true"
+        exchange.answer = answered(body, status=429, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordError:
+    """Any other failure: `code` is Discord's own."""
+
+    text: str = "Missing Access"
+    status: int = 403
+    code: int = 50001
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Answer with the failure."""
+        exchange.answer = refused(self.status, self.code, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSocket:
+    """Close the gateway's socket with a code: 4004, 4013 and 4014 are final."""
+
+    code: int = 4000
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark the socket to be closed."""
+        exchange.status = self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Answer nothing: a heartbeat without its acknowledgement, or an event that is lost."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark it."""
+        exchange.is_lost = True
+
+
+WORDS: Mapping[str, Callable[..., PlatformStep]] = {
+    "accept": Accept,
+    "reset": ResetConnection,
+    "retry-after": DiscordLimit,
+    "refuse": DiscordError,
+    "pause": SlowAnswer,
+    "close": CloseSocket,
+    "ignore": Ignore,
+    "double": Double,
+    "reverse": Reverse,
+}
+
+
+def discord_scripts() -> Scripts:
+    """Scripts in these words."""
+    return Scripts(WORDS)

@@ -1,0 +1,126 @@
+"""Requests to a fake chat platform under way, and the steps that every platform's scripts have."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from holdfast.chaos.gates import Gate
+from holdfast.chaos.script_text import BadScript, parse_steps
+
+Order: TypeAlias = Literal["as sent", "reversed", "doubled"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request, or one thing that a platform tells; steps change what becomes of it."""
+
+    accept: Callable[[], Awaitable[Mapping[str, object]]]  # do what the request asks for; the body to answer
+    answer: Mapping[str, object] | None = None
+    reset: bool = False
+    order: Order = "as sent"
+    is_lost: bool = False  # nobody is told of it
+    is_deaf: bool = False  # its acknowledgement isn't heard
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    status: int = 200
+
+
+class PlatformStep(Protocol):
+    """Something that happens to a request."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Let it happen."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Do what the request asks for; a script that doesn't end otherwise does this last."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Carry the request out."""
+        exchange.answer = await exchange.accept()
+
+
+@dataclass(frozen=True, slots=True)
+class ResetConnection:
+    """Cut the connection instead of answering; after `accept`, the message has arrived all the same."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark the connection to be cut."""
+        exchange.reset = True
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAnswer:
+    """Wait for some seconds."""
+
+    seconds: float = 1.0
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Wait."""
+        del exchange
+        await asyncio.sleep(self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Wait at a gate that a test opens."""
+
+    gate: Gate
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Wait until the gate is open."""
+        del exchange
+        await self.gate.passed()
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """Tell of it twice."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Set the order."""
+        exchange.order = "doubled"
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """Tell of the newest first."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Set the order."""
+        exchange.order = "reversed"
+
+
+@dataclass(slots=True)
+class Scripts:
+    """The attempts to come for each name, or for one chat of it (`sendMessage@42`); then all is well."""
+
+    words: Mapping[str, Callable[..., PlatformStep]]
+    attempts: dict[str, list[Sequence[PlatformStep]]] = field(
+        default_factory=dict[str, list[Sequence[PlatformStep]]]
+    )
+
+    def add(self, method: str, *attempts: Sequence[PlatformStep]) -> None:
+        """Let the next requests for the method go like this, one attempt each."""
+        self.attempts.setdefault(method.lower(), []).extend(attempts)
+
+    def add_text(self, text: str) -> None:
+        """The same from lines like `sendMessage: retry-after 2 | accept; reset`; raises BadScript."""
+        for line in text.splitlines():
+            method, colon, script = line.partition(":")
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            if not colon or not method.strip():
+                raise BadScript(
+                    f"a line begins with a method, as in `sendMessage: accept; reset`: {line.strip()}"
+                )
+            self.add(method.strip(), *parse_steps(script, self.words))
+
+    def next(self, method: str, chat: str) -> Sequence[PlatformStep]:
+        """The script of the next request."""
+        for name in (f"{method}@{chat}".lower(), method.lower()):
+            if self.attempts.get(name):
+                return self.attempts[name].pop(0)
+        return (Accept(),)

@@ -1,0 +1,166 @@
+"""Routes by which people and other programs play the people of the fake Slack, and read its record."""
+
+import json
+from typing import Any
+
+from aiohttp import web
+
+from holdfast.chaos.exchanges import Scripts
+from holdfast.chaos.script_text import BadScript
+from holdfast.chaos.slack.sockets import SlackSockets
+from holdfast.chaos.slack.world import SlackConversation, SlackWorld
+
+
+def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -> list[web.RouteDef]:
+    """`/fake/…`: say, edit, delete, click, command, file, archive, sockets, script, chats and calls."""
+    control = _Control(world, scripts, sockets)
+    return [
+        web.post("/fake/say", control.say),
+        web.post("/fake/edit", control.edit),
+        web.post("/fake/delete", control.delete),
+        web.post("/fake/click", control.click),
+        web.post("/fake/command", control.command),
+        web.post("/fake/file", control.file),
+        web.post("/fake/archive", control.archive),
+        web.post("/fake/sockets", control.sockets),
+        web.post("/fake/script", control.script),
+        web.get("/fake/chats", control.chats),
+        web.get("/fake/calls", control.calls),
+    ]
+
+
+class _Control:
+    """What the routes do. A `chat` is a channel's id: D42 is direct with U42, C5 is a channel."""
+
+    def __init__(self, world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -> None:
+        self._world = world
+        self._scripts = scripts
+        self._sockets = sockets
+
+    async def say(self, request: web.Request) -> web.Response:
+        """{"chat": "D42", "text": "hello", "user": "U42", "thread": ""}; `@bot` mentions the bot."""
+        given = await _given(request)
+        message = self._world.say(
+            str(given["chat"]),
+            str(given["text"]),
+            user=str(given.get("user", "")),
+            thread=str(given.get("thread", "")),
+        )
+        return web.json_response(message)
+
+    async def edit(self, request: web.Request) -> web.Response:
+        """{"chat": "D42", "message": "1800000001.000001", "text": "hello!"} edits what someone said."""
+        given = await _given(request)
+        return web.json_response(
+            self._world.edit(str(given["chat"]), self._message(given), str(given["text"]))
+        )
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """{"chat": "D42", "message": "1800000001.000001"} deletes a message, also one of the bot."""
+        given = await _given(request)
+        self._world.delete(str(given["chat"]), self._message(given))
+        return web.json_response({"ok": True})
+
+    async def click(self, request: web.Request) -> web.Response:
+        """{"chat": "D42", "button": "Allow once", "user": "U42"} presses a button that is on screen."""
+        given = await _given(request)
+        channel = str(given["chat"])
+        buttons = self._world.buttons(channel)
+        if given.get("button") not in buttons:
+            listed = ", ".join(buttons) or "none"
+            raise web.HTTPNotFound(text=f"There is no such button; there are: {listed}\n")
+        ts, value = buttons[given["button"]]
+        trigger = self._world.click(channel, ts, value, user=str(given.get("user", "")))
+        return web.json_response({"id": trigger})
+
+    async def command(self, request: web.Request) -> web.Response:
+        """{"chat": "D42", "text": "new", "user": "U42"} is the slash command `/holdfast new`."""
+        given = await _given(request)
+        self._world.command(
+            str(given["chat"]),
+            str(given.get("text", "")),
+            command=str(given.get("command", "/holdfast")),
+            user=str(given.get("user", "")),
+        )
+        return web.json_response({"ok": True})
+
+    async def file(self, request: web.Request) -> web.Response:
+        """The body is a file, the query says the rest: ?chat=D42&name=a.png&mimetype=image/png&text=look."""
+        query = request.query
+        message = self._world.send_file(
+            query["chat"],
+            await request.read(),
+            name=query.get("name", "notes.txt"),
+            mimetype=query.get("mimetype", "text/plain"),
+            text=query.get("text", ""),
+        )
+        return web.json_response(message)
+
+    async def archive(self, request: web.Request) -> web.Response:
+        """{"chat": "C5"} archives the channel; with "archived": false, no longer."""
+        given = await _given(request)
+        self._world.conversation(str(given["chat"])).archived = bool(given.get("archived", True))
+        return web.json_response({"ok": True})
+
+    async def sockets(self, request: web.Request) -> web.Response:
+        """{"do": "cut"} drops all sockets, {"do": "refresh"} asks for new ones."""
+        given: Any = json.loads(await request.read() or b"{}")
+        if given.get("do") == "refresh":
+            await self._sockets.refresh()
+        else:
+            await self._sockets.cut()
+        return web.json_response({"open": len(self._sockets.open)})
+
+    async def script(self, request: web.Request) -> web.Response:
+        """The body is a script: lines like `chat.postMessage: accept; reset | retry-after 2`."""
+        try:
+            self._scripts.add_text(await request.text())
+        except BadScript as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from error
+        return web.json_response({"ok": True})
+
+    async def chats(self, request: web.Request) -> web.Response:
+        """All conversations with their messages, as people see them now."""
+        del request
+        return web.json_response([_shown(one) for one in self._world.conversations.values()])
+
+    async def calls(self, request: web.Request) -> web.Response:
+        """Every request that arrived, with what became of it; `?method=chat.update` shows one method."""
+        wanted = request.query.get("method", "")
+        calls = [call for call in self._world.calls if wanted in {"", call.method}]
+        shown = [
+            {
+                "method": call.method,
+                "arguments": {key: str(value)[:10_000] for key, value in call.arguments.items()},
+                "outcome": call.outcome,
+                "ts": call.ts,
+            }
+            for call in calls
+        ]
+        return web.json_response(shown)
+
+    def _message(self, given: dict[str, Any]) -> str:
+        ts = str(given.get("message", ""))
+        if ts not in self._world.conversation(str(given["chat"])).messages:
+            raise web.HTTPNotFound(text="There is no message with this ts\n")
+        return ts
+
+
+def _shown(conversation: SlackConversation) -> dict[str, Any]:
+    return {
+        "chat": conversation.channel,
+        "archived": conversation.archived,
+        "bot_says": conversation.texts(),
+        "ephemeral": conversation.ephemeral,
+        "messages": list(conversation.messages.values()),
+    }
+
+
+async def _given(request: web.Request) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(await request.read())
+    except ValueError as error:
+        raise web.HTTPBadRequest(text="The body must be a JSON object\n") from error
+    if not isinstance(found, dict) or "chat" not in found:
+        raise web.HTTPBadRequest(text='The body must be a JSON object with a "chat"\n')
+    return dict(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

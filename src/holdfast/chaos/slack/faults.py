@@ -1,0 +1,74 @@
+"""What goes wrong with requests to the fake Slack, and on its sockets: the steps of its scripts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from holdfast.chaos.exchanges import (
+    Accept,
+    Double,
+    Exchange,
+    PlatformStep,
+    ResetConnection,
+    Reverse,
+    SlowAnswer,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlackLimit:
+    """429 with `Retry-After`."""
+
+    seconds: int = 1
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Answer with the time to wait."""
+        exchange.answer = slack_failure("ratelimited")
+        exchange.status, exchange.headers = 429, {"Retry-After": str(self.seconds)}
+
+
+@dataclass(frozen=True, slots=True)
+class SlackError:
+    """Any other failure, in Slack's word for it; those are answered with 200."""
+
+    error: str = "edit_window_closed"
+    status: int = 200
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Answer with the failure."""
+        exchange.answer, exchange.status = slack_failure(self.error), self.status
+
+
+@dataclass(frozen=True, slots=True)
+class LoseEvent:
+    """Tell nobody of it."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark it as lost."""
+        exchange.is_lost = True
+
+
+@dataclass(frozen=True, slots=True)
+class MissAcknowledgement:
+    """Don't hear its acknowledgement: it is told again, as after three slow seconds."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark it."""
+        exchange.is_deaf = True
+
+
+WORDS: Mapping[str, Callable[..., PlatformStep]] = {
+    "accept": Accept,
+    "reset": ResetConnection,
+    "retry-after": SlackLimit,
+    "refuse": SlackError,
+    "pause": SlowAnswer,
+    "double": Double,
+    "reverse": Reverse,
+    "lose": LoseEvent,
+    "miss-ack": MissAcknowledgement,
+}
+
+
+def slack_failure(error: str) -> dict[str, object]:
+    """A body that says no."""
+    return {"ok": False, "error": error}

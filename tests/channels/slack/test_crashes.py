@@ -1,0 +1,135 @@
+"""A crash at every append of a talk in Slack: nothing is lost, repeated, or left half-said."""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
+from typing import NoReturn
+
+import pytest
+
+from agent.world import CrashingStore, process
+from channels.lab import deps_of, last_user_text
+from channels.slack.slack_lab import LOG, options_for
+from holdfast import events as e
+from holdfast.channels.channel_log import channel_state
+from holdfast.channels.service import Channels
+from holdfast.channels.words import MARK
+from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Pause, Say, Script, SeenRequest
+from holdfast.chaos.slack import FakeSlack
+from holdfast.interfaces.journal import JournalError
+from holdfast.journal.memory import MemoryStore
+from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.racing import wait_through_cancel
+
+CHATS = ("D42",)
+ALLOWED = frozenset({"U42"})
+ROUNDS = 2
+
+
+def slowly(request: SeenRequest) -> Script:
+    """Speaks for long enough that a preview is shown."""
+    return [Say("re: "), Pause(0.1), Say(last_user_text(request))]
+
+
+async def talk(slack: FakeSlack, said: set[tuple[str, str]]) -> None:
+    """Each person writes, and writes again once they have their answer."""
+    for number in range(ROUNDS):
+        texts = {chat: f"{number} of {chat}" for chat in CHATS}
+        for chat, text in texts.items():
+            if (chat, text) not in said:
+                said.add((chat, text))
+                slack.world.say(chat, text)
+        for chat, text in texts.items():
+            conversation = slack.world.conversation(chat)
+            await slack.world.changed.until(
+                lambda conversation=conversation, text=text: f"re: {text}" in conversation.texts()
+            )
+
+
+async def live(
+    slack: FakeSlack,
+    chaos: ChaosServer,
+    store: CrashingStore,
+    *,
+    crash: CrashPoint,
+    said: set[tuple[str, str]],
+) -> None:
+    """One process, until everyone has their answers and all is settled, or until it dies."""
+    died = asyncio.Event()
+
+    def die() -> NoReturn:
+        died.set()
+        raise Crashed
+
+    crash.die = die
+    with suppress(Crashed, JournalError, BaseExceptionGroup):
+        async with process(chaos, store=store) as world:
+            deps = replace(deps_of(world), settles_s=0.02, preview_after_s=0.0, preview_beat_s=0.05)
+            running = asyncio.create_task(Channels(deps, [options_for(slack, allow=ALLOWED)]).run())
+            try:
+                dead = asyncio.create_task(died.wait())
+                whole = asyncio.create_task(whole_talk(slack, store, said))
+                await asyncio.wait({whole, dead}, return_when=asyncio.FIRST_COMPLETED)
+                for task in (whole, dead):
+                    task.cancel()
+                await asyncio.wait({whole, dead})
+            finally:
+                running.cancel()
+                await wait_through_cancel(running)
+
+
+async def whole_talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, str]]) -> None:
+    await slack.world.changed.until(lambda: bool(slack.sockets.open))
+    await talk(slack, said)
+    async for _ in store.follow(LOG):
+        state = await channel_state(store, LOG)
+        if not state.awaited and not state.outbox.queues:
+            return
+
+
+async def check(slack: FakeSlack, disk: MemoryDisk) -> None:
+    """The fake's own record against the logs."""
+    store = MemoryStore(disk)
+    state = await channel_state(store, LOG)
+    accepted: Counter[str] = Counter()
+    for session_id in state.chats:
+        for record in await store.read(session_id):
+            if isinstance(record.event, e.MessageAccepted):
+                accepted[record.event.text] += 1
+    assert accepted == Counter(f"{number} of {chat}" for number in range(ROUNDS) for chat in CHATS)
+    for chat in CHATS:
+        texts = slack.world.conversation(chat).texts()
+        assert not any(MARK in text for text in texts)
+        assert texts == [f"re: {number} of {chat}" for number in range(ROUNDS)], "once and in order"
+    assert {one.state for one in state.outbox.deliveries.values()} <= {"confirmed", "moot"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(*, after: bool) -> None:
+    """P14, P6, P9: the process dies at each append in turn; no reply is repeated or marked.
+
+    No preview stays, either. Slack itself forgets the first words in a conversation that nobody knows yet;
+    whoever said them writes again.
+    """
+    previews = 0
+    for nth in count(1):
+        disk, said = MemoryDisk(), set[tuple[str, str]]()
+        async with FakeSlack(ack_s=0.1) as slack, ChaosServer(choose=slowly) as chaos:
+            crash = CrashPoint(nth)
+            await live(slack, chaos, CrashingStore(disk, crash, after=after), crash=crash, said=said)
+            lost = {one.payload["event"]["channel"] for one in slack.sockets.lost}
+            if crash.has_crashed:
+                known = (await channel_state(MemoryStore(disk), LOG)).last_taken
+                for chat in lost - set(known):  # a person whose first words are lost writes again
+                    said -= {one for one in said if one[0] == chat}
+                healthy = CrashPoint(10**9)
+                await live(slack, chaos, CrashingStore(disk, healthy, after=after), crash=healthy, said=said)
+            await check(slack, disk)
+            previews += len(slack.world.done("chat.update"))
+        if not crash.has_crashed:
+            assert nth > 20
+            break
+    assert previews, "answers took the place of previews"
