@@ -246,8 +246,8 @@ class DeadlinedConnection(HttpToolsProtocol):
             cycle.keep_alive = False
             app = _refuse
         if cycle.more_body:
-            known = cast("asyncio.Transport", cycle.transport)
-            cycle.transport = cast("Any", _ClosedAfterBody(known, lambda: self._close_after_body(cycle)))
+            drained = _ClosedAfterBody(cycle.transport, lambda: self._close_after_body(cycle))
+            cycle.transport = cast("Any", drained)
         super()._start_asgi_task(
             cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app
         )
