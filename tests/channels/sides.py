@@ -25,9 +25,20 @@ Faults = Mapping[str, tuple[str, Sequence[PlatformStep]]]
 class Side(Protocol):
     """One fake platform with numbered people."""
 
-    retry: str  # what a message about a failure tells people to send
-    marks_max: int | None  # how many answers may be marked as repeats; None if the platform can't be asked
-    faults: Faults
+    @property
+    def retry(self) -> str:
+        """What a message about a failure tells people to send."""
+        ...
+
+    @property
+    def marks_max(self) -> int | None:
+        """How many answers may be marked as repeats; None if the platform can't be asked."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """What can go wrong there."""
+        ...
 
     @property
     def scripts(self) -> Scripts:
