@@ -25,10 +25,25 @@ Faults = Mapping[str, tuple[str, Sequence[PlatformStep]]]
 class Side(Protocol):
     """One fake platform with numbered people."""
 
-    name: str  # of the channel in the settings
-    retry: str  # what a message about a failure tells people to send
-    marks_max: int | None  # how many answers may be marked as repeats; None if the platform can't be asked
-    faults: Faults
+    @property
+    def name(self) -> str:
+        """The channel in the settings."""
+        ...
+
+    @property
+    def retry(self) -> str:
+        """What a message about a failure tells people to send."""
+        ...
+
+    @property
+    def marks_max(self) -> int | None:
+        """How many answers may be marked as repeats; None if the platform can't be asked."""
+        ...
+
+    @property
+    def faults(self) -> Faults:
+        """What can go wrong there."""
+        ...
 
     @property
     def scripts(self) -> Scripts:

@@ -40,7 +40,7 @@ def client(slack: FakeSlack, token: str = "") -> Any:  # its methods have no typ
 async def socket(slack: FakeSlack, seen: list[Any]) -> AsyncGenerator[None]:
     """A Socket Mode client that acknowledges everything."""
     before = len(slack.sockets.open)
-    app = SocketModeClient(slack.app_token, web_client=client(slack))
+    app: Any = SocketModeClient(slack.app_token, web_client=client(slack))
 
     async def take(one: AsyncBaseSocketModeClient, request: SocketModeRequest) -> None:
         seen.append(request)
@@ -182,7 +182,8 @@ async def test_faults_come_by_script_and_the_record_says_what_arrived() -> None:
         slack.scripts.add("chat.postMessage@D43", [SlackError("restricted_action")])
         with pytest.raises(SlackApiError) as limited:
             await web.chat_postMessage(channel=CHAT, text="first")
-        assert limited.value.response.headers["Retry-After"] == "3"
+        error: Any = limited.value
+        assert error.response.headers["Retry-After"] == "3"
         with pytest.raises(SlackApiError, match="restricted_action"):
             await web.chat_postMessage(channel="D43", text="other chat")
         web.retry_handlers.clear()

@@ -176,7 +176,8 @@ def _own_message(conversation: SlackConversation, arguments: Arguments, *, refus
 
 def _content(arguments: Arguments) -> dict[str, Any]:
     """Text, blocks and metadata of a message, checked."""
-    text, blocks = str(arguments.get("text") or ""), _decoded(arguments.get("blocks")) or []
+    text = str(arguments.get("text") or "")
+    blocks: list[dict[str, Any]] = _decoded(arguments.get("blocks")) or []
     metadata = _decoded(arguments.get("metadata"))
     if not text.strip() and not blocks:
         raise SlackRefusal("no_text")

@@ -177,8 +177,8 @@ class ChannelRoutes:
         """POST /api/channels/{name}/users."""
         wanted = await decoded(request, self._deps.limits, AllowRequest)
         user = wanted.user.strip()
-        kind = self._deps.options.channels.get(request.path_params["name"], "")
-        if not is_user_id(kind, user):
+        configured = self._deps.options.channels.get(request.path_params["name"])
+        if not is_user_id(configured.kind if configured else "", user):
             raise bad_request("'user' must be the platform's id of a person", param="user")
         allowed = e.ChannelUserAllowed(
             at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]
