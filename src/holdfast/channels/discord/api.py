@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, TypeAlias, cast
 
 import aiohttp
@@ -110,7 +111,7 @@ class DiscordApi:
         # Discord reads names as they are, and shows the escapes of others to people.
         form = aiohttp.FormData(quote_fields=False, default_to_multipart=True)
         form.add_field("payload_json", json.dumps(body), content_type="application/json")
-        form.add_field("files[0]", file.data, filename=file.name, content_type=file.media_type)
+        form.add_field("files[0]", BytesIO(file.data), filename=file.name, content_type=file.media_type)
         return await self._make(request, {"data": form}, answer_s=UPLOAD_S)
 
     async def _make(

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Literal, TypeAlias, cast
 
 import aiohttp
@@ -110,7 +111,7 @@ class SlackApi:
             async with asyncio.timeout(CONNECT_S + UPLOAD_S):
                 async with self._session.post(
                     address,
-                    data=data,
+                    data=BytesIO(data),
                     headers={"Content-Type": "application/octet-stream"},
                     trace_request_ctx=written,
                     allow_redirects=False,
