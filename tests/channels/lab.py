@@ -10,7 +10,7 @@ from agent.world import World
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.service import Channels
-from holdfast.chaos import SeenRequest
+from holdfast.chaos import CallTool, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
@@ -100,3 +100,10 @@ def last_user_text(request: SeenRequest) -> str:
     """What the model was told last by a person."""
     found = [one for one in (request.body or {})["messages"] if one["role"] == "user"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportGeneralTypeIssues]
     return str(found[-1]["content"])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def file_then_words(request: SeenRequest) -> Script:
+    """The model sends a file, and once that is done it says so."""
+    if "is on its way to the chat" in str(request.body):
+        return [Say("there you are")]
+    return [CallTool("send_file", {"path": "a.txt", "caption": "notes"})]

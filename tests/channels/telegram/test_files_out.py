@@ -14,7 +14,7 @@ from holdfast.folds.phases import Phase
 from holdfast.tools.files.send_file import SendFile
 from runner.steered_clock import SteeredClock, settle
 
-PNG = b"\x89PNG\r\n\x1a\n and the rest"
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(3 * 1024 * 1024)
 
 
 def sends(*calls: Mapping[str, object]) -> list[Script]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, TypeAlias, cast
 
 import aiohttp
@@ -16,6 +17,7 @@ from yarl import URL
 
 from holdfast import __version__
 from holdfast.channels.discord.gates import RateGates
+from holdfast.channels.files_out import UPLOAD_S, FileContent
 from holdfast.channels.written import (
     Unanswered,
     Unwritten,
@@ -35,7 +37,8 @@ USER_AGENT = f"DiscordBot (holdfast, {__version__})"  # in the form that Discord
 CONNECT_S = 15.0
 ANSWER_S = 60.0
 BODY_BYTES_MAX = 8 * 1024 * 1024
-OK_BELOW, TOO_MANY_REQUESTS, SERVER_ERRORS = 300, 429, 500
+OK_BELOW, TOO_LARGE, TOO_MANY_REQUESTS, SERVER_ERRORS = 300, 413, 429, 500
+TOO_LARGE_CODE = 40005
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,19 @@ class DiscordApi:
         answer_s: float = ANSWER_S,
     ) -> DiscordReply:
         """Make one request. It is never made twice, and not at all while a rate limit holds it."""
+        return await self._make(request, {"json": body, "params": query}, answer_s=answer_s)
+
+    async def upload(self, request: ApiRequest, body: Mapping[str, Any], file: FileContent) -> DiscordReply:
+        """Make one request that brings a file."""
+        # Discord reads names as they are, and shows the escapes of others to people.
+        form = aiohttp.FormData(quote_fields=False, default_to_multipart=True)
+        form.add_field("payload_json", json.dumps(body), content_type="application/json")
+        form.add_field("files[0]", BytesIO(file.data), filename=file.name, content_type=file.media_type)
+        return await self._make(request, {"data": form}, answer_s=UPLOAD_S)
+
+    async def _make(
+        self, request: ApiRequest, content: Mapping[str, Any], *, answer_s: float
+    ) -> DiscordReply:
         if (wait_s := self.gates.wait_s(request.route, request.place)) > 0:
             return DiscordFailure(TOO_MANY_REQUESTS, 0, "held back by a rate limit", wait_s)
         written = request_mark()
@@ -109,8 +125,7 @@ class DiscordApi:
                 async with self.session.request(
                     request.method,
                     self._base + request.path,
-                    json=body,
-                    params=query,
+                    **content,
                     headers={"Authorization": f"Bot {self.token}", "User-Agent": USER_AGENT},
                     trace_request_ctx=written,
                     allow_redirects=False,
@@ -212,6 +227,8 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
     if status == TOO_MANY_REQUESTS:
         wait = said.get("retry_after") or response.headers.get("Retry-After") or 5
         return DiscordFailure(status, 0, "You are being rate limited", _seconds(wait))
+    if status == TOO_LARGE:  # what stands in front of Discord says so in a form of its own
+        return DiscordFailure(status, TOO_LARGE_CODE, "Request entity too large")
     if status >= SERVER_ERRORS or "message" not in said:
         return Unanswered(f"HTTP {status}, and not Discord's answer")
     return DiscordFailure(status, int(said.get("code") or 0), _words(said))

@@ -3,7 +3,7 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from holdfast import events as e
 from holdfast.channels.answers import message_of
@@ -25,7 +25,8 @@ from holdfast.channels.discord.markdown import (
     escaped,
     utf16_units,
 )
-from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Said, Unneeded, said_in
+from holdfast.channels.files_out import FileContent, file_content, not_taken, too_big
+from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.words import MARK, Card
 from holdfast.channels.written import Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
@@ -33,6 +34,7 @@ from holdfast.decisions.deliveries import (
     CannotTell,
     DidNotArrive,
     EditRefused,
+    FormatRefused,
     FoundThere,
     MayHaveArrived,
     NoLongerNeeded,
@@ -42,8 +44,11 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.interfaces.journal import Blobs
 from holdfast.runner.supervisor import Supervisor
+from holdfast.values import SentFile
 
+FILE_BYTES_MAX = 10 * 1024 * 1024  # for a bot in a chat that nobody has paid for
 NONCE_CHARS = 25
 LABEL_CHARS_MAX = 80
 BUTTONS_IN_ROW, ROWS_MAX = 5, 5
@@ -64,6 +69,7 @@ ARCHIVED = 50083
 CHAT_ENDS = frozenset(
     {UNKNOWN_CHANNEL, MISSING_ACCESS, NOT_TO_THIS_USER, CANNOT_SEND, MISSING_PERMISSIONS, ARCHIVED}
 )
+Content: TypeAlias = Prose | Card | FileContent | PreviewText | NoWords | Unneeded
 _STYLES = {"deny": 4, "once": 3}  # red, green; others are grey
 
 
@@ -99,10 +105,13 @@ def components(card: Card) -> list[dict[str, Any]]:
 class DiscordCarrier:
     """Sends with one bot; words of a session are read from its log when they are sent."""
 
-    def __init__(self, api: DiscordApi, supervisor: Supervisor, outbox: Outbox, *, log_id: str) -> None:
+    def __init__(
+        self, api: DiscordApi, supervisor: Supervisor, outbox: Outbox, blobs: Blobs, *, log_id: str
+    ) -> None:
         self._api = api
         self._supervisor = supervisor
         self._outbox = outbox
+        self._blobs = blobs
         self._log_id = log_id
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
@@ -110,20 +119,26 @@ class DiscordCarrier:
         intended = delivery.intended
         if intended.removes:
             return await self._remove(intended)
-        body = await self._body(intended)
+        said = await self._said(intended)
+        body = _body(delivery, said)
         if not isinstance(body, dict):
             return body
         if is_marked:
-            body["content"] = f"{escaped(MARK)}\n{body['content']}"
+            body["content"] = f"{escaped(MARK)}\n{body['content']}".strip()
         if not delivery.is_new:
             return await self._edit(intended, body)
-        body |= {"nonce": self._nonce(delivery), "enforce_nonce": True}
+        body |= {"nonce": nonce_of(self._log_id, delivery.key), "enforce_nonce": True}
         if intended.reply_to:
             body["message_reference"] = {"message_id": intended.reply_to, "fail_if_not_exists": False}
+        if isinstance(said, FileContent) and not _in_place_of(said, delivery):
+            return file_sent_as(await self._api.upload(messages_of(intended.chat), body, said))
         return sent_as(await self._api.call(messages_of(intended.chat), body))
 
-    def _nonce(self, delivery: OutboxEntry) -> str:
-        return nonce_of(self._log_id, delivery.key)
+    async def _said(self, intended: e.DeliveryIntended) -> Content:
+        said = await said_in(self._supervisor, intended)
+        if isinstance(said, SentFile):
+            return await file_content(self._blobs, said) or NoWords()
+        return said
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
         """Change what a preview shows."""
@@ -135,7 +150,7 @@ class DiscordCarrier:
         reply = await self._newest(delivery.intended.chat)
         if not isinstance(reply, list):
             return reply
-        said = await said_in(self._supervisor, delivery.intended)
+        said = await self._said(delivery.intended)
         after = self._after(delivery)
         known = {one.platform_id for one in self._outbox.deliveries.values()}
         for message in reply:
@@ -197,26 +212,37 @@ class DiscordCarrier:
             return EditRefused(reply.text)
         return sent_as(reply)
 
-    async def _body(self, intended: e.DeliveryIntended) -> dict[str, Any] | NotAccepted | NoLongerNeeded:
-        """What the message is to be, or why there is nothing to send."""
-        if not intended.chat.isdigit():
-            return NotAccepted(f"Discord has no channel {intended.chat!r}")
-        body: dict[str, Any] = {"allowed_mentions": SILENT, "flags": SUPPRESS_EMBEDS}
-        said = await said_in(self._supervisor, intended)
-        match said:
-            case Prose():
-                texts = discord_markdown(said.markdown)
-                if said.part >= len(texts):
-                    return NotAccepted(GONE)
-                return body | {"content": texts[said.part]}
-            case Card():
-                return body | {"content": card_content(said), "components": components(said)}
-            case PreviewText():
-                return body | {"content": discord_draft(said.text) or "…"}
-            case NoWords():
+
+def _body(delivery: OutboxEntry, said: Content) -> dict[str, Any] | NotAccepted | NoLongerNeeded:
+    """What the message is to be, or why there is nothing to send."""
+    chat = delivery.intended.chat
+    if not chat.isdigit():
+        return NotAccepted(f"Discord has no channel {chat!r}")
+    body: dict[str, Any] = {"allowed_mentions": SILENT, "flags": SUPPRESS_EMBEDS}
+    match said:
+        case Prose():
+            texts = discord_markdown(said.markdown)
+            if said.part >= len(texts):
                 return NotAccepted(GONE)
-            case Unneeded():
-                return NoLongerNeeded(ANSWERED)
+            return body | {"content": texts[said.part]}
+        case Card():
+            return body | {"content": card_content(said), "components": components(said)}
+        case FileContent():
+            caption = cut_to(said.caption, UNITS_MAX - ROOM_FOR_MARKS, escaped)
+            return body | {"content": _in_place_of(said, delivery) or caption}
+        case PreviewText():
+            return body | {"content": discord_draft(said.text) or "…"}
+        case NoWords():
+            return NotAccepted(GONE)
+        case Unneeded():
+            return NoLongerNeeded(ANSWERED)
+
+
+def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:
+    """What is said in place of a file that Discord doesn't take; empty if it may take it."""
+    if len(file.data) > FILE_BYTES_MAX:
+        return escaped(too_big(file, "Discord", bytes_max=FILE_BYTES_MAX))
+    return escaped(not_taken(file, "Discord")) if delivery.is_plain else ""
 
 
 def _is_ours(message: Mapping[str, Any], bot_id: str) -> bool:
@@ -224,7 +250,7 @@ def _is_ours(message: Mapping[str, Any], bot_id: str) -> bool:
     return str(author.get("id", "")) == bot_id
 
 
-def _says(message: Mapping[str, Any], said: Said, delivery: OutboxEntry) -> bool:
+def _says(message: Mapping[str, Any], said: Content, delivery: OutboxEntry) -> bool:
     """Whether a message is what an attempt of this delivery brought there."""
     content = str(message.get("content", "")).strip().removeprefix(escaped(MARK)).strip()
     match said:
@@ -235,10 +261,18 @@ def _says(message: Mapping[str, Any], said: Said, delivery: OutboxEntry) -> bool
             ask_id = message_of(delivery.intended)
             has_buttons = any(f":{ask_id}:" in one for one in _custom_ids(message))
             return has_buttons or content == card_content(said)
+        case FileContent():
+            return _brings(message, said) or content == (_in_place_of(said, delivery) or None)
         case PreviewText() | Unneeded():
             return True  # its words have changed since; nothing else was sent to the chat meanwhile
         case NoWords():
             return False
+
+
+def _brings(message: Mapping[str, Any], file: FileContent) -> bool:
+    """Whether a message has the file; Discord changes names, so that its size has to do."""
+    attachments: list[dict[str, Any]] = message.get("attachments") or []
+    return [one.get("size") for one in attachments] == [len(file.data)]
 
 
 def _custom_ids(message: Mapping[str, Any]) -> Iterator[str]:
@@ -266,6 +300,13 @@ def sent_as(reply: DiscordReply) -> SendResult:
             return MayHaveArrived(why)
         case DiscordFailure() as failure:
             return _refusal(failure)
+
+
+def file_sent_as(reply: DiscordReply) -> SendResult:
+    """What a reply says about a file; one that isn't taken is told of in words, which need no permission."""
+    if isinstance(reply, DiscordFailure) and (_is_about_message(reply) or reply.code == MISSING_PERMISSIONS):
+        return FormatRefused(reply.text)
+    return sent_as(reply)
 
 
 def _refusal(failure: DiscordFailure) -> SendResult:

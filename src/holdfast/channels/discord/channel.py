@@ -38,7 +38,7 @@ async def open_discord_channel(
     """The platform for one bot, until the block ends."""
     async with open_discord(token=options.token, base_url=options.base_url, clock=deps.clock) as api:
         clicks, locks = Clicks(api, deps.clock), ChatLocks()
-        carrier = DiscordCarrier(api, deps.supervisor, log.state.outbox, log_id=log.log_id)
+        carrier = DiscordCarrier(api, deps.supervisor, log.state.outbox, deps.store, log_id=log.log_id)
 
         async def connect(take: Take) -> None:
             intake = Intake(api, log, deps.clock, take=take, clicks=clicks)
@@ -84,7 +84,7 @@ def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platfo
     async def download(file: ChatFile) -> bytes | None:
         return await api.download(file.handle, bytes_max=options.file_bytes_max)
 
-    return Platform(download, clicks.answer, source=DISCORD)
+    return Platform(download, clicks.answer, source=DISCORD, takes_files=True)
 
 
 async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:

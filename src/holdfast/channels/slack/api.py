@@ -5,11 +5,13 @@ import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, Literal, TypeAlias, cast
 
 import aiohttp
 from yarl import URL
 
+from holdfast.channels.files_out import UPLOAD_S
 from holdfast.channels.written import (
     Unanswered,
     Unwritten,
@@ -99,6 +101,33 @@ class SlackApi:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         return _reply(response.status, response.headers.get("Retry-After", ""), data)
+
+    async def upload(self, address: str, data: bytes) -> SlackReply:
+        """Bring the bytes of a file to the address that Slack named for it. Nobody sees them yet."""
+        if not self.is_ours(address):
+            return SlackFailure("the address for the file is not Slack's")
+        written = request_mark()
+        try:
+            async with asyncio.timeout(CONNECT_S + UPLOAD_S):
+                async with self._session.post(
+                    address,
+                    data=BytesIO(data),
+                    headers={"Content-Type": "application/octet-stream"},
+                    trace_request_ctx=written,
+                    allow_redirects=False,
+                ) as response:
+                    await bounded_body(response, bytes_max=BODY_BYTES_MAX)
+        except TimeoutError:
+            return lost(f"no answer within {UPLOAD_S:g} s", written)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return lost(failure_words(error), written)
+        match response.status:
+            case 200:
+                return SlackDone({})
+            case status if status == TOO_MANY_REQUESTS or status >= SERVER_ERRORS:
+                return Unanswered(f"HTTP {status}")
+            case status:
+                return SlackFailure(f"HTTP {status}")
 
     def is_ours(self, address: str) -> bool:
         """Whether a file's address is one that may be given the token: the platform's own host alone."""

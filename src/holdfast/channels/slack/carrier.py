@@ -4,20 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, ENDING, message_of
+from holdfast.channels.answers import ANSWER, ENDING, FILE, message_of
+from holdfast.channels.files_out import FileContent, file_content
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply, listed_in, next_cursor
 from holdfast.channels.slack.blocks import SlackMessage, card_message, plain_message, slack_messages
+from holdfast.channels.slack.replies import sent_as, unasked
+from holdfast.channels.slack.sharing import in_place_of, share, shared_in
 from holdfast.channels.words import Card, with_lead
-from holdfast.channels.written import Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
-    DidNotArrive,
     EditRefused,
-    FormatRefused,
     FoundThere,
-    MayHaveArrived,
     NoLongerNeeded,
     NotAccepted,
     NotThere,
@@ -25,60 +24,14 @@ from holdfast.decisions.deliveries import (
     SendResult,
 )
 from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.interfaces.journal import Blobs
 from holdfast.runner.supervisor import Supervisor
+from holdfast.values import SentFile
 
 LEAD = "!"  # Slack keeps what begins with `/` for itself
 EVENT_TYPE = "holdfast_delivery"
 PAGE, PAGES_MAX = 200, 5
 SKEW_S = 600  # how far Slack's clock may be from ours
-# Slack takes nothing for this chat.
-CHAT_GONE = frozenset(
-    {
-        "channel_not_found",
-        "is_archived",
-        "is_inactive",
-        "not_in_channel",
-        "user_not_found",
-        "user_disabled",
-        "cannot_dm_bot",
-        "messages_tab_disabled",
-        "restricted_action",
-        "restricted_action_read_only_channel",
-        "restricted_action_thread_only_channel",
-        "restricted_action_non_threadable_channel",
-        "thread_not_found",
-        "thread_locked",
-    }
-)
-# The app, not the message: it is sent once that works again.
-APP_TROUBLE = frozenset(
-    {
-        "invalid_auth",
-        "not_authed",
-        "account_inactive",
-        "token_revoked",
-        "token_expired",
-        "missing_scope",
-        "no_permission",
-        "org_login_required",
-        "ekm_access_denied",
-        "team_access_not_granted",
-        "access_denied",
-    }
-)
-FORMAT_ERRORS = frozenset(
-    {
-        "invalid_blocks",
-        "invalid_blocks_format",
-        "msg_blocks_too_long",
-        "msg_too_long",
-        "no_text",
-        "invalid_arguments",
-        "invalid_metadata_format",
-        "metadata_too_large",
-        "metadata_must_be_sent_from_app",
-    }
-)
 EDIT_ERRORS = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "cant_edit", "update_failed"}
 )
@@ -93,10 +46,11 @@ def place_of(chat: str) -> dict[str, str]:
 class SlackCarrier:
     """Sends with one app; words of a session are read from its log when they are sent."""
 
-    def __init__(self, api: SlackApi, supervisor: Supervisor, outbox: Outbox) -> None:
+    def __init__(self, api: SlackApi, supervisor: Supervisor, outbox: Outbox, blobs: Blobs) -> None:
         self._api = api
         self._supervisor = supervisor
         self._outbox = outbox
+        self._blobs = blobs
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
         """Send it, as a new message, a change or a removal."""
@@ -108,13 +62,17 @@ class SlackCarrier:
             place = {"channel": place_of(intended.chat)["channel"], "ts": target}
             return _removed(await self._api.call("chat.delete", place))
         words = await self._words(intended)
+        if isinstance(words, FileContent):
+            if not delivery.is_plain:
+                return await share(self._api, place_of(intended.chat), words, is_marked=is_marked)
+            words = in_place_of(words)
         if not isinstance(words, SlackMessage):
             return words
         message = words.marked() if is_marked else words
         body = _content(delivery, SlackMessage(message.text) if delivery.is_plain else message)
         if target:
             return _edited(intended, await self._api.call("chat.update", _edit_of(intended, target, body)))
-        return _result(await self._api.call("chat.postMessage", place_of(intended.chat) | body))
+        return sent_as(await self._api.call("chat.postMessage", place_of(intended.chat) | body))
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
         """Change a preview to this text."""
@@ -123,37 +81,43 @@ class SlackCarrier:
         return _edited(preview.intended, reply)
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
-        """Look for the message in its conversation, by the key that it carries."""
-        intended = delivery.intended
-        place = place_of(intended.chat)
-        oldest = max(0.0, intended.at_ms / 1000 - SKEW_S)
-        arguments: dict[str, Any] = {
-            "channel": place["channel"],
-            "oldest": f"{oldest:.6f}",
-            "limit": PAGE,
-            "include_all_metadata": True,
-        }
-        method = "conversations.history"
-        if "thread_ts" in place:
-            method, arguments["ts"] = "conversations.replies", place["thread_ts"]
+        """Look for the message in its conversation: by the key that it carries, or by its file."""
+        file, bot = await self._file(delivery.intended), ""
+        if file is not None:
+            me = await self._api.call("auth.test")
+            if not isinstance(me, SlackDone):
+                return unasked(me)
+            bot = str(me.value.get("user_id", ""))
+        known = {one.platform_id for one in self._outbox.deliveries.values()}
+        method, arguments = _listing(delivery.intended)
         for _ in range(PAGES_MAX):
             reply = await self._api.call(method, arguments)
             if not isinstance(reply, SlackDone):
-                return _unasked(reply)
+                return unasked(reply)
             for message in listed_in(reply.value):
                 if _key_of(message) == delivery.key:
                     return FoundThere(str(message.get("ts", "")))
+                shared = shared_in(message, file, bot=bot) if file is not None else ""
+                if shared and shared not in known:
+                    return FoundThere(shared)
             arguments["cursor"] = next_cursor(reply.value)
             if not arguments["cursor"]:
                 return NotThere()
         return CannotTell()
+
+    async def _file(self, intended: e.DeliveryIntended) -> FileContent | None:
+        """The file that the delivery brings, if it brings one and has its bytes."""
+        words = await self._words(intended) if message_of(intended) == FILE else None
+        return words if isinstance(words, FileContent) else None
 
     def _target(self, intended: e.DeliveryIntended) -> str:
         """The id of the message that this changes; empty if there is none."""
         edited = self._outbox.deliveries.get(intended.edits)
         return edited.platform_id if edited is not None else ""
 
-    async def _words(self, intended: e.DeliveryIntended) -> SlackMessage | NotAccepted | NoLongerNeeded:
+    async def _words(
+        self, intended: e.DeliveryIntended
+    ) -> SlackMessage | FileContent | NotAccepted | NoLongerNeeded:
         said = await said_in(self._supervisor, intended)
         match said:
             case Prose():
@@ -162,6 +126,8 @@ class SlackCarrier:
             case Card():
                 notes = tuple(with_lead(note, LEAD) for note in said.notes)
                 return card_message(Card(said.headline, said.detail, notes, said.buttons))
+            case SentFile():
+                return await file_content(self._blobs, said) or NotAccepted(GONE)
             case PreviewText():
                 return plain_message(said.text)
             case NoWords():
@@ -189,52 +155,31 @@ def _edit_of(intended: e.DeliveryIntended, ts: str, body: Mapping[str, Any]) -> 
     return {"blocks": [], **body, "channel": place_of(intended.chat)["channel"], "ts": ts}
 
 
+def _listing(intended: e.DeliveryIntended) -> tuple[str, dict[str, Any]]:
+    """The method that lists the messages among which a delivery would be, and its arguments."""
+    place = place_of(intended.chat)
+    oldest = max(0.0, intended.at_ms / 1000 - SKEW_S)
+    arguments: dict[str, Any] = {
+        "channel": place["channel"],
+        "oldest": f"{oldest:.6f}",
+        "limit": PAGE,
+        "include_all_metadata": True,
+    }
+    if "thread_ts" in place:
+        return "conversations.replies", arguments | {"ts": place["thread_ts"]}
+    return "conversations.history", arguments
+
+
 def _key_of(message: Mapping[str, Any]) -> str:
     metadata: Mapping[str, Any] = message.get("metadata") or {}
     payload: Mapping[str, Any] = metadata.get("event_payload") or {}
     return str(payload.get("key", "")) if metadata.get("event_type") == EVENT_TYPE else ""
 
 
-def _unasked(reply: SlackReply) -> ProbeResult:
-    """Why the platform said nothing about a message."""
-    match reply:
-        case SlackFailure(error="ratelimited") as limited:
-            return DidNotArrive("ratelimited", limited.retry_after_s)
-        case SlackFailure(error="missing_scope" | "no_permission"):
-            return CannotTell()
-        case SlackFailure(error=error) if error in CHAT_GONE:
-            return NotThere()  # it is sent again, and that is refused for good
-        case SlackFailure(error=error):
-            return DidNotArrive(error)
-        case Unwritten(why=why) | Unanswered(why=why):
-            return DidNotArrive(why)
-        case SlackDone():
-            raise AssertionError("that is an answer")
-
-
-def _result(reply: SlackReply) -> SendResult:
-    """What a reply says about a message."""
-    match reply:
-        case SlackDone(value=value):
-            return Arrived(str(value.get("ts", "")))
-        case Unwritten(why=why):
-            return DidNotArrive(why)
-        case Unanswered(why=why):
-            return MayHaveArrived(why)
-        case SlackFailure(error="ratelimited") as limited:
-            return DidNotArrive("ratelimited", limited.retry_after_s)
-        case SlackFailure(error=error) if error in APP_TROUBLE:
-            return DidNotArrive(error)
-        case SlackFailure(error=error) if error in FORMAT_ERRORS:
-            return FormatRefused(error)
-        case SlackFailure(error=error):
-            return NotAccepted(error, ends_chat=error in CHAT_GONE)
-
-
 def _edited(intended: e.DeliveryIntended, reply: SlackReply) -> SendResult:
     if isinstance(reply, SlackFailure) and reply.error in EDIT_ERRORS:
         return _cannot_edit(intended, reply.error)
-    return _result(reply)
+    return sent_as(reply)
 
 
 def _cannot_edit(intended: e.DeliveryIntended, why: str) -> SendResult:
@@ -246,4 +191,4 @@ def _cannot_edit(intended: e.DeliveryIntended, why: str) -> SendResult:
 
 def _removed(reply: SlackReply) -> SendResult:
     is_gone = isinstance(reply, SlackFailure) and reply.error == "message_not_found"
-    return Arrived("") if is_gone else _result(reply)
+    return Arrived("") if is_gone else sent_as(reply)

@@ -28,7 +28,7 @@ async def open_slack_channel(
     """The platform for one app, until the block ends."""
     async with open_slack(token=options.token, app_token=options.app_token, base_url=options.base_url) as api:
         locks = ChatLocks()
-        carrier = SlackCarrier(api, deps.supervisor, log.state.outbox)
+        carrier = SlackCarrier(api, deps.supervisor, log.state.outbox, deps.store)
 
         async def connect(take: Take) -> None:
             await SlackSocket(api, log, deps.clock, take=take).run()
@@ -61,4 +61,4 @@ def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
         if text not in SEEN_ON_CARD:
             await api.call("chat.postEphemeral", place_of(chat) | {"user": user, "text": escaped(text)})
 
-    return Platform(download, answer_click, SLACK, leads=f"/{LEAD}")
+    return Platform(download, answer_click, SLACK, takes_files=True, leads=f"/{LEAD}")

@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -80,7 +81,7 @@ class TelegramApi:
         form = aiohttp.FormData(default_to_multipart=True)
         for name, value in parameters.items():
             form.add_field(name, str(value))
-        form.add_field(file.field, file.data, filename=file.name, content_type=file.media_type)
+        form.add_field(file.field, BytesIO(file.data), filename=file.name, content_type=file.media_type)
         return await self._post(method, {"data": form}, answer_s=UPLOAD_S)
 
     async def _post(self, method: str, content: Mapping[str, Any], *, answer_s: float) -> TelegramReply:

@@ -124,12 +124,22 @@ async def _complete_upload(world: SlackWorld, arguments: Arguments) -> dict[str,
     if any(one.get("id") not in world.files for one in wanted):
         raise SlackRefusal("file_not_found")
     files = [world.files[one["id"]] for one in wanted]
+    if any(not one["size"] for one in files):
+        raise SlackRefusal("file_not_found")
+    blocks: list[dict[str, Any]] = _decoded(arguments.get("blocks")) or []
+    if why := why_bad_blocks(blocks):
+        raise SlackRefusal(why)
+    for one, file in zip(wanted, files, strict=True):
+        file["title"] = str(one.get("title") or file["name"])
+    # Nothing says that Slack shares a file only once, so that doing it again shows it again.
     if arguments.get("channel_id"):
         conversation = _writable(world, {"channel": arguments["channel_id"]})
-        thread = {"thread_ts": str(arguments["thread_ts"])} if arguments.get("thread_ts") else {}
-        world.post(
-            conversation, {"text": str(arguments.get("initial_comment") or ""), "files": files, **thread}
-        )
+        thread = str(arguments.get("thread_ts") or "")
+        if thread and thread not in conversation.messages:
+            raise SlackRefusal("thread_not_found")
+        fields: dict[str, Any] = {"text": str(arguments.get("initial_comment") or ""), "files": files}
+        fields |= {"blocks": blocks} if blocks and not fields["text"] else {}
+        world.post(conversation, fields | ({"thread_ts": thread} if thread else {}))
     return {"files": files}
 
 

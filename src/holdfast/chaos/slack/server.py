@@ -127,13 +127,27 @@ class FakeSlack:
         return web.Response(body=self.world.contents[file_id])
 
     async def _upload(self, request: web.Request) -> web.StreamResponse:
-        file_id = request.match_info["file"]
+        """Get a file's bytes; scripts name it `upload`."""
+        file_id, data = request.match_info["file"], await request.read()
         if file_id not in self.world.files:
             raise web.HTTPNotFound
-        data = await request.read()
+        exchange = Exchange(accept=lambda: self._keep(file_id, data))
+        for step in self.scripts.next("upload", ""):
+            await step.perform(exchange)
+        if exchange.answer is None and not exchange.reset:
+            exchange.answer = await exchange.accept()
+        if exchange.reset:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        assert exchange.answer is not None
+        text = f"OK - {len(data)}" if exchange.answer["ok"] else str(exchange.answer["error"])
+        return web.Response(text=text, status=exchange.status, headers=exchange.headers)
+
+    async def _keep(self, file_id: str, data: bytes) -> dict[str, object]:
         self.world.contents[file_id] = data
         self.world.files[file_id]["size"] = len(data)
-        return web.Response(text=f"OK - {len(data)}")
+        return {"ok": True}
 
 
 async def _arguments(request: web.Request, method: str) -> dict[str, Any]:
