@@ -21,7 +21,7 @@ NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never bega
 WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
-CHANNEL_SOURCES = frozenset({TELEGRAM})  # chats on platforms, where others may read along
+CHANNEL_SOURCES = frozenset({TELEGRAM, SLACK, DISCORD})  # chats on platforms, where others may read along
 RECALLED_SOURCES = frozenset({*PEOPLE_SOURCES, ONE_SHOT, "api"})  # the conversations that an agent can recall
 
 ApprovalMode: TypeAlias = Literal["ask", "allow-workspace", "unattended"]

@@ -54,3 +54,11 @@ def test_evidence_is_quoted_from_results_of_tools_and_nothing_else() -> None:
 
 def test_a_run_without_tools_has_nothing_to_quote() -> None:
     assert missing_evidence(run_with(), "reached", []) == ""
+
+
+def test_a_short_quotation_is_a_whole_line_of_a_result() -> None:
+    """P4: a single letter is in any result, and shows nothing."""
+    run = run_with(("shell", "all tests\nok\n"))
+    assert missing_evidence(run, "reached", ["ok"]) == ""
+    assert "'o'" in missing_evidence(run, "reached", ["o"])
+    assert missing_evidence(run, "reached", [" "]) != ""

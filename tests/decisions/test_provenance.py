@@ -66,6 +66,15 @@ def test_each_thing_from_outside_is_named() -> None:
     assert sources(scene.log) == ("parts were copied from another session",)
 
 
+def test_what_a_program_sends_with_the_owners_key_is_not_typed() -> None:
+    """P11: a trigger or another agent writes into the owner's conversation, and memory is not for them."""
+    for source, outside in (("page", ()), ("chat", ()), ("trigger", ("a program sent a message",))):
+        scene = chat()
+        scene.put(e.MessageAccepted, message_id="m2", text="more", key="me", mode="steer", source=source)
+        scene.put(e.MessageDispatched, message_id="m2", run_id="r1")
+        assert sources(scene.log) == outside
+
+
 def test_what_someone_answered_to_an_ask_is_not_the_owners_for_certain() -> None:
     scene = chat(plan_first=True)
     scene.asks_tool("t1", "update_plan")

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import events as e
-from holdfast.folds.asks import Settlement, ask_kind, calls_of, expired, settlement, withdrawn
+from holdfast.folds.asks import Settlement, ask_event, ask_kind, calls_of, expired, settlement, withdrawn
 from holdfast.folds.rows import ask_of
 from holdfast.values import Action
 
@@ -41,3 +41,12 @@ def test_an_answer_says_who_gave_it() -> None:
 
 def test_a_grant_is_about_no_ask_of_its_own() -> None:
     assert ask_of(e.GrantRemoved(at_ms=1, grant_id="g")) == ""
+
+
+def test_what_a_sub_agent_asks_is_read_as_if_its_parent_asked() -> None:
+    """P8: the answer names the ask by the same id, wherever it is shown."""
+    asked = e.QuestionAsked(at_ms=1, run_id="r2", question_id="q", tool_call_id="t", text="?")
+    settled = e.QuestionAnswered(at_ms=2, run_id="r2", question_id="q", answer="!")
+    assert ask_event(e.ChildAsked(at_ms=1, run_id="r", child_id="c", ask=asked)) is asked
+    assert ask_event(e.ChildAskSettled(at_ms=2, run_id="r", child_id="c", settled=settled)) is settled
+    assert ask_event(asked) is asked

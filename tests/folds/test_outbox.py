@@ -49,6 +49,22 @@ def test_each_chat_has_its_own_order_and_a_settled_head_makes_room() -> None:
     assert outbox.head("3") is None
 
 
+def test_the_last_message_of_a_chat_is_ours_until_someone_writes() -> None:
+    """P14: an answer takes the place of a preview only if nothing was said below it."""
+    preview = intended("preview")
+    shown = e.DeliveryConfirmed(at_ms=2, delivery=preview.key, platform_id="7")
+    outbox = outbox_of(preview, shown)
+    assert outbox.is_last(outbox.deliveries[preview.key])
+    answer = e.DeliveryIntended(
+        at_ms=3, chat="1", message="answer", run="run", session_id="s", edits=preview.key
+    )
+    edited = e.DeliveryConfirmed(at_ms=4, delivery=answer.key, platform_id="7")
+    outbox = outbox_of(preview, shown, answer, edited)
+    assert outbox.is_last(outbox.deliveries[preview.key]), "a change of a message is no new one"
+    note_written(outbox, 9, "1")
+    assert not outbox.is_last(outbox.deliveries[preview.key])
+
+
 def test_what_becomes_plain_text_stays_plain() -> None:
     first = intended()
     plain = e.DeliveryPostponed(at_ms=2, delivery=first.key, why="entities", until_ms=2, plain=True)
