@@ -86,8 +86,11 @@ async def person(side: Side, chat: int, numbers: range, campaign: Campaign) -> N
 
 
 async def damage(side: Side, campaign: Campaign, rng: random.Random) -> None:
-    """Let something go wrong with the platform now and then."""
-    while True:
+    """Let something go wrong with the platform now and then, as long as there are kills.
+
+    A delivery that fails again and again waits longer each time, up to minutes.
+    """
+    while campaign.kills < campaign.kills_max:
         await asyncio.sleep(rng.uniform(0.5, 4.0))
         name = rng.choice(list(side.faults))
         method, steps = side.faults[name]

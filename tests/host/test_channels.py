@@ -121,7 +121,7 @@ async def test_a_person_pairs_and_talks_in_slack_and_a_lost_answer_is_found(tmp_
     [
         ("[[channels]]\nname='a b'\nkind='telegram'\ntoken='x'\n", "1 to 32 letters"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
-        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of slack, telegram"),
+        ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of discord, slack, telegram"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\n", "Socket Mode"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\napp_token='y'\n", "for Slack alone"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\napp_token='y'\nallow=['42']\n", "U012AB3CD"),
