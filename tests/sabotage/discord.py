@@ -54,7 +54,7 @@ async def check_two_attempts_of_a_delivery_are_one_message(kind: type[DiscordCar
     ):
         chat = discord.world.direct(ME)
         discord.scripts.add("createMessage", [Accept(), ResetConnection()])
-        carrier = kind(api, world.supervisor, Outbox(), log_id=LOG)
+        carrier = kind(api, world.supervisor, Outbox(), world.store, log_id=LOG)
         note = e.DeliveryIntended(at_ms=1, chat=chat.channel_id, message="note", body="hello")
         delivery = OutboxEntry(note, seq=1)
         assert isinstance(await carrier.send(delivery, is_marked=False), MayHaveArrived)

@@ -124,7 +124,7 @@ async def check_a_message_whose_answer_was_lost_is_said_once(kind: type[SlackCar
             await store.append(LOG, [CREATED, note])
             log = ChannelLog(store, LOG, await store.claim(LOG))
             await log.catch_up()
-            carrier = kind(api, world.supervisor, log.state.outbox)
+            carrier = kind(api, world.supervisor, log.state.outbox, store)
             sending = asyncio.create_task(OutboxSender(log, carrier, store=store, clock=SystemClock()).run())
             await log.until(lambda: not log.state.outbox.queues)
             sending.cancel()

@@ -45,3 +45,18 @@ async def test_both_tokens_of_a_slack_app_are_tried() -> None:
     assert [one.state for one in found] == ["ok", "fault", "fault"]
     assert "@holdfast in Fake" in found[0].text
     assert [one.advice for one in found[1:]] == ["check its `token`", "check its `app_token`"]
+
+
+async def test_a_slack_app_that_may_not_send_files_is_a_fault_with_what_to_do() -> None:
+    async with FakeSlack() as slack:
+        slack.world.scopes = tuple(one for one in slack.world.scopes if one != "files:write")
+        app = ChannelSettings(
+            name="sl",
+            kind="slack",
+            token=Secret(slack.token),
+            app_token=Secret(slack.app_token),
+            base_url=slack.api_url,
+        )
+        (found,) = await ask_platforms(Settings(channels=(app,)))
+    assert found.state == "fault"
+    assert "files:write" in found.advice

@@ -127,12 +127,15 @@ class DiscordCarrier:
             body["content"] = f"{escaped(MARK)}\n{body['content']}".strip()
         if not delivery.is_new:
             return await self._edit(intended, body)
-        body |= {"nonce": nonce_of(self._log_id, delivery.key), "enforce_nonce": True}
+        body |= {"nonce": self._nonce(delivery), "enforce_nonce": True}
         if intended.reply_to:
             body["message_reference"] = {"message_id": intended.reply_to, "fail_if_not_exists": False}
         if isinstance(said, FileContent) and not _in_place_of(said, delivery):
             return file_sent_as(await self._api.upload(messages_of(intended.chat), body, said))
         return sent_as(await self._api.call(messages_of(intended.chat), body))
+
+    def _nonce(self, delivery: OutboxEntry) -> str:
+        return nonce_of(self._log_id, delivery.key)
 
     async def _said(self, intended: e.DeliveryIntended) -> Content:
         said = await said_in(self._supervisor, intended)

@@ -39,9 +39,10 @@ Form: TypeAlias = Literal["json", "form"]
 
 @dataclass(frozen=True, slots=True)
 class SlackDone:
-    """Slack did it; this is what it returned."""
+    """Slack did it; this is what it returned, and what the token may do, if Slack says so."""
 
     value: Mapping[str, Any]
+    scopes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class SlackApi:
             return lost(f"no answer within {ANSWER_S:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
-        return _reply(response.status, response.headers.get("Retry-After", ""), data)
+        return _reply(response.status, response.headers, data)
 
     async def upload(self, address: str, data: bytes) -> SlackReply:
         """Bring the bytes of a file to the address that Slack named for it. Nobody sees them yet."""
@@ -188,8 +189,9 @@ def _form_fields(arguments: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _reply(status: int, retry_after: str, body: bytes) -> SlackReply:
+def _reply(status: int, headers: Mapping[str, str], body: bytes) -> SlackReply:
     """What an answer says; only one in Slack's own form says that nothing was done."""
+    retry_after = headers.get("Retry-After", "")
     if status == TOO_MANY_REQUESTS:
         return SlackFailure("ratelimited", float(retry_after) if retry_after.isdecimal() else LIMITED_S)
     try:
@@ -200,7 +202,8 @@ def _reply(status: int, retry_after: str, body: bytes) -> SlackReply:
     if not isinstance(answer.get("ok"), bool):
         return Unanswered(f"HTTP {status}, and not Slack's answer")
     if answer["ok"]:
-        return SlackDone(answer)
+        listed = headers.get("X-OAuth-Scopes", "").split(",")
+        return SlackDone(answer, frozenset(one.strip() for one in listed if one.strip()))
     error = str(answer.get("error") or f"HTTP {status}")[:200]
     if error in UNCLEAR or status >= SERVER_ERRORS:
         return Unanswered(error)

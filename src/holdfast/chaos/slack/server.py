@@ -100,7 +100,8 @@ class FakeSlack:
             if request.transport is not None:
                 request.transport.abort()
             return web.Response()
-        return web.json_response(exchange.answer, status=exchange.status, headers=exchange.headers)
+        headers = {"X-OAuth-Scopes": ",".join(self.world.scopes), **exchange.headers}
+        return web.json_response(exchange.answer, status=exchange.status, headers=headers)
 
     async def _carry_out(self, method: str, arguments: Mapping[str, Any]) -> dict[str, object]:
         try:

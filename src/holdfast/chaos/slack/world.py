@@ -8,6 +8,20 @@ from holdfast.chaos.gates import Notifier
 from holdfast.chaos.slack.markup import read_message
 
 RECORD_MAX = 100_000
+# What the bot's token may do, as Slack lists it with each answer.
+SCOPES: Sequence[str] = (
+    "app_mentions:read",
+    "channels:history",
+    "chat:write",
+    "commands",
+    "files:read",
+    "files:write",
+    "groups:history",
+    "im:history",
+    "metadata.message:read",
+    "mpim:history",
+    "users:read",
+)
 TEAM, APP, BOT_USER, BOT = "T0FAKE", "A0FAKE", "U0BOT", "B0BOT"
 
 
@@ -56,6 +70,7 @@ class SlackWorld:
         self.calls: list[SlackCall] = []
         self.files: dict[str, dict[str, Any]] = {}
         self.contents: dict[str, bytes] = {}
+        self.scopes: Sequence[str] = SCOPES
         self.changed = Notifier()
         self.now_s = start_s
         self.tell: Callable[[str, dict[str, Any]], None] = _tell_nobody

@@ -9,6 +9,7 @@ from holdfast.interfaces.system_clock import SystemClock
 
 WITHIN_S = 20.0
 NETWORK = "check the network, and `base_url` if it is set"
+SLACK_FILES = "files:write"
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
 
 
@@ -55,7 +56,11 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
             return fault(name, f"Slack can't be reached: {reply.why}", NETWORK)
     me = replies["token"]
     assert isinstance(me, SlackDone)
-    return ok(name, f"Slack knows it as @{me.value.get('user', '')} in {me.value.get('team', '')}")
+    account = f"Slack knows it as @{me.value.get('user', '')} in {me.value.get('team', '')}"
+    if me.scopes and SLACK_FILES not in me.scopes:
+        advice = f"add the scope `{SLACK_FILES}` to your app (OAuth & Permissions), and install it again"
+        return fault(name, f"{account}, but it may not send files", advice)
+    return ok(name, account)
 
 
 async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
