@@ -1,5 +1,6 @@
 """Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -69,28 +70,51 @@ class Taking:
         self._platform = platform
         self._asks = ChannelAsks(deps, options, log.state)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
+        # Chats are taken side by side, but a code is looked at and used up by one person at a time.
+        self._pairing = asyncio.Lock()
 
     async def take(self, arrival: Arrival) -> None:
         """Take it; when this returns, it is on the log, and the platform may forget it."""
         state = self._channel.state
         if arrival.key in state.keys:
             return
-        if not may_talk(self._options, state, arrival.user):
-            await self._stranger(arrival)
-        elif isinstance(arrival, ButtonPress):
+        if await self._is_about_pairing(arrival):
+            return
+        if isinstance(arrival, ButtonPress):
             await self._press(arrival)
         elif not self._is_ours(arrival):
             return  # a group's own talk: nothing of it is kept, and reading it again is harmless
         elif arrival.is_edit:
             await self._edit(arrival)
-        elif (code := self._open_code(arrival)) is not None:
-            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
-            tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
-            await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
         elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
             await self._command(arrival, command)
         else:
             await self._message(arrival)
+
+    async def _is_about_pairing(self, arrival: Arrival) -> bool:
+        """Settle what a stranger sends, and every pairing code; False if it is what someone allowed says."""
+        is_stranger = not may_talk(self._options, self._channel.state, arrival.user)
+        if isinstance(arrival, ButtonPress):
+            if is_stranger:
+                await self._platform.answer_click(arrival.click, NOT_YOURS)
+            return is_stranger
+        if not is_stranger and self._said_code(arrival) is None:
+            return False
+        async with self._pairing:
+            # While this waited, the code may have been used, or its sender let in.
+            if not may_talk(self._options, self._channel.state, arrival.user):
+                await self._stranger(arrival)
+                return True
+            if (code := self._said_code(arrival)) is None:
+                return False
+            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
+            tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
+            await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
+            return True
+
+    def _said_code(self, message: PlatformMessage) -> str | None:
+        """The open code that someone who may talk says to us; None if it is something else."""
+        return self._open_code(message) if self._is_ours(message) and not message.is_edit else None
 
     def _is_ours(self, message: PlatformMessage) -> bool:
         if message.is_direct:
@@ -103,12 +127,12 @@ class Taking:
             case "all":
                 return True
 
-    async def _stranger(self, arrival: Arrival) -> None:
-        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once."""
+    async def _stranger(self, arrival: PlatformMessage) -> None:
+        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once.
+
+        Whoever calls holds the lock of pairing: the state that decides is the state that is changed.
+        """
         state, now_ms = self._channel.state, self._deps.clock.now_ms()
-        if isinstance(arrival, ButtonPress):
-            await self._platform.answer_click(arrival.click, NOT_YOURS)
-            return
         if not arrival.is_for_us or arrival.is_edit:
             return
         if arrival.is_direct and (code := self._open_code(arrival)) is not None:
