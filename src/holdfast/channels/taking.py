@@ -1,6 +1,7 @@
 """Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -19,6 +20,7 @@ from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
 from holdfast.channels.words import (
     ALREADY_PAIRED,
+    CANNOT_TAKE,
     CODE_WRONG,
     FILE_LOST,
     FILE_TOO_BIG,
@@ -31,11 +33,14 @@ from holdfast.channels.words import (
 )
 from holdfast.events.channels import UpdateBecame
 from holdfast.folds.channel import code_digest
-from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
+from holdfast.interfaces.journal import IdempotencyKey, JournalError, KeyConflict, Replayed
 from holdfast.models.parts import IMAGE_TYPES
+from holdfast.racing import is_about
 from holdfast.runner.inbox import IncomingMessage, NotSent, OnceFor, Sent
 from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
 
+_log = logging.getLogger(__name__)
+OF_STORE = (JournalError, OSError)  # the second: of files that are stored
 KEPT_MS = 7 * 86_400_000  # longer than any platform repeats an update
 TEXT_CHARS_MAX = 100_000
 
@@ -75,9 +80,32 @@ class Taking:
 
     async def take(self, arrival: Arrival) -> None:
         """Take it; when this returns, it is on the log, and the platform may forget it."""
-        state = self._channel.state
-        if arrival.key in state.keys:
+        if arrival.key in self._channel.state.keys:
             return
+        try:
+            await self._take(arrival)
+        except Exception as error:
+            # The store's troubles pass, so what they interrupt is told again. Anything else would fail again,
+            # for ever, and for everybody: the platform tells nothing new before this is taken.
+            if is_about(error, OF_STORE):
+                raise
+            _log.exception("channel %s: %s can't be taken", self._channel.log_id, arrival.key)
+            await self._give_up(arrival, type(error).__name__)
+
+    async def _give_up(self, arrival: Arrival, why: str) -> None:
+        """Put on the log that nothing became of it, and tell its sender."""
+        is_known = may_talk(self._options, self._channel.state, arrival.user)
+        is_said = is_known and isinstance(arrival, PlatformMessage) and self._is_ours(arrival)
+        try:
+            await self._record(
+                arrival, "ignored", says=CANNOT_TAKE if is_said else "", why=f"it failed: {why}"
+            )
+        except Exception as error:
+            if is_about(error, OF_STORE):
+                raise
+            _log.exception("channel %s: nor can %s be put on the log", self._channel.log_id, arrival.key)
+
+    async def _take(self, arrival: Arrival) -> None:
         if await self._is_about_pairing(arrival):
             return
         if isinstance(arrival, ButtonPress):
