@@ -18,7 +18,7 @@ from holdfast import __version__
 from holdfast.cli.demo.server import clean_environment
 
 ROOT = Path(__file__).parent.parent.parent
-DIALOGS = ("automations", "memory", "nodes", "skills", "targets", "usage")
+DIALOGS = ("automations", "channels", "memory", "nodes", "skills", "targets", "usage")
 DATA = (
     "holdfast/py.typed",
     "holdfast/config/known_targets.toml",

@@ -12,7 +12,9 @@ from holdfast.config.secret_values import TextFile
 from promises import PROMISES
 from serving import served, target_of
 
-ENVIRON = {"HOME": "/h", "MAIN_API_KEY": "k", "TRACKER_KEY": "k", "TRACKER_CLIENT_SECRET": "k"}
+_NAMES = ("MAIN_API_KEY", "TRACKER_KEY", "TRACKER_CLIENT_SECRET")
+_TOKENS = ("TELEGRAM_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "DISCORD_BOT_TOKEN")
+ENVIRON = {"HOME": "/h"} | dict.fromkeys((*_NAMES, *_TOKENS), "k")
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 
 

@@ -63,6 +63,16 @@ async def test_writes_at_two_servers_all_count_and_a_repeated_one_counts_once(
     assert len(memory.history) == 6
 
 
+async def test_a_change_that_outlives_a_forgetting_is_made_once(two: tuple[Memories, Memories]) -> None:
+    """P2: whoever wrote it looks for it in the new log, under the same id."""
+    here, there = two
+    await here.put(ME, "secret", "Tom", by="me")
+    edit = MemoryEdit(change_id="c1", document="note", new="kept")
+    await there.write(ME, edit, how="auto")
+    await here.forget(ME, "Tom")
+    assert (await there.write(ME, edit, how="auto")).texts == {"note": "kept"}
+
+
 async def test_what_is_written_while_something_is_forgotten_is_kept_or_refused(
     two: tuple[Memories, Memories],
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from holdfast.interfaces.journal import Appended
+from holdfast.journal.append_rules import keep_order
 from holdfast.journal.postgres.heads import Heads, KnownHead
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.queries import Query, delta_statement
@@ -48,6 +49,7 @@ class DeltaPlan:
     def add(self, job: PendingAppend, head: KnownHead) -> None:
         """Add an append to the log with this head, which is brought up to date as if it had succeeded."""
         self.touched[job.session_id] = head
+        head.last_ms = keep_order(job.records, head.last_ms)
         key, seq = head.key, head.last_seq
         first = seq + 1
         for record in job.records:

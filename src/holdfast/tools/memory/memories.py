@@ -62,6 +62,7 @@ class _Left(msgspec.Struct, frozen=True):
 
     texts: dict[str, str]
     proposals: tuple[e.MemoryProposed, ...] = ()
+    changes: dict[str, str] = {}  # the last change of each document, which its writer still looks for
 
 
 def user_scope(owner: str) -> MemoryScope:
@@ -118,8 +119,8 @@ class Memories:
             pairs += [(record.seq, record.event) for record in records]
             if len(records) < READ_AT_ONCE:
                 break
-        if not pairs and not upto_seq:
-            await self._finish_forgetting(scope)
+        if not pairs and not upto_seq and await self._finish_forgetting(scope):
+            return await self.load(scope)
         return fold(pair for pair in pairs if not upto_seq or pair[0] <= upto_seq)
 
     async def scopes(self, owner: str) -> Sequence[MemoryScope]:
@@ -324,16 +325,16 @@ class Memories:
         await self._finish_forgetting(scope)
         return _sessions_of(memory, text)
 
-    async def _finish_forgetting(self, scope: MemoryScope) -> None:
-        """Begin the new log with what is left, unless someone else has done so."""
+    async def _finish_forgetting(self, scope: MemoryScope) -> bool:
+        """Begin the new log with what is left, unless someone else has; whether there is a log now."""
         raw = await self._store.note(NOTE_KEPT + scope.log_id)
         if raw is None:
-            return
+            return False
         left = msgspec.json.decode(raw, type=_Left)
         written = [
             e.MemoryWritten(
                 at_ms=self._clock.now_ms(),
-                change_id=f"chg_{token_hex(12)}",
+                change_id=left.changes.get(name) or f"chg_{token_hex(12)}",
                 document=name,
                 before="",
                 after=words,
@@ -345,6 +346,7 @@ class Memories:
             begun = [self._created(scope), *written, *left.proposals]
             await self._store.append(scope.log_id, begun, when=[IfSessionNew()])
         await self._store.drop_note(NOTE_KEPT + scope.log_id)
+        return bool(written or left.proposals)
 
     def _created(self, scope: MemoryScope) -> e.SessionCreated:
         # Not as the title, by which people's searches would find it.
@@ -409,7 +411,8 @@ def _left(memory: Memory, text: str) -> _Left:
     texts = {name: _without(words, text) for name, words in memory.texts.items() if text not in name}
     kept = {name: words for name, words in texts.items() if words}
     proposals = (_left_proposal(one, kept, text) for one in memory.proposals.values())
-    return _Left(kept, tuple(one for one in proposals if one is not None))
+    changes = {event.document: event.change_id for _, event in memory.history}
+    return _Left(kept, tuple(one for one in proposals if one is not None), changes)
 
 
 def _left_proposal(one: e.MemoryProposed, kept: Mapping[str, str], text: str) -> e.MemoryProposed | None:
