@@ -60,6 +60,28 @@ async def test_tools_run_between_answers_and_their_results_reach_the_model_in_ca
         assert started < ended
 
 
+async def test_an_answer_of_only_white_space_is_an_empty_one_and_is_asked_for_again() -> None:
+    """P1: once more, not until the budget is used up."""
+    async with ChaosServer([Say(" \n"), Say("\t")], [Say("here")]) as chaos, process(chaos) as world:
+        run_id = await send(world)
+        log = await world.until("s", e.RunEnded)
+        assert ending(log).outcome == "completed"
+        assert answer(log, run_id) == "here"
+        (failed,) = [one.event for one in log if isinstance(one.event, e.AttemptFailed)]
+        assert failed.failure.kind == "empty"
+
+
+async def test_a_model_that_only_ever_says_white_space_fails_soon() -> None:
+    """P1: the run ends with the reason."""
+    async with ChaosServer(choose=lambda _: [Say("  ")]) as chaos, process(chaos) as world:
+        await send(world)
+        log = await world.until("s", e.RunEnded)
+        failure = ending(log).failure
+        assert ending(log).outcome == "failed"
+        assert failure is not None
+        assert failure.kind == "empty"
+
+
 async def test_unknown_tools_and_bad_arguments_are_results_that_the_model_can_act_on() -> None:
     script = [CallTool("nothing", {}), CallTool("ask_user", {"txet": "?"})]
     async with ChaosServer(script, [Say("sorry")]) as chaos, process(chaos) as world:

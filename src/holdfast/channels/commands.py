@@ -11,6 +11,7 @@ from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.channel import ChannelState
+from holdfast.folds.inputs import SessionMessage
 from holdfast.folds.run import AskStatus, Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import derived_session_id
@@ -122,8 +123,25 @@ class ChatCommands:
         current = session.current_run or (runs[0] if runs else None)
         if current is None:
             return "Nothing is running."
+        # First, because a stop pauses a queue in which something waits, and a chat has nothing to resume it.
+        back = await self._take_back(session_id, session, who.chat, but=current.message_id)
         stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)
-        return "" if stopped else "It had already ended."  # the ending itself says that it stopped
+        # The ending itself says that it stopped.
+        return "\n\n".join(filter(None, ["" if stopped else "It had already ended.", _taken_back(back)]))
+
+    async def _take_back(
+        self, session_id: str, session: Session, chat: str, *, but: str
+    ) -> list[SessionMessage]:
+        """Remove what the chat wrote that still waits; those that were removed."""
+        found: list[SessionMessage] = []
+        for one in session.inbox.waiting():
+            known = self._state.awaited.get(one.message_id)
+            if known is None or known.chat != chat or one.message_id == but:
+                continue
+            removed = e.MessageRemoved(at_ms=self._deps.clock.now_ms(), message_id=one.message_id)
+            if await self._deps.inbox.change_message(session_id, removed) is not None:
+                found.append(one)
+        return found
 
     async def _retry(self, session_id: str, session: Session, once: OnceFor) -> CommandDone:
         last = _last_run(session)
@@ -175,8 +193,19 @@ def _status(session: Session) -> str:
 
 def _queue(session: Session) -> str:
     waiting = session.inbox.waiting()
-    if not waiting:
-        return "No message waits."
+    return _listed(waiting) if waiting else "No message waits."
+
+
+def _taken_back(messages: Sequence[SessionMessage]) -> str:
+    if not messages:
+        return ""
+    return (
+        "These messages waited, and nobody answers them now. Send again what you still want:"
+        f"\n\n{_listed(messages)}"
+    )
+
+
+def _listed(waiting: Sequence[SessionMessage]) -> str:
     return "\n".join(f"{at}. {safe_line(one.text, LINE_CHARS_MAX)}" for at, one in enumerate(waiting[:20], 1))
 
 

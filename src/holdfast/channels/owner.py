@@ -1,11 +1,13 @@
 """Owns a channel, whatever its platform: takes what comes in, watches, sends, and shows work in progress."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from holdfast import events as e
 from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
@@ -14,8 +16,12 @@ from holdfast.channels.incoming import Arrival
 from holdfast.channels.outbox import Carrier, OutboxSender
 from holdfast.channels.taking import Platform, Taking
 from holdfast.channels.watching import Watching
-from holdfast.interfaces.journal import Fence
+from holdfast.interfaces.journal import Fence, JournalError
+from holdfast.racing import is_about
 
+_log = logging.getLogger(__name__)
+OWNER_FAILED = "The channel failed, and begins again by itself"
+OWNER_HINT = "The server's log says what went wrong. Report it: it is a mistake of this program."
 Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 
@@ -47,6 +53,17 @@ async def own_channel(
     """Own the channel until cancelled; raises what the store raises, and is begun again."""
     log = ChannelLog(deps.store, options.log_id, fence)
     await log.catch_up()
+    try:
+        await _own(deps, options, log, open_platform)
+    except Exception as error:
+        if not is_about(error, (JournalError,)):
+            await _say_failed(deps, log)
+        raise
+
+
+async def _own(
+    deps: ChannelDeps, options: ChannelOptions, log: ChannelLog, open_platform: OpenPlatform
+) -> None:
     async with open_platform(deps, options, log) as platform:
         taking = Taking(deps, options, log, platform.inbound)
         sender = OutboxSender(
@@ -63,3 +80,13 @@ async def own_channel(
             tasks.create_task(Watching(deps, log, dialect=platform.dialect).run())
             tasks.create_task(platform.show_work())
             tasks.create_task(platform.connect(taking.take))
+
+
+async def _say_failed(deps: ChannelDeps, log: ChannelLog) -> None:
+    """Say that the channel doesn't work, so that nobody takes it for connected until it is again."""
+    try:
+        await log.catch_up()
+        if log.state.trouble != OWNER_FAILED:
+            await log.append(e.ChannelFailed(at_ms=deps.clock.now_ms(), why=OWNER_FAILED, hint=OWNER_HINT))
+    except JournalError as error:
+        _log.info("channel %s: it can't be put on the log that it failed: %s", log.log_id, error)

@@ -1,5 +1,7 @@
 """Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -18,6 +20,7 @@ from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
 from holdfast.channels.words import (
     ALREADY_PAIRED,
+    CANNOT_TAKE,
     CODE_WRONG,
     FILE_LOST,
     FILE_TOO_BIG,
@@ -30,11 +33,14 @@ from holdfast.channels.words import (
 )
 from holdfast.events.channels import UpdateBecame
 from holdfast.folds.channel import code_digest
-from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
+from holdfast.interfaces.journal import IdempotencyKey, JournalError, KeyConflict, Replayed
 from holdfast.models.parts import IMAGE_TYPES
+from holdfast.racing import is_about
 from holdfast.runner.inbox import IncomingMessage, NotSent, OnceFor, Sent
 from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
 
+_log = logging.getLogger(__name__)
+OF_STORE = (JournalError, OSError)  # the second: of files that are stored
 KEPT_MS = 7 * 86_400_000  # longer than any platform repeats an update
 TEXT_CHARS_MAX = 100_000
 
@@ -69,28 +75,74 @@ class Taking:
         self._platform = platform
         self._asks = ChannelAsks(deps, options, log.state)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
+        # Chats are taken side by side, but a code is looked at and used up by one person at a time.
+        self._pairing = asyncio.Lock()
 
     async def take(self, arrival: Arrival) -> None:
         """Take it; when this returns, it is on the log, and the platform may forget it."""
-        state = self._channel.state
-        if arrival.key in state.keys:
+        if arrival.key in self._channel.state.keys:
             return
-        if not may_talk(self._options, state, arrival.user):
-            await self._stranger(arrival)
-        elif isinstance(arrival, ButtonPress):
+        try:
+            await self._take(arrival)
+        except Exception as error:
+            # The store's troubles pass, so what they interrupt is told again. Anything else would fail again,
+            # for ever, and for everybody: the platform tells nothing new before this is taken.
+            if is_about(error, OF_STORE):
+                raise
+            _log.exception("channel %s: %s can't be taken", self._channel.log_id, arrival.key)
+            await self._give_up(arrival, type(error).__name__)
+
+    async def _give_up(self, arrival: Arrival, why: str) -> None:
+        """Put on the log that nothing became of it, and tell its sender."""
+        is_known = may_talk(self._options, self._channel.state, arrival.user)
+        is_said = is_known and isinstance(arrival, PlatformMessage) and self._is_ours(arrival)
+        try:
+            await self._record(
+                arrival, "ignored", says=CANNOT_TAKE if is_said else "", why=f"it failed: {why}"
+            )
+        except Exception as error:
+            if is_about(error, OF_STORE):
+                raise
+            _log.exception("channel %s: nor can %s be put on the log", self._channel.log_id, arrival.key)
+
+    async def _take(self, arrival: Arrival) -> None:
+        if await self._is_about_pairing(arrival):
+            return
+        if isinstance(arrival, ButtonPress):
             await self._press(arrival)
         elif not self._is_ours(arrival):
             return  # a group's own talk: nothing of it is kept, and reading it again is harmless
         elif arrival.is_edit:
             await self._edit(arrival)
-        elif (code := self._open_code(arrival)) is not None:
-            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
-            tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
-            await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
         elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
             await self._command(arrival, command)
         else:
             await self._message(arrival)
+
+    async def _is_about_pairing(self, arrival: Arrival) -> bool:
+        """Settle what a stranger sends, and every pairing code; False if it is what someone allowed says."""
+        is_stranger = not may_talk(self._options, self._channel.state, arrival.user)
+        if isinstance(arrival, ButtonPress):
+            if is_stranger:
+                await self._platform.answer_click(arrival.click, NOT_YOURS)
+            return is_stranger
+        if not is_stranger and self._said_code(arrival) is None:
+            return False
+        async with self._pairing:
+            # While this waited, the code may have been used, or its sender let in.
+            if not may_talk(self._options, self._channel.state, arrival.user):
+                await self._stranger(arrival)
+                return True
+            if (code := self._said_code(arrival)) is None:
+                return False
+            # It is a secret, so no model reads it, and now that it was said, nobody else may use it.
+            tried = e.ChannelCodeTried(at_ms=self._deps.clock.now_ms(), user=arrival.user, code=code)
+            await self._record(arrival, "command", tried, says=ALREADY_PAIRED)
+            return True
+
+    def _said_code(self, message: PlatformMessage) -> str | None:
+        """The open code that someone who may talk says to us; None if it is something else."""
+        return self._open_code(message) if self._is_ours(message) and not message.is_edit else None
 
     def _is_ours(self, message: PlatformMessage) -> bool:
         if message.is_direct:
@@ -103,12 +155,12 @@ class Taking:
             case "all":
                 return True
 
-    async def _stranger(self, arrival: Arrival) -> None:
-        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once."""
+    async def _stranger(self, arrival: PlatformMessage) -> None:
+        """One who is not allowed: a pairing code lets them in; else they are refused, politely and once.
+
+        Whoever calls holds the lock of pairing: the state that decides is the state that is changed.
+        """
         state, now_ms = self._channel.state, self._deps.clock.now_ms()
-        if isinstance(arrival, ButtonPress):
-            await self._platform.answer_click(arrival.click, NOT_YOURS)
-            return
         if not arrival.is_for_us or arrival.is_edit:
             return
         if arrival.is_direct and (code := self._open_code(arrival)) is not None:

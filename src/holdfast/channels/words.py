@@ -22,6 +22,9 @@ NO_ANSWER = "The agent finished without an answer."
 QUEUE_FULL = "Too many messages are waiting. This one was not taken: send it again later, or /stop first."
 TOO_LATE_TO_EDIT = "The agent already has this message, so the edit changes nothing. Send a new message."
 FILE_TOO_BIG = "This file is too big, so I didn't take it. Files can be up to {mb} MB."
+CANNOT_TAKE = (
+    "Something went wrong with this message, so the agent didn't get it. The server's log says what."
+)
 FILE_LOST = "I couldn't fetch this file. Send it again."
 SUMMARY_CHARS_MAX = 1_500
 DIFF_LINES_MAX = 30

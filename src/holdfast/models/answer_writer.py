@@ -58,7 +58,7 @@ class AnswerWriter:
         self._written = 0  # of these, how many are on the log
         self.texts: list[str] = []  # the text of each closed item that fits into one segment
         self.said = False  # something visible is on the log
-        self.produced = False  # text or a whole tool call
+        self.produced = False  # text that isn't only white space, or a whole tool call
         self.is_full = False
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
@@ -72,8 +72,9 @@ class AnswerWriter:
         written = self._open_segments.get(index)
         if written is None:
             self._begin()
-            self.produced = True
             written = self._open_segment(index, is_thought=False)
+        # White space alone is no answer: the model isn't shown it again, and nobody can read it.
+        self.produced = self.produced or not text.isspace()
         if text := self._counted(text):
             self._write_to(written, text)
 
@@ -189,7 +190,7 @@ class AnswerWriter:
             self._settle(
                 self._open_segment(item.index, is_thought=is_thought), text, phase=item.phase, opaque=opaque
             )
-            self.produced = self.produced or not is_thought
+            self.produced = self.produced or not (is_thought or text.isspace())
             if not is_thought and not is_rest:
                 self.texts.append(text)
         self._open_segments.pop(item.index, None)

@@ -1,5 +1,7 @@
 """Who may talk and who may approve: nobody by default, and never by position."""
 
+from pathlib import Path
+
 from agent.world import Effect, World, asks_about, process
 from channels.lab import LOG, ME, channel, last_user_text, options_for, state_of, until
 from holdfast import events as e
@@ -7,8 +9,9 @@ from holdfast.channels.asks import NOT_YOURS, UNKNOWN
 from holdfast.channels.words import ALREADY_PAIRED, CODE_WRONG, PAIRED, REFUSAL
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
-from holdfast.folds.channel import code_digest
+from holdfast.folds.channel import TRIES_MAX, code_digest
 from holdfast.interfaces.journal import IfSessionKnown
+from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.tools.children import child_tools
 from server.sessions.test_children import choose as delegating
 
@@ -79,6 +82,42 @@ async def test_after_five_wrong_tries_the_right_code_opens_nothing() -> None:
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 1)
         assert not (await state_of(world)).users
         assert PAIRED not in telegram.world.chat(STRANGER).texts()
+
+
+async def test_a_code_that_several_people_send_at_once_lets_one_of_them_in(tmp_path: Path) -> None:
+    """P11: a code works once, also for those whose chats are taken side by side."""
+    people = range(91, 99)
+    store = await SqliteStore.open(tmp_path / "holdfast.db")  # whose appends take a while
+    chaos_server = ChaosServer([Say("hello")])
+    async with FakeTelegram() as telegram, chaos_server as chaos, process(chaos, store=store) as world:
+        async with channel(world, options_for(telegram)):
+            telegram.world.say(ME, "hi")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 1)
+            await code(world)
+            for one in people:
+                telegram.world.say(one, "ABCD2345")
+            await until(telegram, lambda: all(telegram.world.chat(one).texts() for one in people))
+        answers = sorted(telegram.world.chat(one).texts()[0] for one in people)
+        assert answers == sorted([PAIRED, *[REFUSAL] * (len(people) - 1)])
+        assert len((await state_of(world)).users) == 1
+
+
+async def test_wrong_codes_that_come_at_once_are_counted_exactly(tmp_path: Path) -> None:
+    """P11: five wrong tries make all codes void, and the sixth is no try any more."""
+    people = range(91, 99)
+    store = await SqliteStore.open(tmp_path / "holdfast.db")  # whose appends take a while
+    chaos_server = ChaosServer([Say("hello")])
+    async with FakeTelegram() as telegram, chaos_server as chaos, process(chaos, store=store) as world:
+        async with channel(world, options_for(telegram)):
+            telegram.world.say(ME, "hi")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 1)
+            await code(world)
+            for one in people:
+                telegram.world.say(one, "ZZZZ2345")
+            await until(telegram, lambda: all(telegram.world.chat(one).texts() for one in people))
+        answers = [telegram.world.chat(one).texts()[0] for one in people]
+        assert answers.count(CODE_WRONG) == TRIES_MAX
+        assert not (await state_of(world)).codes
 
 
 async def card(telegram: FakeTelegram, label: str) -> tuple[int, str]:

@@ -159,6 +159,39 @@ async def test_a_call_that_recovers_leaves_no_trace_in_the_chat_and_a_failure_is
         assert not telegram.world.done("editMessageText")
 
 
+async def test_stop_takes_back_what_waits_in_the_chat_and_says_so() -> None:
+    """P14: nothing that was taken waits for ever, and its sender is told."""
+
+    def hangs_first(request: SeenRequest) -> Script:
+        text = last_user_text(request)
+        return [Say("half"), Hang()] if text == "first" else [Say(f"re: {text}")]
+
+    async with FakeTelegram() as telegram, ChaosServer(choose=hangs_first) as chaos, process(chaos) as world:
+        async with channel(world, options_for(telegram)):
+            telegram.world.say(ME, "first")
+            await chaos.seen.until_request(1)
+            (session_id,) = (await state_of(world)).chats
+            await world.until(session_id, e.TextDelta)
+            telegram.world.say(ME, "second")
+            telegram.world.say(ME, "third")
+            telegram.world.say(ME, "/queue")
+            await said(telegram, "1. second\n2. third")
+            telegram.world.say(ME, "/stop")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 4)
+            telegram.world.say(ME, "fourth")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 5)
+            telegram.world.say(ME, "/queue")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 6)
+        _, *after, answer, queue = telegram.world.chat(ME).texts()
+        assert {"half", "Stopped."} < set(after)
+        (told,) = set(after) - {"half", "Stopped."}
+        assert told.startswith("These messages waited")
+        assert told.endswith("1. second\n2. third")
+        assert (answer, queue) == ("re: fourth", "No message waits.")
+        assert not (await state_of(world)).awaited
+        assert chaos.seen.requests_seen == 2
+
+
 async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
     scripts: list[Script] = [[Say("half"), Hang()], [Say("whole")]]
     async with FakeTelegram() as telegram, ChaosServer(*scripts) as chaos, process(chaos) as world:

@@ -180,20 +180,22 @@ class DiscordApi:
         """Whether files may be fetched from there: only from Discord's own hosts."""
         try:
             url = URL(address)
-        except ValueError:
+            origin = url.origin() if url.absolute else None
+        except ValueError:  # also of what has a host and no scheme
             return False
         if self._own is not None:
-            return url.origin() == self._own.origin() if url.absolute else False
+            return origin == self._own.origin()
         return url.scheme == "https" and url.host in FILE_HOSTS and url.explicit_port is None
 
     def is_gateway_address(self, address: str) -> bool:
         """Whether this is a gateway of Discord's, which may be told the token."""
         try:
             url = URL(address)
+            place = (url.host, url.port)
         except ValueError:
             return False
         if self._own is not None:
-            return (url.host, url.port) == (self._own.host, self._own.port)
+            return place == (self._own.host, self._own.port)
         host = url.host or ""
         return url.scheme == "wss" and (host == GATEWAY_HOST or host.endswith(f".{GATEWAY_HOST}"))
 
@@ -218,7 +220,7 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
     status = response.status
     try:
         found: Any = json.loads(body) if body else None
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if status < OK_BELOW:
         is_whole = found is not None or not body

@@ -11,9 +11,10 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from holdfast import events as e
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 GUILDS, GUILD_MESSAGES, DIRECT_MESSAGES, MESSAGE_CONTENT = 1 << 0, 1 << 9, 1 << 12, 1 << 15
 OPEN_S = 30.0  # until the socket is open and Discord knows us
-USUAL_INTERVAL_MS = 41_250
+USUAL_INTERVAL_MS, INTERVAL_MS_MAX = 41_250, 3_600_000
 FRAME_BYTES_MAX = 16 * 1024 * 1024
 BACKOFF_FIRST_S, BACKOFF_LAST_S, FINAL_S = 1.0, 60.0, 600.0
 INVALID_S = 1.0  # Discord wants a pause before the next attempt
@@ -82,6 +83,24 @@ class _Ended:
     can_resume: bool = True
     wait_s: float | None = None
     usual: bool = False
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """What the gateway says, in the form of all its opcodes."""
+
+    op: int
+    t: str | None = None
+    s: int | None = None
+    d: Any = None
+
+
+class _Hello(msgspec.Struct, frozen=True):
+    heartbeat_interval: Annotated[float, msgspec.Meta(gt=0, le=INTERVAL_MS_MAX)] = USUAL_INTERVAL_MS
+
+
+class _Ready(msgspec.Struct, frozen=True):
+    session_id: Annotated[str, msgspec.Meta(min_length=1)]
+    resume_gateway_url: str = ""
 
 
 class DiscordGateway:
@@ -192,10 +211,12 @@ class DiscordGateway:
                 hello = await _payload(socket)
         except TimeoutError:
             return _Ended(f"Discord's gateway said nothing within {OPEN_S:g} s")
-        if hello is None or hello.get("op") != HELLO:
+        if hello is None or hello.op != HELLO:
             return _closed(socket)
-        said: dict[str, Any] = hello.get("d") or {}
-        interval_s = float(said.get("heartbeat_interval") or USUAL_INTERVAL_MS) / 1000
+        try:
+            interval_s = msgspec.convert(hello.d or {}, _Hello).heartbeat_interval / 1000
+        except msgspec.ValidationError:
+            return _Ended("Discord's gateway says hello in a way that can't be read")
         async with _beating(_Heartbeats(self, socket, interval_s), self._clock) as beats:
             await self._introduce(socket)
             try:
@@ -208,9 +229,10 @@ class DiscordGateway:
         self, socket: aiohttp.ClientWebSocketResponse, beats: "_Heartbeats", until_ready: asyncio.Timeout
     ) -> _Ended:
         while (payload := await _payload(socket)) is not None:
-            match payload.get("op"):
+            match payload.op:
                 case 0:
-                    await self._dispatched(payload)
+                    if (ended := await self._dispatched(payload)) is not None:
+                        return ended
                     if self._is_ready:
                         until_ready.reschedule(None)
                 case 1:
@@ -220,7 +242,7 @@ class DiscordGateway:
                 case 7:
                     return _Ended("Discord asks to connect again", usual=True)
                 case 9:
-                    can_resume = bool(payload.get("d"))
+                    can_resume = bool(payload.d)
                     why = "Discord doesn't let us in (invalid session)"
                     return _Ended(why, can_resume=can_resume, wait_s=INVALID_S, usual=True)
                 case _:
@@ -238,21 +260,27 @@ class DiscordGateway:
         identify = {"token": token, "intents": self._intents, "properties": properties}
         await say(socket, {"op": IDENTIFY, "d": identify})
 
-    async def _dispatched(self, payload: Mapping[str, Any]) -> None:
-        name, data, seq = str(payload.get("t")), payload.get("d"), int(payload.get("s") or 0)
+    async def _dispatched(self, payload: _Frame) -> _Ended | None:
+        """Take in an event; says why if the connection is of no use after it."""
+        name, data, seq = payload.t or "", payload.d, payload.s or 0
         if name == "READY":
-            ready = cast("dict[str, Any]", data)
-            url = str(ready.get("resume_gateway_url", ""))
+            try:
+                ready = msgspec.convert(data, _Ready)
+            except msgspec.ValidationError:
+                return _Ended("Discord's gateway lets us in, but names no session", can_resume=False)
+            url = ready.resume_gateway_url
             url = url if self._api.is_gateway_address(url) else ""
-            self._progress = Progress(str(ready["session_id"]), url, seq)
+            self._progress = Progress(ready.session_id, url, seq)
             self._intake.catch_up(self._progress, seq)
             # Only a session that is resumed tells all of what happened meanwhile.
             await self._connected(missed=MISSED if self._channel.state.account else "")
-            return
-        assert self._progress is not None, "READY comes first"
+            return None
+        if self._progress is None:
+            return _Ended("Discord's gateway tells of something before it lets us in")
         if name == "RESUMED":
             await self._connected()
         await self._intake.told(name, data, progress=self._progress, seq=seq)
+        return None
 
     async def _connected(self, *, missed: str = "") -> None:
         self._is_ready = True
@@ -335,16 +363,17 @@ async def say(socket: aiohttp.ClientWebSocketResponse, payload: Mapping[str, Any
         _log.debug("the gateway's socket is closed")
 
 
-async def _payload(socket: aiohttp.ClientWebSocketResponse) -> dict[str, Any] | None:
-    """What Discord says next; None if the socket is closed."""
-    message = await socket.receive()
-    if message.type is not aiohttp.WSMsgType.TEXT:
-        return None
-    try:
-        found = json.loads(message.data)
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+async def _payload(socket: aiohttp.ClientWebSocketResponse) -> _Frame | None:
+    """What Discord says next; None if the socket is closed. What can't be read is ignored.
+
+    Ending the connection instead would have it told again, for as long as the session is resumed.
+    """
+    while (message := await socket.receive()).type is aiohttp.WSMsgType.TEXT:
+        try:
+            return msgspec.convert(json.loads(message.data), _Frame)
+        except (ValueError, RecursionError) as error:
+            _log.warning("a frame of Discord's can't be read, and is ignored: %s", type(error).__name__)
+    return None
 
 
 def _closed(socket: aiohttp.ClientWebSocketResponse) -> _Ended:

@@ -10,6 +10,7 @@ from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformM
 _UNKNOWN_TYPE = "application/octet-stream"
 WRITTEN = frozenset({0, 19})  # the kinds of messages that people write: their own, and replies
 COMMAND, COMPONENT = 2, 3  # the kinds of interactions
+ID_CHARS_MAX = 20  # of a number of 64 bits
 OVERLAP_MS = 10_000  # how far before the last known message one looks again
 _MENTION = re.compile(r"<@!?(\d+)>")
 
@@ -111,7 +112,7 @@ def read_message(data: Any, *, bot_id: str, is_edit: bool = False) -> PlatformMe
         message = msgspec.convert(data, _Message)
     except msgspec.ValidationError:
         return None
-    if message.type not in WRITTEN or message.author.bot or message.webhook_id:
+    if not _is_id(message.id) or message.type not in WRITTEN or message.author.bot or message.webhook_id:
         return None
     if is_edit and not message.edited_timestamp:
         return None  # Discord has only looked at its links
@@ -192,7 +193,11 @@ def message_id_of(data: Any) -> str:
 
 def shortly_before(message_id: str) -> str:
     """The id from which on to look, to find also what came in another order."""
-    return str(max(0, int(message_id) - (OVERLAP_MS << 22)))
+    return str(max(0, int(message_id) - (OVERLAP_MS << 22))) if _is_id(message_id) else message_id
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= ID_CHARS_MAX
 
 
 def _text(message: _Message, bot_id: str) -> str:

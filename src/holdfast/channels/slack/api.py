@@ -196,7 +196,7 @@ def _reply(status: int, headers: Mapping[str, str], body: bytes) -> SlackReply:
         return SlackFailure("ratelimited", float(retry_after) if retry_after.isdecimal() else LIMITED_S)
     try:
         found: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     answer = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if not isinstance(answer.get("ok"), bool):

@@ -62,9 +62,14 @@ class CatchingUp:
     async def _since(self, conversation: str, last: str) -> list[PlatformMessage]:
         """What was written since, the oldest first."""
         channel, _, thread = conversation.partition("/")
+        try:
+            oldest_s = max(0.0, float(last) - OVERLAP_S)
+        except ValueError:
+            _log.warning("what is new in %s can't be listed: %r is no time", conversation, last)
+            return []
         arguments: dict[str, Any] = {
             "channel": channel,
-            "oldest": f"{max(0.0, float(last) - OVERLAP_S):.6f}",
+            "oldest": f"{oldest_s:.6f}",
             "limit": PAGE,
         }
         method = "conversations.replies" if thread else "conversations.history"

@@ -239,6 +239,7 @@ def _decoded(message: aiohttp.WSMessage) -> Mapping[str, Any]:
         return {}
     try:
         found: Any = json.loads(message.data)
-    except ValueError:
+    except (ValueError, RecursionError):
+        _log.warning("a frame of Slack's can't be read, and is ignored")
         return {}
     return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType]

@@ -139,7 +139,7 @@ def _reply(status: int, body: bytes) -> TelegramReply:
     """What an answer says; only one in Telegram's own form says that nothing was done."""
     try:
         found: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not isinstance(found.get("ok"), bool):  # pyright: ignore[reportUnknownMemberType]
         if status == TOO_MANY_REQUESTS:

@@ -144,7 +144,7 @@ def _message(message: _Message, *, is_edit: bool, bot: tuple[int, str]) -> Platf
 def _without_mention(text: str, entities: list[_Entity], bot: tuple[int, str]) -> tuple[str, bool]:
     """The text without the bot's name, and whether it was there."""
     bot_id, name = bot
-    units = text.encode("utf-16-le")
+    units = text.encode("utf-16-le", "surrogatepass")
     for entity in entities:
         start, end = entity.offset * 2, (entity.offset + entity.length) * 2
         word = units[start:end].decode("utf-16-le", "replace")
@@ -153,7 +153,7 @@ def _without_mention(text: str, entities: list[_Entity], bot: tuple[int, str]) -
         if entity.type == "text_mention" and entity.user is not None and entity.user.id == bot_id:
             return text, True
         if entity.type == "bot_command" and word.lower().endswith(f"@{name}".lower()):
-            command = word[: -len(name) - 1].encode("utf-16-le")
+            command = word[: -len(name) - 1].encode("utf-16-le", "surrogatepass")
             return (units[:start] + command + units[end:]).decode("utf-16-le", "replace"), True
     return text, False
 

@@ -201,6 +201,8 @@ class _Connection:
                 how, self._session.cut = self._session.cut, ""
                 await self._close(int(how)) if how.isdigit() else self._abort()
                 return
+            while self._session.raw:
+                await self._socket.send_str(self._session.raw.pop(0))
             for event in self._session.after(self._sent):
                 self._sent = event["s"]
                 await self._send(event)
@@ -209,7 +211,7 @@ class _Connection:
         sessions, session = self._gateway.world.sessions, self._session
         if self._drops != sessions.drops or self._reconnects != sessions.reconnects:
             return True
-        return session is not None and (bool(session.cut) or self._sent < session.seq)
+        return session is not None and (bool(session.cut or session.raw) or self._sent < session.seq)
 
     async def _send(self, payload: Mapping[str, Any]) -> None:
         text = json.dumps({"t": None, "s": None, "d": None, **payload})

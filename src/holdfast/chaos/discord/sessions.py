@@ -25,6 +25,7 @@ class GatewaySession:
     first: int = 1  # the sequence of the oldest event that is kept
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     late: dict[str, Any] | None = None
+    raw: list[str] = field(default_factory=list[str])  # frames that are sent once, as they are
     cut: str = ""  # what the connection is to do before it sends more: "reset", or a close code
 
     @property
@@ -79,6 +80,12 @@ class GatewaySessions:
     def ask_to_reconnect(self) -> None:
         """Send opcode 7 to every socket."""
         self.reconnects += 1
+        self._changed.notify()
+
+    def send_raw(self, frame: str) -> None:
+        """Send every session a frame as it is, also one that Discord would never send."""
+        for session in self.known.values():
+            session.raw.append(frame)
         self._changed.notify()
 
     def emit(self, name: str, data: Mapping[str, Any], *, intent: int = 0, own: bool = False) -> None:

@@ -211,5 +211,5 @@ def _entities(text: str) -> dict[str, Any]:
             found.append({"type": "bot_command", "offset": 0, "length": len(word)})
         elif word.startswith("@"):
             found.append({"type": "mention", "offset": at, "length": len(word)})
-        at += len(word.encode("utf-16-le")) // 2 + 1
+        at += len(word.encode("utf-16-le", "surrogatepass")) // 2 + 1
     return {"entities": found} if found else {}
