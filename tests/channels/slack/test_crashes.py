@@ -33,8 +33,8 @@ def slowly(request: SeenRequest) -> Script:
     return [Say("re: "), Pause(0.1), Say(last_user_text(request))]
 
 
-async def talk(slack: FakeSlack, said: set[tuple[str, str]]) -> None:
-    """Each person writes, and writes again once they have their answer."""
+async def talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, str]]) -> None:
+    """Each person writes, and writes again once they have their answer, and not only a preview of it."""
     for number in range(ROUNDS):
         texts = {chat: f"{number} of {chat}" for chat in CHATS}
         for chat, text in texts.items():
@@ -46,6 +46,7 @@ async def talk(slack: FakeSlack, said: set[tuple[str, str]]) -> None:
             await slack.world.changed.until(
                 lambda conversation=conversation, text=text: f"re: {text}" in conversation.texts()
             )
+        await until_settled(store)
 
 
 async def live(
@@ -82,7 +83,11 @@ async def live(
 
 async def whole_talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, str]]) -> None:
     await slack.world.changed.until(lambda: bool(slack.sockets.open))
-    await talk(slack, said)
+    await talk(slack, store, said)
+
+
+async def until_settled(store: MemoryStore) -> None:
+    """Wait until the log says that nothing is awaited and nothing is to be sent."""
     async for _ in store.follow(LOG):
         state = await channel_state(store, LOG)
         if not state.awaited and not state.outbox.queues:
@@ -117,7 +122,7 @@ async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(*
     previews = 0
     for nth in count(1):
         disk, said = MemoryDisk(), set[tuple[str, str]]()
-        async with FakeSlack(ack_s=0.1) as slack, ChaosServer(choose=slowly) as chaos:
+        async with FakeSlack(ack_s=5.0) as slack, ChaosServer(choose=slowly) as chaos:
             crash = CrashPoint(nth)
             await live(slack, chaos, CrashingStore(disk, crash, after=after), crash=crash, said=said)
             lost = {one.payload["event"]["channel"] for one in slack.sockets.lost}

@@ -223,7 +223,7 @@ async def test_a_file_is_there_once_wherever_the_process_dies(tmp_path: Path, *,
     (tmp_path / "a.txt").write_bytes(b"abc")
     for nth in count(1):
         disk, crash = MemoryDisk(), CrashPoint(nth)
-        async with FakeSlack(ack_s=0.1) as slack, ChaosServer(choose=file_then_words) as chaos:
+        async with FakeSlack(ack_s=5.0) as slack, ChaosServer(choose=file_then_words) as chaos:
             store = CrashingStore(disk, crash, after=after)
             await until_dead_or_settled(slack, chaos, store, crash, tmp_path)
             if crash.has_crashed:
