@@ -20,8 +20,8 @@ from holdfast.interfaces.journal import Fence, JournalError
 from holdfast.racing import is_about
 
 _log = logging.getLogger(__name__)
-OWNER_FAILED = "The channel failed, and begins again by itself"
-OWNER_HINT = "The server's log says what went wrong. Report it: it is a mistake of this program."
+OWNER_FAILED = "The channel failed and is being restarted"
+OWNER_HINT = "This is a bug in Holdfast. Please report it with what the server's log says."
 Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 
 

@@ -57,13 +57,13 @@ TAKES_VALUE = {
 _TOKEN_HINT = "Copy the token again: discord.com/developers, your application, Bot, Reset Token."  # noqa: S105
 _FINAL: Final[Mapping[int, tuple[str, str]]] = {
     4004: ("The token is wrong", _TOKEN_HINT),
-    4010: ("Discord refuses the connection (4010)", "Report this: it is a mistake of this program."),
+    4010: ("Discord refuses the connection (4010)", "This is a bug in Holdfast. Please report it."),
     4011: (
         "The bot is in too many servers for one connection (4011)",
         "Use a bot of its own for this agent.",
     ),
     4012: ("Discord no longer speaks this version of its API (4012)", "Update this program."),
-    4013: ("Discord refuses the intents (4013)", "Report this: it is a mistake of this program."),
+    4013: ("Discord refuses the intents (4013)", "This is a bug in Holdfast. Please report it."),
     4014: (
         "The Message Content intent is switched off for the bot (4014)",
         'Switch it on (discord.com/developers, your application, Bot), or set groups = "mention".',
@@ -197,7 +197,7 @@ class DiscordGateway:
         limit: dict[str, Any] = found.get("session_start_limit") or {}
         if limit.get("remaining") == 0:
             wait_s = float(limit.get("reset_after") or 0) / 1000
-            why = "Discord takes no new connections of this bot for now: it had too many today"
+            why = "Discord accepts no more connections from this bot today, because there were too many"
             return _Ended(why, wait_s=max(wait_s, BACKOFF_LAST_S))
         url = str(found.get("url", ""))
         if not self._api.is_gateway_address(url):
