@@ -18,8 +18,8 @@ from typing import Self
 
 import aiohttp
 
-from holdfast.chaos import closed_port
 from models.calls.jumps import campaign as clock_campaign
+from ports import reserved_port
 from runner.campaign_checks import Findings, checked
 from runner.campaign_users import Server, User, Witness, everyone, receive_effects
 from runner.program import configure, program
@@ -75,8 +75,7 @@ class ModelCampaign:
         """So many times one of them or both die; then everything comes to its end."""
         chance = random.Random(self.seed)
         receiver, effects_port = await receive_effects(self.witness)
-        with closed_port() as port:
-            pass
+        port = reserved_port()
         is_over = asyncio.Event()
         async with (
             receiver,
