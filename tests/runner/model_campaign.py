@@ -74,11 +74,10 @@ class ModelCampaign:
     async def run(self, cycles: int) -> Findings:
         """So many times one of them or both die; then everything comes to its end."""
         chance = random.Random(self.seed)
-        receiver, effects_port = await receive_effects(self.witness)
         port = reserved_port()
         is_over = asyncio.Event()
         async with (
-            receiver,
+            receive_effects(self.witness) as effects_port,
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30, sock_connect=5)) as http,
         ):
             await asyncio.to_thread(configure, self.folder, f"http://127.0.0.1:{port}/v1")
