@@ -1,4 +1,4 @@
-"""What the relay is patient with: the model server is in the same process, and so a busy machine slows both."""
+"""The relay and its model server are in one process here, so a busy machine takes nothing off their patience."""
 
 import asyncio
 from collections.abc import Callable, Mapping
