@@ -50,7 +50,10 @@ export function Composer(): JSX.Element {
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
   useFitting(field, text);
-  useEffect(focusComposer, [here?.id]);
+  useLayoutEffect(() => {
+    // a card that someone opened the chat for has the focus already
+    if (!document.activeElement?.closest(".ask")) focusComposer();
+  }, [here?.id]);
   useEffect(() => {
     if (isReady) setTried(false);
   }, [isReady]);
