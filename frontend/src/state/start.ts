@@ -3,7 +3,7 @@
 import { call, keepSecret, type Result } from "../api.ts";
 import type { Capabilities } from "../bodies.ts";
 import { loadTargets } from "./actions.ts";
-import { ask, askAfter } from "./asking.ts";
+import { ask, askAfter, signedIn } from "./asking.ts";
 import { readHomeDraft, saveDraftNow } from "./drafts.ts";
 import { networkChanged, visibilityChanged } from "./link.ts";
 import { loadSessions } from "./list.ts";
@@ -39,6 +39,7 @@ async function enter(body: { token: string } | { key: string }): Promise<Result<
   const result = await call<{ page: string }>("POST", "/api/sign-in", { body });
   if (result.ok) {
     keepSecret(result.value.page);
+    signedIn();
   }
   return result;
 }
