@@ -3,13 +3,14 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import type { ChildList, OpenAsk, SessionShown } from "../src/bodies.ts";
+import { begunSince, newsOf } from "../src/frame/notify.ts";
 import { loadTargets } from "../src/state/actions.ts";
 import { type readDraft, writeDraft } from "../src/state/drafts.ts";
 import { childAsks, family, followFamily } from "../src/state/family.ts";
 import { followInbox, inbox, loadInbox } from "../src/state/inbox.ts";
 import { unfollow } from "../src/state/link.ts";
 import { loadMemories, memories } from "../src/state/memory.ts";
-import { open, openStart } from "../src/state/opening.ts";
+import { followUnread, open, openStart } from "../src/state/opening.ts";
 import { newOrder } from "../src/state/order.ts";
 import { outbox } from "../src/state/outbox.ts";
 import { send, sendKept } from "../src/state/sending.ts";
@@ -20,6 +21,7 @@ import { type Answer, answers, held, requests, settled, storage } from "./browse
 
 followInbox();
 followFamily();
+followUnread();
 
 beforeEach(() => {
   mock.timers.enable({ apis: ["setTimeout"] });
@@ -202,6 +204,49 @@ test("what was sent before the page had begun is neither sent twice nor gone fro
     outbox.value.map(({ text, state }) => [text, state]),
     [["words", "sent"]],
   );
+});
+
+test("what was said first arrives first, however fast the next message is written", async () => {
+  const answer = held("POST /v1/runs");
+  const said = [send("one", [], "queue", { id: "s" }), send("two", [], "queue", { id: "s" })];
+  const other = send("elsewhere", [], "queue", { id: "t" });
+  await settled();
+  const inputs = (): unknown[] =>
+    requests
+      .filter(({ what }) => what === "POST /v1/runs")
+      .map(({ body }) => (body as { input: string }).input);
+  assert.deepEqual(inputs(), ["one", "elsewhere"]);
+  const started: Answer = { status: 202, body: { run_id: "r", session_id: "s", message_id: "m" } };
+  answer[0]?.(started);
+  await settled();
+  assert.deepEqual(inputs(), ["one", "elsewhere", "two"]);
+  for (const give of answer) give(started);
+  await Promise.all([...said, other]);
+});
+
+test("a chat is marked as read although its row says later than its log that it is unread", async () => {
+  answers.set("GET /api/sessions/s/messages?limit=60", () => page("s", 1));
+  open("s");
+  await settled();
+  mock.timers.tick(700);
+  await settled();
+  const marks = (): unknown[] => requests.filter(({ what }) => what === "PATCH /api/sessions/s");
+  assert.equal(marks().length, 0, "nothing is unread");
+  sessions.value = [row("s", { unread: true })];
+  mock.timers.tick(700);
+  await settled();
+  assert.equal(marks().length, 1);
+});
+
+test("an ask of a chat that began since the list was read is news, and one of an older chat is not", () => {
+  const known = new Map([["a", row("a", { created_at: 5 })]]);
+  const asking = { open_asks: 1 };
+  const news = (created_at: number): string | null => {
+    const now = row("b", { ...asking, created_at });
+    return newsOf(begunSince(known, now), now);
+  };
+  assert.equal(news(6), "Needs your answer.");
+  assert.equal(news(4), null);
 });
 
 test("what was refused for want of a key is sent after the sign-in", async () => {

@@ -1,5 +1,6 @@
 /** Opening a session: its newest page first, then every event from there on; older pages when asked for. */
 
+import { effect, untracked } from "@preact/signals";
 import { type Result, sessionPath, type Trouble } from "../api.ts";
 import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
@@ -204,6 +205,17 @@ function readSoon(seq: number): ReturnType<typeof setTimeout> {
       looked();
     }
   }, READ_MS);
+}
+
+/** Follows the row of the open session: it may say only later than the log that something is unread. Once, at the start. */
+export function followUnread(): void {
+  effect(() => {
+    if (session.value?.row.value?.unread) {
+      untracked(() => {
+        reading ??= readSoon(opened?.view.lastSeq ?? 0);
+      });
+    }
+  });
 }
 
 /** Another session is about to be shown: what came to this one and was seen does not wait to be marked. */

@@ -7,7 +7,7 @@ import { ask, askAfter, signedIn } from "./asking.ts";
 import { readHomeDraft, saveDraftNow } from "./drafts.ts";
 import { networkChanged, visibilityChanged } from "./link.ts";
 import { loadSessions } from "./list.ts";
-import { looked, onLive, openAgain } from "./opening.ts";
+import { followUnread, looked, onLive, openAgain } from "./opening.ts";
 import { sendKept, sendLeftovers } from "./sending.ts";
 import { readSettings } from "./settings.ts";
 import { connection, linkTrouble, nowMs, runNowMs, server } from "./signals.ts";
@@ -77,6 +77,7 @@ export async function signIn(secret: string): Promise<Result<unknown>> {
 }
 
 function listen(): void {
+  followUnread();
   addEventListener("online", () => void networkChanged());
   addEventListener("offline", () => void networkChanged());
   addEventListener("pagehide", () => saveDraftNow());
