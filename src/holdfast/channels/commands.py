@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.channels.asks import Answerer, ChannelAsks
+from holdfast.channels.cards import listed
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
@@ -94,7 +95,7 @@ class ChatCommands:
         """Answer the ask with this id; without an id, only if there is exactly one."""
         asks = [ask for ask in await self._asks.open_asks(who.chat) if ask_kind(ask.asked) == "approval"]
         ask_id = rest.split(maxsplit=1)[0] if rest else ""
-        if not ask_id and len(asks) == 1:
+        if not ask_id and len(asks) == 1 and await self._asks.is_on_card(who.chat, asks[0]):
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
@@ -172,12 +173,7 @@ class ChatCommands:
 
 
 def _several(asks: Sequence[AskStatus]) -> str:
-    lines = [
-        f"- `{ask.asked.ask_id}`: {safe_line(ask.asked.action.summary, LINE_CHARS_MAX)}"
-        for ask in asks
-        if isinstance(ask.asked, e.ApprovalAsked)
-    ]
-    return "Press a button, or name what you mean, as in /approve ID. This waits:\n\n" + "\n".join(lines)
+    return f"Press a button, or name what you mean, as in /approve ID. This waits:\n\n{listed(asks)}"
 
 
 def _status(session: Session) -> str:

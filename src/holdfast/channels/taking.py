@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.channels.asks import NOT_YOURS, Answerer, ChannelAsks
+from holdfast.channels.cards import FitsIn
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import ChatCommands, command_of, next_session
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -54,6 +55,7 @@ class Platform:
 
     download: Download
     answer_click: AnswerClick
+    fits: FitsIn  # which cards it shows whole
     source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver files that the agent sends
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
@@ -73,7 +75,7 @@ class Taking:
         self._options = options
         self._channel = log
         self._platform = platform
-        self._asks = ChannelAsks(deps, options, log.state)
+        self._asks = ChannelAsks(deps, options, log.state, fits=platform.fits)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
         # Chats are taken side by side, but a code is looked at and used up by one person at a time.
         self._pairing = asyncio.Lock()
@@ -269,7 +271,7 @@ class Taking:
         who = Answerer(message.user, message.name, message.chat, message.key)
         if len(questions) != 1 or not message.text:
             return "Answered" if await self._asks.was_answered(who) else None
-        return await self._asks.settle(questions[0].question_id, message.text, who)
+        return await self._asks.reply(questions[0].question_id, message.text, who)
 
     async def _incoming(self, message: PlatformMessage) -> IncomingMessage:
         parts = [await self._part(file) for file in message.files]

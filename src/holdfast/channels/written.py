@@ -5,6 +5,9 @@ from types import SimpleNamespace
 
 import aiohttp
 
+# How long to wait for an answer about a change of a message: it can be made again without harm.
+EDIT_ANSWER_S = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, cast
 
 from holdfast import events as e
 from holdfast.channels.answers import message_of
+from holdfast.channels.cards import Card
 from holdfast.channels.discord.api import (
     DiscordApi,
     DiscordFailure,
@@ -27,8 +28,8 @@ from holdfast.channels.discord.markdown import (
 )
 from holdfast.channels.files_out import FileContent, file_content, not_taken, too_big
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
-from holdfast.channels.words import MARK, Card
-from holdfast.channels.written import Unanswered, Unwritten
+from holdfast.channels.words import MARK
+from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -79,12 +80,16 @@ def nonce_of(log_id: str, key: str) -> str:
 
 
 def card_content(card: Card) -> str:
-    """A card's text, which is cut if it is too long."""
-    headline = cut_to(card.headline, UNITS_MAX // 2, escaped)
-    notes = cut_to("\n".join(card.notes), UNITS_MAX // 4, escaped)
-    room = UNITS_MAX - ROOM_FOR_MARKS - utf16_units(headline) - utf16_units(notes) - len("****\n\n")
-    detail = cut_to(card.detail, room, code_block) if card.detail else ""
-    return "\n".join(piece for piece in (f"**{headline}**", detail, notes) if piece)
+    """A card's text."""
+    detail = code_block(card.detail) if card.detail else ""
+    pieces = (f"**{escaped(card.headline)}**", detail, escaped("\n".join(card.notes)))
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def card_fits(card: Card) -> bool:
+    """Whether one message shows all of a card."""
+    has_room = len(card.buttons) <= BUTTONS_IN_ROW * ROWS_MAX
+    return has_room and utf16_units(card_content(card)) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
 def components(card: Card) -> list[dict[str, Any]]:
@@ -96,7 +101,7 @@ def components(card: Card) -> list[dict[str, Any]]:
             "label": label[:LABEL_CHARS_MAX] or "…",
             "custom_id": data,
         }
-        for label, data in card.buttons[: BUTTONS_IN_ROW * ROWS_MAX]
+        for label, data in card.buttons
     ]
     rows = range(0, len(buttons), BUTTONS_IN_ROW)
     return [{"type": 1, "components": buttons[at : at + BUTTONS_IN_ROW]} for at in rows]
@@ -138,7 +143,7 @@ class DiscordCarrier:
         return nonce_of(self._log_id, delivery.key)
 
     async def _said(self, intended: e.DeliveryIntended) -> Content:
-        said = await said_in(self._supervisor, intended)
+        said = await said_in(self._supervisor, intended, fits=card_fits)
         if isinstance(said, SentFile):
             return await file_content(self._blobs, said) or NoWords()
         return said
@@ -209,7 +214,7 @@ class DiscordCarrier:
             why = "the message that it changes is not there"
             return NotAccepted(why) if is_card else EditRefused(why)
         reply = await self._api.call(
-            message_at(intended.chat, changed.platform_id), {"components": [], **body}
+            message_at(intended.chat, changed.platform_id), {"components": [], **body}, answer_s=EDIT_ANSWER_S
         )
         if isinstance(reply, DiscordFailure) and not is_card and _is_about_message(reply):
             return EditRefused(reply.text)

@@ -66,13 +66,15 @@ class SlackApi:
         self._base = URL((base_url or BASE_URL).rstrip("/") + "/")
         self._has_own_base = bool(base_url)
 
-    async def call(self, method: str, arguments: Mapping[str, Any] | None = None) -> SlackReply:
+    async def call(
+        self, method: str, arguments: Mapping[str, Any] | None = None, *, answer_s: float = ANSWER_S
+    ) -> SlackReply:
         """Make one request as the bot. It is never made twice."""
-        return await self._call(method, arguments or {}, token=self._token)
+        return await self._call(method, arguments or {}, token=self._token, answer_s=answer_s)
 
     async def open_connection(self) -> SlackReply:
         """Ask for the address of a socket."""
-        return await self._call("apps.connections.open", {}, token=self._app_token)
+        return await self._call("apps.connections.open", {}, token=self._app_token, answer_s=ANSWER_S)
 
     async def socket(self, address: str, *, heartbeat_s: float) -> aiohttp.ClientWebSocketResponse:
         """Open the socket; raises what aiohttp raises."""
@@ -80,7 +82,9 @@ class SlackApi:
             address, heartbeat=heartbeat_s, max_msg_size=BODY_BYTES_MAX, autoping=True
         )
 
-    async def _call(self, method: str, arguments: Mapping[str, Any], *, token: str) -> SlackReply:
+    async def _call(
+        self, method: str, arguments: Mapping[str, Any], *, token: str, answer_s: float
+    ) -> SlackReply:
         written = request_mark()
         # Slack reads the arguments of most methods that only look from forms alone.
         form: Form = "json" if method.startswith("chat.") else "form"
@@ -88,7 +92,7 @@ class SlackApi:
             {"json": dict(arguments)} if form == "json" else {"data": _form_fields(arguments)}
         )
         try:
-            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+            async with asyncio.timeout(CONNECT_S + answer_s):
                 async with self._session.post(
                     self._base.join(URL(method)),
                     headers={"Authorization": f"Bearer {token}"},
@@ -98,7 +102,7 @@ class SlackApi:
                 ) as response:
                     data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {ANSWER_S:g} s", written)
+            return lost(f"no answer within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         return _reply(response.status, response.headers, data)

@@ -5,13 +5,21 @@ from typing import Any
 
 from holdfast import events as e
 from holdfast.channels.answers import ANSWER, ENDING, FILE, message_of
+from holdfast.channels.cards import Card
 from holdfast.channels.files_out import FileContent, file_content
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply, listed_in, next_cursor
-from holdfast.channels.slack.blocks import SlackMessage, card_message, plain_message, slack_messages
+from holdfast.channels.slack.blocks import (
+    SlackMessage,
+    card_fits,
+    card_message,
+    plain_message,
+    slack_messages,
+)
 from holdfast.channels.slack.replies import sent_as, unasked
 from holdfast.channels.slack.sharing import in_place_of, share, shared_in
-from holdfast.channels.words import Card, with_lead
+from holdfast.channels.words import with_lead
+from holdfast.channels.written import EDIT_ANSWER_S
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -71,7 +79,8 @@ class SlackCarrier:
         message = words.marked() if is_marked else words
         body = _content(delivery, SlackMessage(message.text) if delivery.is_plain else message)
         if target:
-            return _edited(intended, await self._api.call("chat.update", _edit_of(intended, target, body)))
+            change = _edit_of(intended, target, body)
+            return _edited(intended, await self._api.call("chat.update", change, answer_s=EDIT_ANSWER_S))
         return sent_as(await self._api.call("chat.postMessage", place_of(intended.chat) | body))
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
@@ -118,7 +127,7 @@ class SlackCarrier:
     async def _words(
         self, intended: e.DeliveryIntended
     ) -> SlackMessage | FileContent | NotAccepted | NoLongerNeeded:
-        said = await said_in(self._supervisor, intended)
+        said = await said_in(self._supervisor, intended, fits=card_fits)
         match said:
             case Prose():
                 messages = slack_messages(said.markdown)

@@ -11,7 +11,7 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.previews import MessagePreviews
 from holdfast.channels.slack.api import SlackApi, SlackDone, open_slack
-from holdfast.channels.slack.blocks import FORMAT, escaped, slack_messages
+from holdfast.channels.slack.blocks import FORMAT, card_fits, escaped, slack_messages
 from holdfast.channels.slack.carrier import LEAD, SlackCarrier, place_of
 from holdfast.channels.slack.socket import SlackSocket
 from holdfast.channels.taking import Platform
@@ -61,4 +61,4 @@ def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
         if text not in SEEN_ON_CARD:
             await api.call("chat.postEphemeral", place_of(chat) | {"user": user, "text": escaped(text)})
 
-    return Platform(download, answer_click, SLACK, takes_files=True, leads=f"/{LEAD}")
+    return Platform(download, answer_click, card_fits, source=SLACK, takes_files=True, leads=f"/{LEAD}")

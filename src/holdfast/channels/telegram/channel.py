@@ -10,7 +10,7 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.taking import Platform
 from holdfast.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
-from holdfast.channels.telegram.carrier import TelegramCarrier
+from holdfast.channels.telegram.carrier import TelegramCarrier, card_fits
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.html import FORMAT, telegram_html
 from holdfast.channels.telegram.polling import TelegramPolling
@@ -60,4 +60,4 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
         parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
-    return Platform(download, answer_click, takes_files=True)
+    return Platform(download, answer_click, card_fits, takes_files=True)
