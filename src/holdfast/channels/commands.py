@@ -128,7 +128,10 @@ class ChatCommands:
         back = await self._take_back(session_id, session, who.chat, but=current.message_id)
         stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)
         # The ending itself says that it stopped.
-        return "\n\n".join(filter(None, ["" if stopped else "It had already ended.", _taken_back(back)]))
+        after = await self._deps.inbox.state(session_id)
+        paused = [one for one in after.inbox.waiting() if after.holds(one)]
+        lines = ["" if stopped else "It had already ended.", _taken_back(back), _paused(paused)]
+        return "\n\n".join(filter(None, lines))
 
     async def _take_back(
         self, session_id: str, session: Session, chat: str, *, but: str
@@ -198,6 +201,16 @@ def _taken_back(messages: Sequence[SessionMessage]) -> str:
     return (
         "These messages waited, and nobody answers them now. Send again what you still want:"
         f"\n\n{_listed(messages)}"
+    )
+
+
+def _paused(messages: Sequence[SessionMessage]) -> str:
+    """What is left waiting: it was not written in this chat, so the chat doesn't take it back."""
+    if not messages:
+        return ""
+    return (
+        "These messages were sent elsewhere, such as on the page. They are paused now. Continue or remove "
+        f"them there:\n\n{_listed(messages)}"
     )
 
 

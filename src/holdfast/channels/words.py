@@ -18,6 +18,14 @@ CODE_WRONG = "This code isn't right, or it has expired. Ask for a new one."
 NO_ANSWER = "The agent finished without an answer."
 QUEUE_FULL = "Too many messages are waiting. This one was not taken: send it again later, or /stop first."
 TOO_LATE_TO_EDIT = "The agent already has this message, so the edit changes nothing. Send a new message."
+TAKEN_OUT = "You deleted a message that still waited, so the agent doesn't get it."
+TOO_LATE_TO_DELETE = (
+    "The agent already has the message that you deleted, so that changes nothing. /stop stops the agent."
+)
+TEXT_TOO_LONG = (
+    "This message is too long, so the agent didn't get it. Messages can have up to {chars:,} characters. "
+    "Send it as a file."
+)
 FILE_TOO_BIG = "This file is too big, so I didn't take it. Files can be up to {mb} MB."
 CANNOT_TAKE = (
     "Something went wrong with this message, so the agent didn't get it. The server's log says what."

@@ -3,7 +3,9 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
+
+import msgspec
 
 from holdfast import events as e
 from holdfast.channels.answers import message_of
@@ -29,7 +31,7 @@ from holdfast.channels.discord.markdown import (
 from holdfast.channels.files_out import FileContent, file_content, not_taken, too_big
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.words import MARK
-from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten
+from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten, shaped
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -72,6 +74,29 @@ CHAT_ENDS = frozenset(
 )
 Content: TypeAlias = Prose | Card | FileContent | PreviewText | NoWords | Unneeded
 _STYLES = {"deny": 4, "once": 3}  # red, green; others are grey
+
+
+class _Author(msgspec.Struct):
+    id: str
+
+
+class _Attached(msgspec.Struct):
+    size: int = 0
+
+
+class _Component(msgspec.Struct):
+    custom_id: str = ""
+    components: list["_Component"] = []
+
+
+class _Listed(msgspec.Struct):
+    """A message as Discord lists it."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]
+    author: _Author
+    content: str = ""
+    attachments: list[_Attached] = []
+    components: list[_Component] = []
 
 
 def nonce_of(log_id: str, key: str) -> str:
@@ -162,21 +187,20 @@ class DiscordCarrier:
         after = self._after(delivery)
         known = {one.platform_id for one in self._outbox.deliveries.values()}
         for message in reply:
-            message_id = str(message.get("id", ""))
-            is_candidate = int(message_id or 0) > after and message_id not in known
-            if is_candidate and _is_ours(message, self._api.bot_id) and _says(message, said, delivery):
-                return FoundThere(message_id)
+            is_candidate = int(message.id) > after and message.id not in known
+            if is_candidate and message.author.id == self._api.bot_id and _says(message, said, delivery):
+                return FoundThere(message.id)
         return NotThere()
 
-    async def _newest(self, chat: str) -> list[dict[str, Any]] | ProbeResult:
+    async def _newest(self, chat: str) -> list[_Listed] | ProbeResult:
         """The newest messages of a chat, or what follows from not getting them."""
         reply = await self._api.who_am_i()
         if isinstance(reply, DiscordResult):
             query = {"limit": str(PROBED)}
             reply = await self._api.call(messages_of(chat, method="GET"), query=query)
         match reply:
-            case DiscordResult(value=value) if isinstance(value, list):
-                return cast("list[dict[str, Any]]", value)
+            case DiscordResult(value=value) if (listed := shaped(value, list[_Listed])) is not None:
+                return listed
             case DiscordFailure(code=code) if code == UNKNOWN_CHANNEL:
                 return NotThere()
             case DiscordFailure(status=401 | 429) as failure:
@@ -253,14 +277,9 @@ def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:
     return escaped(not_taken(file, "Discord")) if delivery.is_plain else ""
 
 
-def _is_ours(message: Mapping[str, Any], bot_id: str) -> bool:
-    author: Mapping[str, Any] = message.get("author") or {}
-    return str(author.get("id", "")) == bot_id
-
-
-def _says(message: Mapping[str, Any], said: Content, delivery: OutboxEntry) -> bool:
+def _says(message: _Listed, said: Content, delivery: OutboxEntry) -> bool:
     """Whether a message is what an attempt of this delivery brought there."""
-    content = str(message.get("content", "")).strip().removeprefix(escaped(MARK)).strip()
+    content = message.content.strip().removeprefix(escaped(MARK)).strip()
     match said:
         case Prose():
             texts = discord_markdown(said.markdown)
@@ -277,18 +296,15 @@ def _says(message: Mapping[str, Any], said: Content, delivery: OutboxEntry) -> b
             return False
 
 
-def _brings(message: Mapping[str, Any], file: FileContent) -> bool:
+def _brings(message: _Listed, file: FileContent) -> bool:
     """Whether a message has the file; Discord changes names, so that its size has to do."""
-    attachments: list[dict[str, Any]] = message.get("attachments") or []
-    return [one.get("size") for one in attachments] == [len(file.data)]
+    return [one.size for one in message.attachments] == [len(file.data)]
 
 
-def _custom_ids(message: Mapping[str, Any]) -> Iterator[str]:
-    rows: list[dict[str, Any]] = message.get("components") or []
-    for row in rows:
-        buttons: list[dict[str, Any]] = row.get("components") or []
-        for button in buttons:
-            yield str(button.get("custom_id", ""))
+def _custom_ids(message: _Listed) -> Iterator[str]:
+    for row in message.components:
+        for button in row.components:
+            yield button.custom_id
 
 
 def _is_about_message(failure: DiscordFailure) -> bool:

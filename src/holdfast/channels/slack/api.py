@@ -19,6 +19,7 @@ from holdfast.channels.written import (
     failure_words,
     lost,
     request_mark,
+    shaped,
     tracing,
 )
 
@@ -26,10 +27,11 @@ BASE_URL = "https://slack.com/api/"
 FILES_HOST = "files.slack.com"
 CONNECT_S = 15.0
 ANSWER_S = 30.0
-BODY_BYTES_MAX = 8 * 1024 * 1024
+BODY_BYTES_MAX = 16 * 1024 * 1024  # of an answer, and of what a socket tells at once
 TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
 LIMITED_S = 30.0  # if Slack doesn't say how long
+APP_TOKEN, BOT_TOKENS = "xapp-", ("xoxb-", "xoxp-")
 # Slack's words for failures after which nobody knows what was done.
 UNCLEAR = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "accesslimited"}
@@ -60,6 +62,7 @@ class SlackApi:
     """One app; `open_slack` makes it and closes its connections."""
 
     def __init__(self, session: aiohttp.ClientSession, *, token: str, app_token: str, base_url: str) -> None:
+        self.trouble = token_trouble(token, app_token)
         self._session = session
         self._token = token
         self._app_token = app_token
@@ -162,14 +165,25 @@ class SlackApi:
             return None
 
 
-def listed_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The messages of a page."""
-    return cast("list[dict[str, Any]]", answer.get("messages") or [])
+def listed_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    """The messages of a page; None if it can't be read."""
+    return shaped(answer.get("messages"), list[dict[str, Any]])
 
 
 def next_cursor(answer: Mapping[str, Any]) -> str:
     """Where the next page begins; empty after the last."""
-    return str(cast("dict[str, Any]", answer.get("response_metadata") or {}).get("next_cursor") or "")
+    more = shaped(answer.get("response_metadata") or {}, dict[str, Any]) or {}
+    return str(more.get("next_cursor") or "")
+
+
+def token_trouble(token: str, app_token: str) -> str:
+    """What is wrong with the tokens, as far as one sees it by their beginnings; empty if nothing is."""
+    is_app, is_bot = token.startswith(APP_TOKEN), app_token.startswith(BOT_TOKENS)
+    if is_app and is_bot:
+        return "The two tokens are swapped"
+    if is_app:
+        return "`token` has the app-level token, which belongs into `app_token`"
+    return "`app_token` has a bot token, which belongs into `token`" if is_bot else ""
 
 
 @asynccontextmanager
