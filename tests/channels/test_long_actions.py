@@ -33,9 +33,8 @@ async def approval_of(world: World, log_id: str) -> str:
     """The id of what is asked, once it is asked in the channel's only session."""
     records = await world.until(log_id, e.ChannelChatBound)
     (session_id,) = [one.event.session_id for one in records if isinstance(one.event, e.ChannelChatBound)]
-    asked = (await world.until(session_id, e.ApprovalAsked))[-1].event
-    assert isinstance(asked, e.ApprovalAsked)
-    return asked.approval_id
+    events = [one.event for one in await world.until(session_id, e.ApprovalAsked)]
+    return next(one.approval_id for one in events if isinstance(one, e.ApprovalAsked))
 
 
 async def test_on_telegram_it_can_only_be_denied() -> None:
