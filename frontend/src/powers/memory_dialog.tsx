@@ -298,10 +298,19 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
   const sessions = forgotten.sessions ?? [];
   return (
     <div role="status">
-      <p class="fine">Forgotten, with its history.</p>
+      <p class="fine">
+        {forgotten.forgotten
+          ? "Forgotten, with its history."
+          : "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."}
+      </p>
       {sessions.length > 0 ? (
         <>
-          <p class="fine">These chats still contain it, or it came from them. Delete them if you want:</p>
+          <p class="fine">
+            {forgotten.forgotten
+              ? "These chats still contain it, or it came from them."
+              : "These chats contain the words."}{" "}
+            Delete them if you want:
+          </p>
           <ul class="inbox">
             {sessions.map((one) => (
               <li key={one.session_id} class="inbox-head">

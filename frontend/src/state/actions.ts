@@ -5,7 +5,7 @@ import type { SessionShown, TargetState } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
-import { dropRow, putRow } from "./list.ts";
+import { dropRow, putRow, takeRows } from "./list.ts";
 import { open, openStart } from "./opening.ts";
 import { forgetOutbox } from "./outbox.ts";
 import { session, targets } from "./signals.ts";
@@ -26,12 +26,8 @@ export function create(): void {
   openStart();
 }
 
-async function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<SessionShown>> {
-  const result = await ask<SessionShown>("PATCH", sessionPath(sessionId), { body });
-  if (result.ok) {
-    putRow(result.value);
-  }
-  return result;
+function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<SessionShown>> {
+  return takeRows(ask<SessionShown>("PATCH", sessionPath(sessionId), { body }), putRow);
 }
 
 export function rename(sessionId: string, title: string): Promise<Result<SessionShown>> {
@@ -70,12 +66,8 @@ export async function purge(sessionId: string): Promise<Result<unknown>> {
   return result;
 }
 
-export async function undelete(sessionId: string): Promise<Result<SessionShown>> {
-  const result = await ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
-  if (result.ok) {
-    putRow(result.value);
-  }
-  return result;
+export function undelete(sessionId: string): Promise<Result<SessionShown>> {
+  return takeRows(ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} }), putRow);
 }
 
 const FORK_TITLE_CHARS_MAX = 180;

@@ -112,16 +112,24 @@ class Memories:
 
     async def load(self, scope: MemoryScope, *, upto_seq: int = 0) -> Memory:
         """The memory now, or as it was after a seq."""
+        pairs = await self._events(scope)
+        if not pairs and not upto_seq and await self._finish_forgetting(scope):
+            return await self.load(scope)
+        return fold(pair for pair in pairs if not upto_seq or pair[0] <= upto_seq)
+
+    async def has(self, scope: MemoryScope, text: str) -> bool:
+        """Whether the log has the text anywhere: also in its history and in what was refused."""
+        wanted = msgspec.json.encode(text)[1:-1]
+        return any(wanted in msgspec.json.encode(event) for _, event in await self._events(scope))
+
+    async def _events(self, scope: MemoryScope) -> Sequence[tuple[int, e.Event]]:
         pairs: list[tuple[int, e.Event]] = []
         while True:
             after = pairs[-1][0] if pairs else 0
             records = await self._store.read(scope.log_id, after=after, limit=READ_AT_ONCE)
             pairs += [(record.seq, record.event) for record in records]
             if len(records) < READ_AT_ONCE:
-                break
-        if not pairs and not upto_seq and await self._finish_forgetting(scope):
-            return await self.load(scope)
-        return fold(pair for pair in pairs if not upto_seq or pair[0] <= upto_seq)
+                return pairs
 
     async def scopes(self, owner: str) -> Sequence[MemoryScope]:
         """All memories of this owner that have a log."""
