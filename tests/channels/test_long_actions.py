@@ -21,8 +21,8 @@ LONG = {"text": "x" * 5_000}
 def acting(request: SeenRequest, args: dict[str, object]) -> Script:
     """Acts once, and then says that it is done."""
     messages = (request.body or {})["messages"]
-    has_result = any(one["role"] == "tool" for one in messages)  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
-    return [Say("well")] if has_result else [CallTool("act", args)]
+    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
+    return [Say("well")] if results else [CallTool("act", args)]
 
 
 def at_length(request: SeenRequest) -> Script:

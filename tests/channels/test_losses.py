@@ -16,7 +16,7 @@ from holdfast.chaos.telegram import Accept, FakeTelegram, RefuseWith, ResetConne
 from holdfast.cli.doctor.channels import undelivered
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
-from holdfast.config.settings import Settings
+from holdfast.config.settings import ServerSettings, Settings
 from holdfast.decisions.deliveries import UNKNOWN_WAITS_S
 from holdfast.folds.channel import ChannelState, apply_to_channel
 from holdfast.folds.outbox import OutboxEntry
@@ -77,7 +77,9 @@ async def test_an_answer_that_is_never_confirmed_is_given_up_aloud(tmp_path: Pat
         texts = telegram.world.chat(ME).texts()
         assert texts == ["re: hi", *[f"{MARK}\nre: hi"] * (times - 1), UNCLEAR]
         channels = (ChannelSettings(name="tg", kind="telegram", token=Secret("1:x")),)
-        (found,) = await undelivered(Settings(data_dir=tmp_path, channels=channels))
+        (found,) = await undelivered(
+            Settings(server=ServerSettings(data_dir=str(tmp_path)), channels=channels)
+        )
         assert (found.state, found.facts) == ("note", {"given_up": 1, "rejected": 0})
         assert "may not have arrived" in found.text
 

@@ -223,7 +223,8 @@ def trusting(data: Any) -> object:
 
 async def check_what_cannot_be_read_is_nothing(read: Callable[[Any], object]) -> None:
     """An event in another shape than it should have."""
-    for data in ({}, [], None, "text", {"id": 5, "author": [], "channel_id": {}, "content": None}):
+    odd: list[Any] = [{}, [], None, "text", {"id": 5, "author": [], "channel_id": {}, "content": None}]
+    for data in odd:
         try:
             found = read(data)
         except (TypeError, KeyError) as error:
