@@ -25,6 +25,7 @@ from channels.lab import last_user_text
 from channels.sides import SIDES, Side, without_mark
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
+from holdfast.channels.losses import UNCLEAR, loss_notices
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Pause, Say, Script, SeenRequest
 from holdfast.chaos.gates import Notifier
@@ -49,7 +50,7 @@ class Campaign:
     kills_max: int
     platform: str = "telegram"
     kills: int = 0
-    given_up: int = 0  # replies that arrived, though the server could not find out
+    given_up: int = 0  # deliveries that were never confirmed; their chats are told
     server: Program | None = None  # the one that runs now
     changed: Notifier = field(default_factory=Notifier)  # another server runs, or none does
     faults: Counter[str] = field(default_factory=Counter[str])
@@ -70,7 +71,8 @@ def echo(request: SeenRequest) -> Script:
 def first_words(side: Side, chat: int) -> list[str]:
     """The answers of a chat in order, without marks and repeats, and without what is still being written."""
     texts = (without_mark(text) for text in side.texts(chat))
-    return [text for text in dict.fromkeys(texts) if side.retry not in text and text not in PARTIAL]
+    others = PARTIAL | {UNCLEAR}
+    return [text for text in dict.fromkeys(texts) if side.retry not in text and text not in others]
 
 
 def failures(side: Side, chat: int) -> int:
@@ -227,7 +229,16 @@ async def check_log(folder: Path, campaign: Campaign, side: Side) -> None:
         await store.close()
     wanted = {f"{number} of {chat}" for number in range(campaign.messages) for chat in campaign.people}
     assert accepted == Counter(wanted), f"not accepted once: {accepted - Counter(wanted)}"
-    campaign.given_up = sum(one.state == "given_up" for one in state.outbox.deliveries.values())
+    known = state.outbox.deliveries
+    given_up = [one for one in known.values() if one.state == "given_up"]
+    campaign.given_up = len(given_up)
+    # Whoever may miss something is told so: the notice is in the outbox, which was shown to lose nothing.
+    unknown = e.DeliveryUnknown(at_ms=0, delivery="", why="", given_up=True)
+    wanted_notices = [notice for one in given_up for notice in loss_notices(one, unknown, 0)]
+    silent = [one for one in wanted_notices if isinstance(one, e.DeliveryIntended) and one.key not in known]
+    assert not silent, f"given up in silence: {silent}"
+    refused = [one for one in known.values() if one.state == "rejected"]
+    assert not refused, f"not accepted: {[(one.key, one.why) for one in refused]}"
 
 
 def main() -> None:
@@ -246,7 +257,8 @@ def main() -> None:
         f"{campaign.platform}, seed {campaign.seed}: {campaign.chats * campaign.messages} messages in "
         f"{campaign.chats} chats, {campaign.kills} kills, {sum(campaign.faults.values())} faults "
         f"{dict(campaign.faults)}: every reply arrived, in order; {marks(side, campaign)} were marked as "
-        f"possible repeats, none was silent; {campaign.given_up} were never confirmed\n"
+        f"possible repeats, none was silent; {campaign.given_up} were never confirmed, and their chats "
+        "were told\n"
     )
 
 

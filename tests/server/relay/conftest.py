@@ -1,4 +1,4 @@
-"""The relay and its model server are in one process here, so a busy machine takes nothing off their patience."""
+"""What the relay is patient with: the model server is in the same process, so a busy machine slows both."""
 
 import asyncio
 from collections.abc import Callable, Mapping
