@@ -1,4 +1,4 @@
-"""What the relay is patient with: the model server is in the same process, and so a busy machine slows both."""
+"""What the relay is patient with: the model server is in the same process, so a busy machine slows both."""
 
 import asyncio
 from collections.abc import Callable, Mapping
