@@ -7,6 +7,7 @@ import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
 import { dropRow, putRow, takeRows } from "./list.ts";
 import { open, openStart } from "./opening.ts";
+import { newOrder } from "./order.ts";
 import { forgetOutbox } from "./outbox.ts";
 import { session, targets } from "./signals.ts";
 
@@ -83,7 +84,8 @@ export async function fork(atSeq: number): Promise<Result<unknown>> {
   const body = { at_seq: atSeq, title: forkTitle(session.value?.row.value) };
   const asked = { body, headers: { "Idempotency-Key": newId("frk_") } };
   const result = await ask<{ id: string }>("POST", sessionPath(source, "/fork"), asked);
-  if (result.ok) {
+  // whoever has gone on to another chat meanwhile stays there
+  if (result.ok && session.value?.id === source) {
     open(result.value.id);
   }
   return result;
@@ -94,9 +96,12 @@ export function exportUrl(sessionId: string, format: "json" | "md"): string {
   return sessionPath(sessionId, `/export?format=${format}`);
 }
 
+const inOrder = newOrder();
+
 export async function loadTargets(): Promise<Result<unknown>> {
+  const isNews = inOrder();
   const result = await ask<{ data: readonly TargetState[] }>("GET", "/api/targets");
-  if (result.ok) {
+  if (result.ok && isNews()) {
     targets.value = result.value.data;
   }
   return result;
