@@ -47,6 +47,7 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
 from holdfast.journal.postgres.writer import StatementWriter, WriterHooks
 from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+from holdfast.values import LogEnd
 
 _log = logging.getLogger(__name__)
 
@@ -407,13 +408,18 @@ class PostgresStore(PostgresReader, Store):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
         async def purge(connection: Connection) -> int:
             member = self._membership
             bindings = {"incarnation": member.incarnation, "writer": member.writer}
+            end = only or LogEnd("", 0)
             gone = await connection.value(
-                "purge", session_id=clean(session_id), last_seq=last_seq, **bindings
+                "purge" if only is None else "purge_only",
+                session_id=clean(session_id),
+                epoch=end.epoch,
+                last_seq=end.last_seq,
+                **bindings,
             )
             if gone == -2:  # noqa: PLR2004  # see purge_session
                 raise NodeRowGone
