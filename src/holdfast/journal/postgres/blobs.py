@@ -140,7 +140,7 @@ class PostgresBlobs:
         while True:
             self._wanted.clear()
             try:
-                await self._tend()
+                await self.tend()
             except Exception as error:  # noqa: BLE001  # the store's lease depends on no bucket
                 is_bug = not is_about(error, (JournalError,))
                 _log.log(
@@ -154,7 +154,8 @@ class PostgresBlobs:
             except TimeoutError:
                 continue
 
-    async def _tend(self) -> None:
+    async def tend(self) -> None:
+        """Try an object store that is new or failed, and delete the objects that are due."""
         if self._objects is None:
             unreadable = await self.unreadable()
             if unreadable and self._unreadable is None:

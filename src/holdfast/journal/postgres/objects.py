@@ -71,10 +71,12 @@ class ObjectStore:
     """
 
     def __init__(self, bucket: Bucket, *, patience: ObjectPatience | None = None) -> None:
+        from obstore.exceptions import BaseError
+
+        self._error_type = BaseError
         self._patience = patience or ObjectPatience()
         self.place = bucket.place
         self.trouble: JournalError | None = None
-        self._bucket = bucket
         self._store = _client(bucket, self._patience)
         self._free = asyncio.Semaphore(AT_ONCE)
 
@@ -121,8 +123,6 @@ class ObjectStore:
             return None
 
     async def _asked(self, ask: Callable[[], Awaitable[_Answer]], *, size: int = 0) -> _Answer:
-        from obstore.exceptions import BaseError
-
         deadline_s = self._patience.deadline_s(size)
         try:
             async with asyncio.timeout(deadline_s), self._free:
@@ -134,7 +134,7 @@ class ObjectStore:
             raise
         except TimeoutError as error:
             raise self._unreachable(f"no answer within {deadline_s:g} s") from error
-        except (BaseError, OSError) as error:
+        except (self._error_type, OSError) as error:
             raise self._unreachable(_reason(error)) from error
         self._works()
         return answer
