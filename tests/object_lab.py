@@ -13,47 +13,65 @@ import threading
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
 from typing import Literal, Self
 
+from obstore.store import S3Store
+
+from holdfast.journal.postgres.blobs import PROBE
 from holdfast.journal.postgres.objects import Bucket, ObjectPatience, ObjectStore, open_objects
 
 START_S = 60.0
 KEY_ID, KEY = "holdfast-tests", "a-secret-of-the-tests"
+NAME = "bucket-of-tests"
 # Waits that nobody reaches, short pauses between attempts.
 PATIENT = ObjectPatience(answer_s=60.0, connect_s=20.0, retry_first_s=0.01, retry_last_s=0.02)
 # rclone ends when the other end of this shell's standard input is closed, so also if the tests are killed.
 _SUPERVISOR = '"$@" & pid=$!; read -r line; kill -KILL "$pid"; wait "$pid"'
-_STAYS = "a file that is no object"
+_STAYS = "stays"
 _LISTENS = re.compile(r"s3 server on \[http://127\.0\.0\.1:(\d+)/\]")
 
 
 @dataclass
 class S3Server:
-    """A running server with any number of buckets."""
+    """A running server with one bucket, of which each test uses a part."""
 
     folder: Path
     port: int
 
     def bucket(self, *, port: int = 0, key: str = KEY) -> Bucket:
-        """A new bucket, if wanted at a proxy's port or with another key."""
+        """A part of the bucket without objects, if wanted at a proxy's port or with another key."""
         bucket = Bucket(
-            name=f"bucket-{token_hex(6)}",
-            endpoint=f"http://127.0.0.1:{port or self.port}",
-            prefix="some/prefix/",
+            name=NAME,
+            endpoint=f"http://127.0.0.1:{self.port}",
+            prefix=f"part-{token_hex(6)}/of a test/",
             access_key_id=KEY_ID,
-            secret_access_key=key,
+            secret_access_key=KEY,
         )
         # rclone removes a folder with its last object, and fails whoever stores the next one at that moment.
-        self._folder(bucket).mkdir(parents=True)
-        (self._folder(bucket) / _STAYS).touch()
-        return bucket
+        client = S3Store(
+            NAME,
+            prefix=bucket.prefix,
+            client_options={"allow_http": True},
+            config={
+                "endpoint": bucket.endpoint,
+                "region": bucket.region,
+                "access_key_id": KEY_ID,
+                "secret_access_key": KEY,
+            },
+        )
+        client.put(_STAYS, b"stays", use_multipart=False)
+        return replace(bucket, endpoint=f"http://127.0.0.1:{port or self.port}", secret_access_key=key)
 
     def keys(self, bucket: Bucket) -> set[str]:
-        """The objects in a bucket, under the names that the database knows."""
+        """The objects with blobs, under the names that the database knows."""
+        return {key for key in self.everything(bucket) if not key.startswith(PROBE)}
+
+    def everything(self, bucket: Bucket) -> set[str]:
+        """All objects, also those that a store only tries the bucket with."""
         return {file.name for file in self._folder(bucket).iterdir()} - {_STAYS}
 
     def damage(self, bucket: Bucket, key: str) -> None:
@@ -74,7 +92,7 @@ def objects_in(bucket: Bucket, patience: ObjectPatience = PATIENT) -> ObjectStor
 def s3_server() -> Generator[S3Server]:
     """The server for one pytest process."""
     folder = Path(tempfile.mkdtemp(prefix="holdfast-s3-"))
-    (folder / "data").mkdir()
+    (folder / "data" / NAME).mkdir(parents=True)
     program = shutil.which("rclone", path=str(Path(sys.executable).parent)) or "rclone"
     command = [program, "serve", "s3", "--addr", "127.0.0.1:0", "--auth-key", f"{KEY_ID},{KEY}"]
     command += ["--config", "", str(folder / "data")]
@@ -118,7 +136,8 @@ class S3Faults:
         self._server_port = server.port
         self._listening: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self.faults: deque[Fault] = deque()
+        self.faults: deque[Fault] = deque()  # for requests in this order; not for the probes of a store
+        self.refuses = ""  # the answer to everything, such as "503 SlowDown"
         self.requests: list[str] = []  # the methods
 
     async def __aenter__(self) -> Self:
@@ -156,7 +175,7 @@ class S3Faults:
         head = await reader.readuntil(b"\r\n\r\n")
         method = head.partition(b" ")[0].decode()
         self.requests.append(method)
-        fault = self._fault(method)
+        fault = self._fault(method, head)
         length = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
         left = int(length[1]) if length else 0
         if fault.cut_request_after >= 0:
@@ -181,10 +200,10 @@ class S3Faults:
         writer.write(answer)
         await writer.drain()
 
-    def _fault(self, method: str) -> Fault:
-        if self.faults and self.faults[0].method == method:
+    def _fault(self, method: str, head: bytes) -> Fault:
+        if self.faults and self.faults[0].method == method and PROBE.encode() not in head:
             return self.faults.popleft()
-        return Fault("GET")
+        return Fault("GET", answer=self.refuses)
 
     async def _answer(self, head: bytes, body: bytes) -> bytes:
         """The server's own answer, whole."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
 from holdfast.cli.doctor.objects import NAME as BLOB_STORE
-from holdfast.cli.doctor.objects import check_objects
+from holdfast.cli.doctor.objects import blobs_of, check_objects
 from holdfast.config.settings import Settings
 from holdfast.host.stores import object_store, require_postgres, store_place
 from holdfast.interfaces.journal import JournalError
@@ -64,8 +64,12 @@ async def _check(
     try:
         async with aclosing(_checks(near, connection, place)) as checks:
             findings = [finding async for finding in checks]
-        async with aclosing(check_objects(objects, connection)) as checks:
-            return findings + [finding async for finding in checks]
+        blobs = blobs_of(database, objects)
+        try:
+            async with aclosing(check_objects(objects, connection, blobs)) as checks:
+                return findings + [finding async for finding in checks]
+        finally:
+            await blobs.close()
     except JournalError as error:
         return [fault("store", f"{place}: {error}", "run doctor again")]
     finally:

@@ -8,7 +8,8 @@ from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, ok
 from holdfast.interfaces.journal import JournalError
 
 if TYPE_CHECKING:
-    from holdfast.journal.postgres.connection import Connection
+    from holdfast.journal.postgres.blobs import PostgresBlobs
+    from holdfast.journal.postgres.connection import Connection, Database
     from holdfast.journal.postgres.objects import ObjectStore
 
 NAME = "blob store"
@@ -16,21 +17,31 @@ LOOKS_MAX = 1_000
 NAMED_MAX = 3
 
 
+def blobs_of(database: "Database", objects: "ObjectStore | None") -> "PostgresBlobs":
+    """The blobs of the database; whoever calls this closes them."""
+    from holdfast.journal.postgres.blobs import PostgresBlobs
+    from holdfast.journal.postgres.event_types import EventTypes
+    from holdfast.journal.postgres.tuning import PostgresTuning
+
+    return PostgresBlobs(database, objects=objects, types=EventTypes(), tuning=PostgresTuning())
+
+
 async def check_objects(
-    objects: "ObjectStore | None", connection: "Connection"
+    objects: "ObjectStore | None", connection: "Connection", blobs: "PostgresBlobs"
 ) -> AsyncGenerator[DoctorFinding]:
     """What there is to say about the bucket; nothing if none is configured or needed."""
-    from holdfast.journal.postgres.blobs import UNCONFIGURED, in_words
+    from holdfast.journal.postgres.blobs import PROBE
 
     tables = await connection.fetch("SELECT to_regclass('blob_objects') IS NOT NULL")
-    used = await connection.rows("blobs_in_objects") if tables[0][0] else []
+    has_table = tables[0][0]
     if objects is None:
-        if used:
-            advice = "configure the bucket again; until then, these blobs can't be read"
-            yield fault(NAME, f"{in_words(used)}, but {UNCONFIGURED}", advice)
+        if has_table and (unreadable := await blobs.unreadable()):
+            yield fault(NAME, unreadable, "until then, these blobs can't be read")
         return
+    used = await connection.rows("blobs_in_objects") if has_table else []
     try:
-        await objects.probe()
+        # The database knows of probes, so that one is deleted even if this is interrupted.
+        await (blobs.probe(objects) if has_table else objects.probe(PROBE))
         missing = await _missing(objects, connection) if used else []
     except JournalError as error:
         advice = "check the endpoint, bucket, region and keys in server.blob_store, and what the keys may do"

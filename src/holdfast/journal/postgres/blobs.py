@@ -24,6 +24,7 @@ from holdfast.racing import is_about
 _log = logging.getLogger(__name__)
 
 BLOB_PIECE_BYTES = 1024 * 1024
+PROBE = "holdfast-probe"
 UNCONFIGURED = "this server has no object store: set server.blob_store"
 
 
@@ -69,10 +70,25 @@ class PostgresBlobs:
         assert self._objects is not None, "see wants_object"
         # Nobody else ever uses this key, so deleting the object can't hurt who stores the same bytes again.
         key = f"{name}-{token_hex(8)}"
-        bindings = {"key": key, "place": self._objects.place, "kept_s": self._tuning.object_kept_s}
-        await self._pool.run(lambda connection: connection.execute(queries()["begin_object"], bindings))
+        await self._begin(key, self._objects.place)
         await self._objects.put(key, data)
         return key
+
+    async def _begin(self, key: str, place: str) -> None:
+        bindings = {"key": key, "place": place, "kept_s": self._tuning.object_kept_s}
+        await self._pool.run(lambda connection: connection.execute(queries()["begin_object"], bindings))
+
+    async def _forget(self, keys: list[str]) -> None:
+        await self._pool.run(
+            lambda connection: connection.execute(queries()["forget_objects"], {"keys": keys})
+        )
+
+    async def probe(self, objects: ObjectStore) -> None:
+        """Write, read and delete an object; raises StoreUnreachable if that fails."""
+        key = f"{PROBE}-{token_hex(8)}"
+        await self._begin(key, objects.place)  # so that it goes, also after a crash
+        await objects.probe(key)
+        await self._forget([key])
 
     async def _is_put_as_object(self, name: str, data: bytes, counts: dict[str, object]) -> bool:
         """Store a large blob as an object; False if it has to be stored in rows."""
@@ -164,13 +180,11 @@ class PostgresBlobs:
             return
         if self._objects.trouble is not None or not self._is_tried:
             self._is_tried = True
-            await self._objects.probe()
+            await self.probe(self._objects)
         while found := await self._pool.rows("due_objects"):
             keys = [row["key"] for row in found]
             await self._objects.delete(keys)
-            await self._pool.run(
-                lambda connection, keys=keys: connection.execute(queries()["forget_objects"], {"keys": keys})
-            )
+            await self._forget(keys)
 
     async def unreadable(self) -> str:
         """How much can't be read because no object store is configured; empty if everything can."""

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from secrets import token_hex
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.interfaces.journal import JournalError, StoreFailed, StoreUnreachable
@@ -105,9 +104,8 @@ class ObjectStore:
             for key in keys:
                 tasks.create_task(self._unless_missing(partial(self._store.delete_async, key)))
 
-    async def probe(self) -> None:
+    async def probe(self, key: str) -> None:
         """Write, read and delete an object; raises StoreUnreachable if any of it fails."""
-        key = f"holdfast-probe-{token_hex(8)}"
         await self.put(key, PROBE)
         if await self.get(key, size=len(PROBE)) != PROBE:
             raise self._unreachable("it doesn't return what was written to it")
