@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from stream_server import stream_server
+
 
 @dataclass
 class FixedPages:
@@ -37,9 +39,7 @@ class FixedPages:
 @asynccontextmanager
 async def fixed_pages(pages: Mapping[str, bytes]) -> AsyncGenerator[FixedPages]:
     made = FixedPages(pages)
-    listening = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    async with listening:
-        made.port = listening.sockets[0].getsockname()[1]
+    async with stream_server(made.serve) as made.port:
         yield made
 
 

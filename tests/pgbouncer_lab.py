@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from postgres_lab import PostgresMissing, PostgresServer, as_another_user, free_port
+from ports import reserved_port
+from postgres_lab import PostgresMissing, PostgresServer, as_another_user
 
 START_S = 30.0
 PoolMode = Literal["session", "transaction"]
@@ -36,7 +37,7 @@ def pgbouncer(server: PostgresServer, mode: PoolMode) -> Generator[int]:
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
     if program is None:
         raise PostgresMissing("PgBouncer is not installed: run scripts/system-packages")
-    folder, port = Path(tempfile.mkdtemp(prefix="holdfast-pgbouncer-")), free_port()
+    folder, port = Path(tempfile.mkdtemp(prefix="holdfast-pgbouncer-")), reserved_port()
     settings = folder / "pgbouncer.ini"
     settings.write_text(
         _SETTINGS.format(server_port=server.port, port=port, mode=mode, folder=folder), encoding="utf-8"

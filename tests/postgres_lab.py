@@ -7,7 +7,6 @@ allowed to create databases. Tests that stop or restart the server need our own,
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import threading
@@ -20,6 +19,7 @@ from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.chaos.tcp_proxy import TcpProxy
+from ports import reserved_port
 
 START_S = 60.0
 STOP_S = 30.0
@@ -113,13 +113,6 @@ def as_another_user(folder: Path) -> list[str]:
         for path in (folder, *folder.iterdir()):
             os.chown(path, user.pw_uid, user.pw_gid)
     return _as_user(user)
-
-
-def free_port() -> int:
-    """A loopback port that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -263,7 +256,7 @@ def own_server(**settings: str) -> PostgresServer:
     folder = Path(tempfile.mkdtemp(prefix="holdfast-postgres-"))
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)
-    port = free_port()
+    port = reserved_port()
     wanted = _SETTINGS | _FAST | {"port": str(port), "unix_socket_directories": str(folder)} | settings
     server = PostgresServer(f"postgresql://holdfast@127.0.0.1:{port}/postgres", folder, wanted)
     try:

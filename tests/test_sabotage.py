@@ -8,6 +8,7 @@ from journal.sabotage_journal import SABOTAGES as OF_STORES
 from promises import PROMISES
 from sabotage import Sabotage
 from sabotage.channels import SABOTAGES as OF_CHANNELS
+from sabotage.chats import SABOTAGES as OF_CHATS
 from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
 from sabotage.discord import SABOTAGES as OF_DISCORD
@@ -26,6 +27,7 @@ from sabotage.undo import SABOTAGES as OF_UNDO
 
 SABOTAGES = (
     *OF_CHANNELS,
+    *OF_CHATS,
     *OF_CHILDREN,
     *OF_CONFINEMENT,
     *OF_DISCORD,

@@ -1356,6 +1356,8 @@ export interface ChannelHealth {
   readonly problem?: string;
   readonly hint?: string;
   readonly undelivered?: number;
+  readonly given_up?: number;
+  readonly rejected?: number;
 }
 
 /** The server is alive; `warning` says what runs short, if anything. */

@@ -3,13 +3,20 @@
 const kept = new Map<string, string>();
 export const storage = kept;
 
-/** Answers of the server, by method and path; a path without one cannot be reached. */
+/** Answers of the server, by method and path; a path without one cannot be reached. A stream is its own body. */
 export interface Answer {
   readonly status?: number;
   readonly body: unknown;
 }
 export const answers = new Map<string, (body: unknown) => Answer | Promise<Answer>>();
 export const requests: { what: string; body: unknown; headers: Headers }[] = [];
+
+/** The answers to a request from now on wait until they are given here, the oldest first. */
+export function held(what: string): ((answer: Answer) => void)[] {
+  const waiting: ((answer: Answer) => void)[] = [];
+  answers.set(what, () => new Promise((answer) => waiting.push(answer)));
+  return waiting;
+}
 
 /** Whatever is under way without a timer is over. */
 export async function settled(): Promise<void> {
@@ -36,6 +43,9 @@ Object.assign(globalThis, {
     const answer = await answers.get(what)?.(body);
     if (answer === undefined) {
       throw new TypeError("unreachable");
+    }
+    if (answer.body instanceof ReadableStream) {
+      return new Response(answer.body);
     }
     return Response.json(answer.body, { status: answer.status ?? 200 });
   },

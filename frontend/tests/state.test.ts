@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, mock, test } from "node:test";
 import type { SessionShown } from "../src/bodies.ts";
 import type { LogRecord } from "../src/events.ts";
-import { signOut } from "../src/state/actions.ts";
+import { rename, signOut } from "../src/state/actions.ts";
 import { saveDraftNow, writeDraft } from "../src/state/drafts.ts";
-import { loadSessions, ordered, putRow, refreshSessions, showArchived } from "../src/state/list.ts";
+import { dropRow, loadSessions, ordered, putRow, refreshSessions, showArchived } from "../src/state/list.ts";
 import { Opened } from "../src/state/opened.ts";
 import { outbox, readOutbox } from "../src/state/outbox.ts";
 import { queue, resend, send, sendLeftovers } from "../src/state/sending.ts";
@@ -371,6 +371,35 @@ test("archived sessions and the others do not mix, however late an answer comes"
   answers.set("GET /api/sessions?limit=50", () => ({ body: { data: [all], next_cursor: "next" } }));
   await refreshSessions();
   assert.deepEqual(sessions.value, [all], "also where the first look failed");
+});
+
+test("a list that was asked for before a change does not take the change back", async () => {
+  const answerLate = new Map<string, (answer: Answer) => void>();
+  const late = (request: string): void => {
+    answers.set(request, () => new Promise((answer) => answerLate.set(request, answer)));
+  };
+  const [get, patch] = ["GET /api/sessions?limit=50", "PATCH /api/sessions/b"];
+  const before = [row("a", 1, { open_asks: 2 }), row("b", 1), row("c", 1)];
+  answers.set(get, () => ({ body: { data: before, next_cursor: null } }));
+  await loadSessions();
+  late(get);
+  late(patch);
+  const [listed, renamed] = [refreshSessions(), rename("b", "new")];
+  await settled();
+  putRow(row("a", 2, { open_asks: 3 }));
+  putRow(row("b", 2, { open_asks: 1 }));
+  dropRow("c");
+  answerLate.get(patch)?.({ body: row("b", 1, { title: "new" }) });
+  await renamed;
+  answerLate.get(get)?.({ body: { data: before, next_cursor: null } });
+  await listed;
+  assert.deepEqual(
+    sessions.value.map(({ id, open_asks }) => [id, open_asks]),
+    [
+      ["b", 1],
+      ["a", 3],
+    ],
+  );
 });
 
 test("settings of a wrong type, or that cannot be read, are the defaults", () => {

@@ -1,6 +1,6 @@
 """The values that events are made of: parts of messages, settings of runs, failures, actions."""
 
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -74,6 +74,13 @@ ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]
 WhenBusy: TypeAlias = Literal["queue", "steer", "redirect", "reject"]
+
+
+class LogEnd(NamedTuple):
+    """Which log a session has, and how far it goes: after a purge, the same id may name another log."""
+
+    epoch: str
+    last_seq: int
 
 
 class TextPart(msgspec.Struct, frozen=True, tag="text", tag_field="kind"):

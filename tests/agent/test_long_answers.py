@@ -17,6 +17,7 @@ from holdfast.interfaces.journal import Record
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.messages import AssistantMessage, SaidText
 from holdfast.model_events import LONG_CHARS
+from stream_server import stream_server
 
 LIMIT = 10_000
 WORDS = "a word or two, "
@@ -119,8 +120,8 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def test_an_answer_costs_no_more_than_four_times_its_size(tmp_path: Path) -> None:
     """P10: counted by Python itself, in a program that has the agent inside and reads every event."""
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with stream_server(answer) as port:
+        url = f"http://127.0.0.1:{port}/v1"
         target = Target(name="main", wire="chat", base_url=url, model="m")
         async with Agent(target, store=tmp_path / "x.db") as agent:
             tracemalloc.start()

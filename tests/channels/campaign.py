@@ -12,20 +12,27 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import count
 from pathlib import Path
+
+import aiohttp
 
 from channels.lab import last_user_text
 from channels.sides import SIDES, Side, without_mark
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
+from holdfast.channels.losses import UNCLEAR, loss_notices
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Pause, Say, Script, SeenRequest
 from holdfast.chaos.gates import Notifier
-from holdfast.interfaces.ids import channel_log_id
+from holdfast.interfaces.ids import channel_log_id, derived_session_id
 from holdfast.journal.sqlite.store import SqliteStore
-from runner.program import configure, program
+from runner.program import Program, configure, program
+from serving import frames_in
 
 FIRST_CHAT = 1000
 UP_S = 4.0  # at most, before the next kill: a run that is killed too often ends as interrupted
@@ -43,8 +50,9 @@ class Campaign:
     kills_max: int
     platform: str = "telegram"
     kills: int = 0
-    given_up: int = 0  # replies that arrived, though the server could not find out
-    killed: Notifier = field(default_factory=Notifier)
+    given_up: int = 0  # deliveries that were never confirmed; their chats are told
+    server: Program | None = None  # the one that runs now
+    changed: Notifier = field(default_factory=Notifier)  # another server runs, or none does
     faults: Counter[str] = field(default_factory=Counter[str])
 
     @property
@@ -63,26 +71,71 @@ def echo(request: SeenRequest) -> Script:
 def first_words(side: Side, chat: int) -> list[str]:
     """The answers of a chat in order, without marks and repeats, and without what is still being written."""
     texts = (without_mark(text) for text in side.texts(chat))
-    return [text for text in dict.fromkeys(texts) if side.retry not in text and text not in PARTIAL]
+    others = PARTIAL | {UNCLEAR}
+    return [text for text in dict.fromkeys(texts) if side.retry not in text and text not in others]
+
+
+def failures(side: Side, chat: int) -> int:
+    """How many messages in a chat say that a run failed."""
+    return sum(side.retry in text for text in side.texts(chat))
 
 
 async def person(side: Side, chat: int, numbers: range, campaign: Campaign) -> None:
     """Write, wait for the answer, and write again; the kills are spread over the whole conversation."""
     for number in numbers:
         due = number * campaign.kills_max // campaign.messages
-        await campaign.killed.until(lambda due=due: campaign.kills >= due)
-        side.say(chat, f"{number} of {chat}")
-        wanted = f"re {number} of {chat}"
-        while wanted not in first_words(side, chat):
-            seen = Counter(side.texts(chat))
-            await side.changed.until(
-                lambda wanted=wanted, seen=seen: (
-                    wanted in first_words(side, chat)
-                    or any(side.retry in text for text in Counter(side.texts(chat)) - seen)
-                )
-            )
-            if wanted not in first_words(side, chat):
-                side.say(chat, side.retry)  # it was killed so often that the run was given up
+        await campaign.changed.until(lambda due=due: campaign.kills >= due)
+        await say(side, chat, f"{number} of {chat}", campaign)
+
+
+async def say(side: Side, chat: int, text: str, campaign: Campaign) -> None:
+    """Write once, and wait until it has its answer."""
+
+    def is_answered() -> bool:
+        return f"re {text}" in first_words(side, chat)
+
+    def has_failed(times: int) -> bool:
+        return failures(side, chat) >= before + times
+
+    before = failures(side, chat)
+    side.say(chat, text)
+    for nth in count(1):
+        await side.changed.until(lambda nth=nth: is_answered() or has_failed(nth))
+        # It may be a preview that has all the words. What is said before the run ends is said to that run.
+        if await outcome(side, chat, text, campaign, nth=nth) == "completed":
+            await side.changed.until(is_answered)
+            return
+        await side.changed.until(lambda nth=nth: has_failed(nth))
+        if is_answered():
+            return
+        side.say(chat, side.retry)  # it was killed so often that the run was given up
+
+
+async def outcome(side: Side, chat: int, text: str, campaign: Campaign, *, nth: int) -> str:
+    """How the nth run about a message ended, from whichever server lives to tell it."""
+    session_id = derived_session_id(channel_log_id(side.name), side.chat(chat), "1")
+    server: Program | None = None
+    while True:
+        await campaign.changed.until(lambda known=server: campaign.server not in {None, known})
+        server = campaign.server
+        assert server is not None
+        with suppress(aiohttp.ClientError):  # it is killed
+            if ended := await told_outcome(server, session_id, text, nth):
+                return ended
+
+
+async def told_outcome(server: Program, session_id: str, text: str, nth: int) -> str:
+    """How the nth run about a message ended; empty if the server ends before."""
+    is_asked, endings = False, 0
+    async with server.http.get(f"{server.url}/api/sessions/{session_id}/events") as answer:
+        assert answer.status == HTTPStatus.OK, await answer.text()
+        async for frame in frames_in(answer.content):
+            kind = frame.data["type"]
+            is_asked = is_asked or (kind == "message.accepted" and frame.data["text"] == text)
+            endings += is_asked and kind == "run.ended"
+            if endings == nth:
+                return str(frame.data["outcome"])
+    return ""
 
 
 async def damage(side: Side, campaign: Campaign, rng: random.Random) -> None:
@@ -99,6 +152,17 @@ async def damage(side: Side, campaign: Campaign, rng: random.Random) -> None:
             campaign.faults[name] += 1
 
 
+@asynccontextmanager
+async def running(folder: Path, campaign: Campaign) -> AsyncGenerator[Program]:
+    """A server that everyone can ask, until it is killed."""
+    async with program(folder) as server:
+        campaign.server = server
+        campaign.changed.notify()
+        yield server
+        campaign.server = None
+        campaign.changed.notify()
+
+
 async def campaign_of(campaign: Campaign, folder: Path) -> Side:
     """Run it; the fake has the record in the end."""
     rng, side = random.Random(campaign.seed), SIDES[campaign.platform]()
@@ -106,14 +170,14 @@ async def campaign_of(campaign: Campaign, folder: Path) -> Side:
         configure(folder, model.base_url, sandbox="off")
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(side.settings(campaign.people))
-        async with program(folder):  # everyone is known before the first kill
+        async with running(folder, campaign):  # everyone is known before the first kill
             await side.changed.until(side.is_reachable)
             await asyncio.gather(*(person(side, chat, range(1), campaign) for chat in campaign.people))
         numbers = range(1, campaign.messages)
         talking = asyncio.gather(*(person(side, chat, numbers, campaign) for chat in campaign.people))
         damaging = asyncio.create_task(damage(side, campaign, rng))
         while not talking.done():
-            async with program(folder) as server:
+            async with running(folder, campaign) as server:
                 if campaign.kills == campaign.kills_max:
                     await talking
                 with suppress(TimeoutError):
@@ -122,8 +186,6 @@ async def campaign_of(campaign: Campaign, folder: Path) -> Side:
                 if not talking.done():
                     server.process.send_signal(signal.SIGKILL)
                     campaign.kills += 1
-                    campaign.killed.notify()
-                    await server.process.wait()
         damaging.cancel()
         await talking
         check(side, campaign)
@@ -167,7 +229,16 @@ async def check_log(folder: Path, campaign: Campaign, side: Side) -> None:
         await store.close()
     wanted = {f"{number} of {chat}" for number in range(campaign.messages) for chat in campaign.people}
     assert accepted == Counter(wanted), f"not accepted once: {accepted - Counter(wanted)}"
-    campaign.given_up = sum(one.state == "given_up" for one in state.outbox.deliveries.values())
+    known = state.outbox.deliveries
+    given_up = [one for one in known.values() if one.state == "given_up"]
+    campaign.given_up = len(given_up)
+    # Whoever may miss something is told so: the notice is in the outbox, which was shown to lose nothing.
+    unknown = e.DeliveryUnknown(at_ms=0, delivery="", why="", given_up=True)
+    wanted_notices = [notice for one in given_up for notice in loss_notices(one, unknown, 0)]
+    silent = [one for one in wanted_notices if isinstance(one, e.DeliveryIntended) and one.key not in known]
+    assert not silent, f"given up in silence: {silent}"
+    refused = [one for one in known.values() if one.state == "rejected"]
+    assert not refused, f"not accepted: {[(one.key, one.why) for one in refused]}"
 
 
 def main() -> None:
@@ -186,7 +257,8 @@ def main() -> None:
         f"{campaign.platform}, seed {campaign.seed}: {campaign.chats * campaign.messages} messages in "
         f"{campaign.chats} chats, {campaign.kills} kills, {sum(campaign.faults.values())} faults "
         f"{dict(campaign.faults)}: every reply arrived, in order; {marks(side, campaign)} were marked as "
-        f"possible repeats, none was silent; {campaign.given_up} were never confirmed\n"
+        f"possible repeats, none was silent; {campaign.given_up} were never confirmed, and their chats "
+        "were told\n"
     )
 
 

@@ -63,6 +63,10 @@ class Side(Protocol):
         """The channel in the settings, for these people."""
         ...
 
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        ...
+
     def say(self, person: int, text: str) -> None:
         """A person writes to the bot."""
         ...
@@ -118,6 +122,10 @@ class TelegramSide:
             f'\n[[channels]]\nname = "{self.name}"\nkind = "telegram"\ntoken = "{self.fake.token}"\n'
             f'base_url = "{self.fake.url}"\nallow = [{allow}]\n'
         )
+
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return str(person)
 
     def say(self, person: int, text: str) -> None:
         """A person writes to the bot."""
@@ -178,6 +186,10 @@ class SlackSide:
             f'\n[[channels]]\nname = "{self.name}"\nkind = "slack"\ntoken = "{self.fake.token}"\n'
             f'app_token = "{self.fake.app_token}"\nbase_url = "{self.fake.api_url}"\nallow = [{allow}]\n'
         )
+
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return f"D{person}"
 
     def say(self, person: int, text: str) -> None:
         """A person writes to the bot."""

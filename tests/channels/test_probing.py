@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
-from holdfast.channels.outbox import OutboxSender
+from holdfast.channels.outbox import Manners, OutboxSender
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -53,7 +53,7 @@ async def sent_by(carrier: Scripted, *events: e.Event, settles_s: float = 0.0) -
     await store.append(LOG, [CREATED])
     log = ChannelLog(store, LOG, await store.claim(LOG))
     await log.append(*events)
-    sender = OutboxSender(log, carrier, store=store, clock=clock, settles_s=settles_s)
+    sender = OutboxSender(log, carrier, store=store, clock=clock, manners=Manners(settles_s=settles_s))
     task = asyncio.create_task(sender.run())
     while log.state.outbox.queues:
         await settle()

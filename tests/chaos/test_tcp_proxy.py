@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from holdfast.chaos.tcp_proxy import TcpProxy
+from stream_server import stream_server
 
 
 @dataclass
@@ -39,12 +40,8 @@ class Client:
 @pytest.fixture
 async def echo() -> AsyncIterator[tuple[Echo, TcpProxy]]:
     echo = Echo()
-    server = await asyncio.start_server(echo.serve, "127.0.0.1", 0)
-    async with TcpProxy("127.0.0.1", server.sockets[0].getsockname()[1]) as proxy:
+    async with stream_server(echo.serve) as port, TcpProxy("127.0.0.1", port) as proxy:
         yield echo, proxy
-    server.close()
-    while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110  # the connections of a server end by themselves
-        await asyncio.sleep(0)
 
 
 async def connect(proxy: TcpProxy) -> Client:

@@ -176,6 +176,18 @@ async def test_a_prompt_whose_session_is_opened_again_ends_with_a_reason() -> No
         await agent.cancel(session)
 
 
+async def test_a_session_nobody_has_prompted_yet_is_loaded_by_the_next_process(tmp_path: Path) -> None:
+    """P1: an id that an editor has heard is on the log, whatever happens before the first prompt."""
+    async with desk([Say("Here.")]) as made:
+        session = (await made.agent(Editor()).new_session(cwd=str(tmp_path))).session_id
+        editor = Editor()
+        later = made.agent(editor)
+        await later.load_session(str(tmp_path), session)
+        assert (await later.prompt(session, [text_block("go")])).stop_reason == "end_turn"
+        await editor.until("Here.")
+        assert (await made.client.session(session)).workspace == str(tmp_path)
+
+
 async def test_an_editor_that_can_not_ask_denies() -> None:
     """P8: silence is no consent, and the run goes on."""
     tool = Counted()

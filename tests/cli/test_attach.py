@@ -19,6 +19,7 @@ from holdfast.host.data_dir import find_data_directory
 from holdfast.host.lock import DirectoryLock
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
+from stream_server import stream_server
 
 JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
 ONCE = ClientPatience(call_s=0.0)
@@ -27,19 +28,16 @@ ONCE = ClientPatience(call_s=0.0)
 @asynccontextmanager
 async def answering(answer: bytes) -> AsyncGenerator[str]:
     """The address of something that says this to everyone, or nothing at all."""
-    gone = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
         if not answer:
-            await gone.wait()
+            await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        gone.set()
+    async with stream_server(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def test_a_server_that_says_nothing_is_not_waited_for_longer_than_one_means_to() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from holdfast.cli.mcp.sign_in import Browser, mcp_sign_in
+from stream_server import stream_server
 from tools.mcp.locked import Locked, locked
 
 
@@ -43,8 +44,6 @@ async def test_a_pasted_address_signs_in_and_forget_deletes_it(tmp_path: Path) -
 
 async def test_a_browser_that_comes_back_must_belong_to_the_sign_in() -> None:
     browser = Browser("http://127.0.0.1:1/callback")
-    server = await asyncio.start_server(browser.answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
 
     async def visit(line: bytes) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -54,7 +53,7 @@ async def test_a_browser_that_comes_back_must_belong_to_the_sign_in() -> None:
         await writer.wait_closed()
         return said
 
-    async with server:
+    async with stream_server(browser.answer) as port:
         assert b"404" in await visit(b"GET /callback?code=a&state=b HTTP/1.1")  # nothing was shown yet
         browser.expect("b")
         assert b"404" in await visit(b"GET /callback?code=evil&state=c HTTP/1.1")

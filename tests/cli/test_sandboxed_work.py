@@ -13,6 +13,7 @@ import pytest
 from cli.test_run_command import command, configured
 from holdfast.chaos import CallTool, ChaosServer, Say
 from sandbox.confined_world import HAS_BUBBLEWRAP
+from stream_server import stream_server
 
 TESTS = 'test "$(sh app.sh)" = hello && test -z "$KEY" && echo 1 passed'
 MORE = """
@@ -41,8 +42,8 @@ async def _index() -> AsyncGenerator[int]:
         writer.close()
         await writer.wait_closed()
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
+    async with stream_server(serve) as port:
+        yield port
 
 
 def _made(workspace: Path) -> dict[str, str]:

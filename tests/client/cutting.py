@@ -1,9 +1,12 @@
 """A proxy that cuts each connection after so many bytes of its answer's body."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
+
+from stream_server import stream_server
 
 
 class Cutting:
@@ -13,21 +16,19 @@ class Cutting:
         parts = urlsplit(url)
         self._host, self._port = str(parts.hostname), int(parts.port or 80)
         self._after_bytes = after_bytes
-        self._server: asyncio.Server | None = None
+        self._stack = AsyncExitStack()
         self.connections = 0
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        port = await self._stack.enter_async_context(stream_server(self._serve))
+        self.url = f"http://127.0.0.1:{port}"
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._server is not None
-        self._server.close()
-        await self._server.wait_closed()
+        await self._stack.aclose()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

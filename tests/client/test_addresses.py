@@ -22,6 +22,7 @@ from holdfast.client import (
 )
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
+from stream_server import stream_server
 
 IMPATIENT = ClientPatience(first_s=0.01, call_s=0.0, follow_s=0.0)
 SECRET = "sk-secret-of-a-server"  # noqa: S105  # the key of a server that lives for a test
@@ -38,12 +39,8 @@ async def answering(*answers: bytes, socket: str = "") -> AsyncGenerator[str]:
         writer.close()
         await writer.wait_closed()
 
-    if socket:
-        async with await asyncio.start_unix_server(answer_one, socket):
-            yield "http://localhost"
-        return
-    async with await asyncio.start_server(answer_one, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with stream_server(answer_one, path=socket) as port:
+        yield "http://localhost" if socket else f"http://127.0.0.1:{port}"
 
 
 async def test_where_nobody_is_it_says_where_it_looked_and_why_that_was_for_nothing() -> None:

@@ -16,6 +16,7 @@ from holdfast.config.load import load, load_or_probe
 from holdfast.config.local_servers import probe_local
 from holdfast.config.value_formats import format_error
 from holdfast.targets import Patience
+from stream_server import stream_server
 
 SHIPPED = shipped_known()
 
@@ -189,8 +190,7 @@ async def test_a_server_that_never_answers_is_given_up_on() -> None:
         await reader.read()
         writer.close()
 
-    async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with stream_server(silent) as port:
         hung = LocalServer(name="x", wire="chat", base_url=f"http://127.0.0.1:{port}/v1", context_window=9)
         assert await probe_local(knowing(hung), patience_s=0.05) == ()
 

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
-import uvloop
+
+from paced_loop import PacedAsyncioLoop, PacedUvloop
 
 Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
@@ -12,5 +13,5 @@ ON_BOTH = {"test_cancel.py", "test_uploads.py"}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:
-    loops: Loops = {"asyncio": asyncio.new_event_loop}
-    return {**loops, "uvloop": uvloop.new_event_loop} if item.path.name in ON_BOTH else loops
+    loops: Loops = {"asyncio": PacedAsyncioLoop}
+    return {**loops, "uvloop": PacedUvloop} if item.path.name in ON_BOTH else loops

@@ -141,13 +141,14 @@ class TellsBeforeTheCommit(PostgresStore):
         idempotency_key: IdempotencyKey | None,
     ) -> asyncio.Future[Any]:
         if (head := self._writer.heads.get(session_id)) is not None:
-            self._notifier.grown([(head.key, head.last_seq + len(events), True)])
+            self._notifier.grown({head.key: head.last_seq + len(events)}, loud=[head.key])
         return super()._submit(session_id, events, fence, when, idempotency_key)
 
     def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
         for job, _ in plan.jobs:
             self._tails.publish(job.session_id, job.records)
-        self._notifier.grown([top for top in plan.tops() if top[1] == 1])  # nobody could tell of these before
+        new = {key: seq for key, seq in plan.tops().items() if seq == 1}  # nobody could tell of these before
+        self._notifier.grown(new, loud=new)
 
 
 class _HastyLease(Lease):

@@ -28,6 +28,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.values import LogEnd
 from journal.labs import Lab
 from journal.promise_checks import (
     check_a_condition_has_one_winner,
@@ -164,14 +165,28 @@ async def test_a_log_that_has_gone_on_is_not_purged(store: Store) -> None:
     await begin(store)
     following = aiter(store.follow("s1", after=1))
     await store.append("s1", [message("wait")])
-    assert not await store.purge("s1", last_seq=1)
+    assert not await store.purge("s1", only=LogEnd(created().epoch, 1))
     assert [record.seq for record in await anext(following)] == [2]
     await store.append("s1", [message("more", message_id="m2")])
     assert [record.seq for record in await anext(following)] == [3]
     assert await store.session("s1") is not None
-    assert await store.purge("s1", last_seq=3)
+    assert await store.purge("s1", only=LogEnd(created().epoch, 3))
     assert await store.session("s1") is None
-    assert await store.purge("s1", last_seq=3)
+    assert await store.purge("s1", only=LogEnd(created().epoch, 3))
+
+
+async def test_a_log_that_took_the_place_of_another_is_not_purged_for_it(store: Store) -> None:
+    """P2: who decided before another server purged the old log means that one, however long the new is."""
+    await begin(store)
+    await store.append("s1", [message("old")])
+    decided = LogEnd(created().epoch, 2)
+    assert await store.purge("s1", only=decided)
+    await store.append("s1", [replace(created(), epoch="another")])
+    assert not await store.purge("s1", only=decided)
+    await store.append("s1", [message("new", message_id="m2")])
+    assert not await store.purge("s1", only=decided)
+    assert await store.last_seq("s1") == 2
+    assert await store.purge("s1", only=LogEnd("another", 2))
 
 
 async def test_a_limit_of_open_runs_holds_for_appends_that_are_handed_in_together(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -17,8 +18,8 @@ from journal.sample import begin, delta, message, say, seqs
 from postgres_lab import PostgresServer
 
 NEVER_S = 1e6
-# Short enough for a test to reach the end of each wait.
-IMPATIENT = PostgresTuning(connect_s=1.0, write_s=0.5, resolve_s=0.5, pause_first_s=0.01, pause_last_s=0.05)
+# A database on a busy machine is slow, and not away.
+PATIENT = PostgresTuning(connect_s=60, write_s=60, resolve_s=60, pause_first_s=0.01, pause_last_s=0.05)
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
     address: str, direct: Store, proxy: TcpProxy, lost: Literal["to_server", "to_client"]
 ) -> None:
     """P1, P2: the statement or its answer is lost, and the answer to the caller is right all the same."""
-    store = await PostgresStore.open(address, name="cut", tuning=PostgresTuning(pause_first_s=0.01))
+    store = await PostgresStore.open(address, name="cut", tuning=PATIENT)
     fence = await begin(store)
     await say(store, 2, fence=fence)  # so that the statement is prepared, which takes an answer of its own
     proxy.black_hole(lost)
@@ -76,7 +77,8 @@ async def test_an_append_whose_connection_is_cut_is_in_the_log_once(
 async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_refused_until_it_can(
     address: str, direct: Store, proxy: TcpProxy
 ) -> None:
-    store = await PostgresStore.open(address, name="away", tuning=IMPATIENT)
+    impatient = replace(PATIENT, resolve_s=0.5)  # a test reaches the end of this wait
+    store = await PostgresStore.open(address, name="away", tuning=impatient)
     await begin(store)
     await store.append("s1", [message("now the store knows the end of the log")])
     following = asyncio.ensure_future(first_seqs(store, 1, after=2))
@@ -104,7 +106,7 @@ async def test_a_write_that_cannot_be_resolved_is_unknown_and_later_ones_are_ref
 async def test_after_every_connection_was_ended_the_store_goes_on(
     postgres: PostgresServer, postgres_dsn: str
 ) -> None:
-    store = await PostgresLab(postgres_dsn, tuning=IMPATIENT).join()
+    store = await PostgresLab(postgres_dsn, tuning=PATIENT).join()
     fence = await begin(store)
     following = asyncio.ensure_future(first_seqs(store, 5))
     ending = (
@@ -130,8 +132,8 @@ async def _appended(store: PostgresStore, text: str, fence: object) -> object:
 async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, proxy: TcpProxy) -> None:
     proxy.cut()
     with pytest.raises(StoreUnreachable):
-        await PostgresStore.open(address, name="early", tuning=IMPATIENT)
-    opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=IMPATIENT))
+        await PostgresStore.open(address, name="early", tuning=PATIENT)
+    opening = asyncio.ensure_future(PostgresStore.open_readable(address, name="early", tuning=PATIENT))
     await asyncio.sleep(0)
     proxy.heal()
     store = await opening
@@ -140,7 +142,7 @@ async def test_a_store_waits_for_a_database_that_is_not_there_yet(address: str, 
 
 
 async def test_closing_does_not_wait_for_a_database_that_is_silent(address: str, proxy: TcpProxy) -> None:
-    store = await PostgresStore.open(address, name="silent", tuning=IMPATIENT)
+    store = await PostgresStore.open(address, name="silent")  # its patience ends within seconds
     await begin(store)
     proxy.black_hole("to_client")
     await store.close()

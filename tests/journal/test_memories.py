@@ -1,21 +1,28 @@
 """Memories on every store: people and agents who write at the same time, from several servers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import pytest
+from typing_extensions import override
 
 from holdfast.interfaces.journal import Store
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.forwarding import ForwardingStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
-from journal.labs import Lab
+from holdfast.values import LogEnd
+from journal.labs import Lab, SqliteLab
 
 ME = user_scope("me")
 
 
 @pytest.fixture
 async def two(lab: Lab, store: Store) -> AsyncIterator[tuple[Memories, Memories]]:
-    """The same memory at two servers."""
+    """The same memory at two servers, or twice at one where a store has only one."""
+    if isinstance(lab, SqliteLab):
+        yield Memories(store, SystemClock()), Memories(store, SystemClock())
+        return
     other = await lab.open()
     yield Memories(store, SystemClock()), Memories(other, SystemClock())
     await other.close()
@@ -88,3 +95,92 @@ async def test_what_is_written_while_something_is_forgotten_is_kept_or_refused(
         assert (forgotten, written) == ("done", "done")
         assert "secret" not in memory.texts
         assert all(memory.texts[f"note {earlier}"] == "kept" for earlier in range(nth + 1))
+
+
+class Interrupted(ForwardingStore):
+    """A store at which something else happens once, right before or after a purge or a note is written."""
+
+    def __init__(self, inner: Store, where: str, deed: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(inner)
+        self._where = where
+        self._deed = deed
+
+    async def _at(self, where: str) -> None:
+        if where == self._where:
+            self._where = ""
+            await self._deed()
+
+    @override
+    async def swap_note(self, key: str, value: bytes, *, expected: bytes | None) -> bool:
+        done = "finishing" if not value else "intending"
+        await self._at(f"before {done}")
+        swapped = await super().swap_note(key, value, expected=expected)
+        await self._at(f"after {done}")
+        return swapped
+
+    @override
+    async def purge(
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        purged = await super().purge(session_id, only=only, then=then)
+        await self._at("after purging")
+        return purged
+
+
+PLACES = ["before intending", "after intending", "after purging", "before finishing", "after finishing"]
+
+
+@pytest.mark.parametrize("where", PLACES)
+async def test_two_who_forget_at_the_same_time_both_forget_and_lose_nothing_else(
+    two: tuple[Memories, Memories], store: Store, where: str
+) -> None:
+    """P2, P11: wherever the other one comes in between, with a write of its own before and behind."""
+    here, there = two
+    await here.put(ME, "document", "knows Tom\nknows Ann\nlikes tea", by="me")
+
+    async def meanwhile() -> None:
+        await there.write(ME, MemoryEdit(change_id="c1", document="before", new="kept"), how="auto")
+        await there.forget(ME, "Ann")
+        await there.write(ME, MemoryEdit(change_id="c2", document="behind", new="kept"), how="auto")
+
+    await Memories(Interrupted(store, where, meanwhile), SystemClock()).forget(ME, "Tom")
+    texts = {"document": "likes tea", "before": "kept", "behind": "kept"}
+    assert (await here.load(ME)).texts == texts
+    assert (await there.load(ME)).texts == texts
+
+
+async def test_what_is_forgotten_is_gone_though_someone_else_writes_down_what_is_left(
+    two: tuple[Memories, Memories], store: Store
+) -> None:
+    """P11: the other one knew the memory as it was, and says last what of it is to stay."""
+    here, _ = two
+    await here.put(ME, "document", "knows Tom", by="me")
+    await here.put(ME, "document", "knows Tom\nknows Ann\nlikes tea", by="me")
+    intended, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        intended.set()
+        await goes_on.wait()
+
+    other = Memories(Interrupted(store, "after intending", hold), SystemClock())
+    async with asyncio.TaskGroup() as group:
+
+        async def meanwhile() -> None:
+            group.create_task(other.forget(ME, "Ann"))
+            await intended.wait()
+
+        await Memories(Interrupted(store, "after intending", meanwhile), SystemClock()).forget(ME, "Tom")
+        assert "Tom" not in (await here.load(ME)).document
+        goes_on.set()
+    assert (await here.load(ME)).texts == {"document": "likes tea"}
+
+
+async def test_who_forgets_everything_forgets_what_another_kept(
+    two: tuple[Memories, Memories], store: Store
+) -> None:
+    """P11."""
+    here, there = two
+    await here.put(ME, "document", "knows Tom\nlikes tea", by="me")
+    deed = partial(there.forget, ME, "Tom")
+    await Memories(Interrupted(store, "after intending", deed), SystemClock()).forget(ME, "")
+    assert (await there.load(ME)).texts == {}

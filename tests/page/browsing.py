@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,17 +16,21 @@ from playwright.async_api import (
     Locator,
     Page,
     Request,
+    Response,
     Route,
     expect,
 )
 
 from holdfast.chaos import ChaosServer, Gate, Script
 from holdfast.server.page import BUILT, read_page
-from serving import PATIENT, Served, Setting, served, target_of
+from holdfast.targets import Patience
+from serving import Served, Setting, served, target_of
 
 # Long, since a loaded machine is slow; a test that passes never waits for it.
 expect.set_options(timeout=30_000)
 
+# A gate holds an answer as long as the browser needs to show what is before it, however busy the machine is.
+UNHURRIED = Patience(first_event_s=600, gap_s=600)
 DESK = {"width": 1200, "height": 800}
 OFFLINE = re.compile(
     r"ERR_(CONNECTION|INTERNET|NETWORK|INCOMPLETE|ABORTED|EMPTY|FILE|UPLOAD)|status of (4|503)"
@@ -71,6 +75,10 @@ class Chat:
         """The last answer reads so, whole."""
         await expect(self.answers.last).to_have_text(text)
 
+    async def is_over(self) -> None:
+        """The run that has answered is at its end, so that the next message begins another one."""
+        await expect(self.button("Stop")).to_have_count(0)
+
     async def sees(self, text: str | re.Pattern[str]) -> None:
         await expect(self.page.get_by_text(text).first).to_be_visible()
 
@@ -93,6 +101,7 @@ class Visit:
     browser: Browser
     stack: AsyncExitStack
     errors: list[str] = field(default_factory=list[str])
+    expected: str = ""  # words of errors that the test is about: they may come as late as they like
 
     async def context(self, **how: Any) -> BrowserContext:
         options: dict[str, Any] = {"viewport": DESK, "reduced_motion": "reduce", **how}
@@ -128,7 +137,8 @@ class Visit:
 
     def _heard(self, message: ConsoleMessage) -> None:
         # A line that breaks is what some tests are about, and a browser says so by itself.
-        if message.type == "error" and not OFFLINE.search(message.text):
+        is_expected = self.expected != "" and self.expected in message.text
+        if message.type == "error" and not is_expected and not OFFLINE.search(message.text):
             self.errors.append(message.text)
 
 
@@ -155,6 +165,20 @@ async def hold(page: Page, address: str) -> Gate:
     return gate
 
 
+def is_draft(text: str) -> Callable[[Response], bool]:
+    """Whether a response says that this draft is saved: others may still come."""
+    return lambda answer: answer.url.endswith("/draft") and answer.request.post_data_json == {"text": text}
+
+
+@asynccontextmanager
+async def moment(page: Page) -> AsyncGenerator[None]:
+    """Time stands still in the page, so that what it shows for a moment is there however late one looks."""
+    await page.clock.install()
+    await page.clock.pause_at(await page.evaluate("Date.now() / 1000 + 1"))
+    yield
+    await page.clock.resume()
+
+
 @dataclass(frozen=True, slots=True)
 class Chatting:
     """A server with the page, and the model behind it."""
@@ -174,7 +198,7 @@ async def chatting(
     setting = replace(setting, options=replace(setting.options, page=page))
     async with ChaosServer(*scripts) as chaos:
         targets = [
-            msgspec.structs.replace(target_of(chaos, name=name, patience=PATIENT), model=model)
+            msgspec.structs.replace(target_of(chaos, name=name, patience=UNHURRIED), model=model)
             for name, model in zip(("main", "second", "third"), models, strict=False)
         ]
         async with served(*targets, setting=setting) as server:

@@ -33,8 +33,8 @@ async def test_hostile_words_of_model_tool_and_person_stay_words(visit: Visit) -
         chat = await visit(server.url)
         asked = requests_of(chat.page)
         await chat.say(HOSTILE)
-        await chat.sees(re.compile("remote"))
-        await expect(chat.button("Send")).to_be_visible()
+        await expect(chat.answers.last).to_contain_text("remote")
+        await chat.is_over()
         await expect(chat.talk).to_contain_text("<script>document.title = 'owned'</script>")
         assert "owned" not in await chat.page.title() or "<script>" in await chat.page.title()
         assert await chat.page.locator("body").locator(HARM).count() == 0

@@ -119,11 +119,34 @@ async def test_approvals_are_given_by_keys_on_the_card_that_has_the_focus_and_by
         await chat.page.keyboard.type("not 1 of yours")
         await chat.page.keyboard.press("Enter")
         await expect(card).to_contain_text('"path": "c"')
+        await expect(card).to_be_focused()
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
         await chat.page.keyboard.press("1")
         await chat.answered("done")
         await expect(chat.box).to_be_focused()
         assert tool.done == [{"path": "a"}, {"path": "c"}]
+
+
+# What a key did before the browser drew anything: a page that waits for a frame is still where it was.
+_FOCUS_AFTER_ALT_A = """async () => {
+  window.requestAnimationFrame = () => 0;
+  const key = {key: "a", code: "KeyA", altKey: true, bubbles: true, cancelable: true};
+  document.activeElement.dispatchEvent(new KeyboardEvent("keydown", key));
+  for (let turns = 0; turns < 20; turns++) await Promise.resolve();
+  return document.activeElement.getAttribute("aria-label");
+}"""
+
+
+async def test_the_card_that_was_called_has_the_focus_before_the_next_key(visit: Visit) -> None:
+    """P8: keys that follow Alt+A are for the card, or a fast "y" would be typed into the message."""
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    async with visit.chatting([CallTool("touch", {"path": "a"})], setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.say("do it")
+        card = chat.page.get_by_role("region", name="Approval needed")
+        await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
+        await expect(chat.box).to_be_focused()
+        assert await chat.page.evaluate(_FOCUS_AFTER_ALT_A) == "Approval needed"
 
 
 async def test_at_each_step_of_an_approval_the_card_names_the_keys_that_work_there_and_no_others_do(
@@ -140,6 +163,7 @@ async def test_at_each_step_of_an_approval_the_card_names_the_keys_that_work_the
         card = chat.page.get_by_role("region", name="Approval needed")
         await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
         await chat.page.keyboard.press("Alt+a")
+        await expect(card).to_be_focused()
         await expect(card).to_contain_text(re.compile("Y allow once · N deny · 1.4 choose"))
         await card.get_by_role("button", name="Always…").press("Enter")
         await expect(card).to_be_focused()
@@ -205,10 +229,10 @@ async def test_the_inbox_holds_what_waits_in_all_chats_the_oldest_first(visit: V
         await chat.page.keyboard.press("y")
         await chat.sees("Nothing is waiting for you.")
         await expect(chat.button("Close")).to_be_focused()
-        assert tool.done == [{"path": "a"}]
         await chat.page.keyboard.press("Escape")
         await chat.rows.filter(has_text="do it").get_by_role("link").click()
         await chat.answered("touched")
+        assert tool.done == [{"path": "a"}]
         await expect(chat.page.get_by_role("button", name=re.compile("Inbox"))).to_have_count(0)
         await chat.box.blur()
         await chat.page.keyboard.press("i")

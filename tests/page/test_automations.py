@@ -41,6 +41,7 @@ async def test_a_webhook_is_made_tried_and_deleted_and_its_secret_is_shown_once(
         listed = panel.get_by_role("list", name="Automations").get_by_role("listitem")
         await expect(listed.get_by_text(re.compile(": Completed")).first).to_be_visible()
         await card.get_by_role("button", name="I have copied it").click()
+        await expect(card).to_have_count(0)
         assert secret not in await page.content()
         assert secret not in str(await server.served.get("/api/triggers"))
         await listed.get_by_text("History").click()

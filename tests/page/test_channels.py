@@ -53,6 +53,7 @@ async def test_a_person_is_paired_talks_is_listed_and_revoked(visit: Visit) -> N
             )
             assert await faults_of(chat.page) == []
             await made.get_by_role("button", name="Done").click()
+            await expect(made).to_have_count(0)
             assert code not in await chat.page.content()
             assert code not in str(await server.served.get("/api/channels/tg/log"))
             telegram.world.say(OWNER, "hi")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Drop, Gate, Say, SayWords, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Visit, requests_of
+from page.browsing import Visit, moment, requests_of
 from page.long_log import put_long_session
 from server.toolbox import Counted
 from serving import AsksAbout, Setting
@@ -63,8 +64,9 @@ async def test_the_timeline_is_the_log_itself_with_its_stumbles_marked(visit: Vi
         await panel.get_by_role("searchbox", name="Filter events").fill("attempt.")
         await expect(panel.get_by_role("region", name="Events").get_by_role("listitem")).to_have_count(4)
         await panel.get_by_role("searchbox", name="Filter events").fill("")
-        await panel.get_by_role("button", name="Copy JSON").click()
-        await expect(panel.get_by_role("button", name="Copied")).to_be_visible()
+        async with moment(chat.page):
+            await panel.get_by_role("button", name="Copy JSON").click()
+            await expect(panel.get_by_role("button", name="Copied")).to_be_visible()
         copied = json.loads(await chat.page.evaluate("navigator.clipboard.readText()"))
         run_id = copied[0]["run_id"]
         _, log = await server.served.get(f"/v1/runs/{run_id}/events?view=native&cursor=0")
@@ -298,6 +300,7 @@ async def test_a_hidden_tab_tells_that_someone_is_needed_and_that_it_is_done(vis
 async def test_panels_and_colours_are_fetched_when_they_are_first_needed(visit: Visit) -> None:
     async with visit.chatting([Say("```python\nreturn 1\n```")]) as server:
         context = await visit.context()
+        await context.clock.set_fixed_time(datetime.now(UTC))  # a run that seems silent has more to fetch
         chat = await visit("about:blank", context)
         asked = requests_of(chat.page)
         await chat.page.goto(server.url)

@@ -58,3 +58,26 @@ async def test_each_round_of_a_goal_is_visible(visit: Visit) -> None:
         await chat.sees("Round 2: the goal isn't shown to be reached yet")
         await chat.answered("reached")
         await expect(chat.people.last).to_contain_text("count to three")
+
+
+async def test_a_slash_shows_what_can_be_written_instead_of_a_message(visit: Visit) -> None:
+    async with visit.chatting([Say("planned")], setting=Setting(tools=(UpdatePlan(),))) as server:
+        chat = await visit(server.url)
+        commands = chat.page.get_by_role("list", name="Commands").get_by_role("button")
+        await chat.box.press_sequentially("/")
+        await expect(commands).to_have_count(2)  # an empty chat has nothing to compact
+        await chat.box.press_sequentially("p")
+        await expect(commands).to_have_count(1)
+        assert await faults_of(chat.page) == []
+        await chat.page.keyboard.press("Tab")
+        await expect(commands).to_be_focused()
+        await chat.page.keyboard.press("Enter")
+        await expect(chat.box).to_be_focused()
+        await expect(chat.box).to_have_value("/plan ")
+        await expect(commands).to_have_count(0)
+        await chat.page.keyboard.type("a walk")
+        await chat.page.keyboard.press("Enter")
+        await chat.answered("planned")
+        await expect(chat.button("Plan first")).to_have_count(1)
+        await chat.box.press_sequentially("/")
+        await expect(commands).to_have_count(3)

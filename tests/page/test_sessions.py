@@ -7,7 +7,7 @@ from playwright.async_api import Locator, expect
 
 from holdfast.chaos import Say
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Chat, Visit
+from page.browsing import Chat, Visit, is_draft
 from page.long_log import put_long_session
 from serving import Setting, said_to
 
@@ -236,8 +236,7 @@ async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: V
         chat = await visit(server.url)
         await chat.say("hi")
         await chat.answered("hello")
-        saved = re.compile("/draft$")
-        async with chat.page.expect_response(saved, timeout=30_000):
+        async with chat.page.expect_response(is_draft("half a thou"), timeout=30_000):
             await chat.box.fill("half a thou")
         other = await visit(chat.page.url)
         await expect(other.box).to_have_value("half a thou")
@@ -249,7 +248,7 @@ async def test_an_attached_file_goes_with_the_message(visit: Visit) -> None:
         files = chat.page.get_by_label("Files to attach")
         payload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"seven apples"}
         await files.set_input_files([payload])  # pyright: ignore[reportArgumentType]
-        await expect(chat.page.get_by_role("list", name="Attachments")).to_contain_text("notes.txt")
+        await expect(chat.page.get_by_role("list", name="Attachments")).to_contain_text("12 B")
         await chat.say("what do I have?")
         await chat.answered("read it")
         await expect(chat.people.last).to_contain_text("notes.txt")

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from aiohttp import web
-from playwright.async_api import Response, expect
+from playwright.async_api import Request, Response, expect
 
 from holdfast.chaos import CallTool, Say
 from holdfast.server.options import ApiKey, ServerOptions
@@ -40,11 +40,15 @@ async def enter(chat: Chat, key: str = SECRET) -> None:
 def refusals_of(chat: Chat) -> list[str]:
     """What the page is not given from now on."""
     refused: list[str] = []
+    asked: list[
+        Request
+    ] = []  # what was asked for before somebody signed in may be refused as late as it likes
 
     def hear(answer: Response) -> None:
-        if answer.status in {401, 403}:
+        if answer.status in {401, 403} and answer.request in asked:
             refused.append(answer.url)
 
+    chat.page.on("request", asked.append)
     chat.page.on("response", hear)
     return refused
 

@@ -5,7 +5,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import ClosedBy, Gate, Hang, Say, Wait
 from holdfast.journal.memory import MemoryStore
-from page.browsing import Chat, Visit
+from page.browsing import Chat, Visit, is_draft, moment
 from page.long_log import put_long_session
 from serving import Setting
 
@@ -75,10 +75,11 @@ async def test_escape_stops_the_run_if_it_is_pressed_twice(visit: Visit) -> None
         await chat.say("go")
         await chat.answered("endless")
         await chat.box.fill("words")
-        await chat.page.keyboard.press("Escape")
-        await chat.sees("Press Esc again to stop")
-        await expect(chat.button("Stop")).to_be_enabled()
-        await chat.page.keyboard.press("Escape")
+        async with moment(chat.page):
+            await chat.page.keyboard.press("Escape")
+            await chat.sees("Press Esc again to stop")
+            await expect(chat.button("Stop")).to_be_enabled()
+            await chat.page.keyboard.press("Escape")
         await chat.sees("Stopped")
         await expect(chat.page.get_by_text("Press Esc again to stop")).to_have_count(0)
         await expect(chat.box).to_have_value("words")
@@ -112,22 +113,22 @@ async def test_an_escape_that_closes_something_stops_nothing(visit: Visit) -> No
         await expect(chat.button("Stop")).to_be_enabled()
         # a key that is held down is pressed once
         await chat.box.focus()
-        for _ in range(3):
-            await chat.page.keyboard.down("Escape")
-        await expect(hint).to_be_visible()
-        await expect(chat.button("Stop")).to_be_enabled()
-        await chat.page.keyboard.up("Escape")
+        async with moment(chat.page):
+            for _ in range(3):
+                await chat.page.keyboard.down("Escape")
+            await expect(hint).to_be_visible()
+            await expect(chat.button("Stop")).to_be_enabled()
+            await chat.page.keyboard.up("Escape")
 
 
 async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_back(visit: Visit) -> None:
     """P2: the text is kept in the browser until the server has it, and is no draft any more."""
-    draft = "**/draft"
     async with visit.chatting([Say("first")], [Say("second")]) as server:
         chat = await visit(server.url)
         await chat.say("one")
         await chat.answered("first")
         await chat.mark()
-        async with chat.page.expect_response(draft, timeout=30_000):
+        async with chat.page.expect_response(is_draft("precious words"), timeout=30_000):
             await chat.box.fill("precious words")
         await chat.page.context.set_offline(offline=True)
         await chat.state("Offline")
@@ -138,7 +139,7 @@ async def test_a_message_sent_while_offline_arrives_once_when_the_network_is_bac
         await expect(chat.people.last.get_by_role("alert")).to_contain_text(
             "It's sent as soon as the server accepts it."
         )
-        async with chat.page.expect_response(draft, timeout=30_000):
+        async with chat.page.expect_response(is_draft(""), timeout=30_000):
             await chat.page.context.set_offline(offline=False)
         await chat.answered("second")
         other = await visit(chat.page.url)

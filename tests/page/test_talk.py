@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import Route, expect
 
 from holdfast.chaos import CallTool, Gate, Hang, Say, Wait, bad_key
-from page.browsing import Visit
+from page.browsing import Visit, moment
 from server.toolbox import Counted
 from serving import AsksAbout, Setting, said_to
 
@@ -55,6 +55,19 @@ async def test_an_answer_that_came_in_pieces_is_the_same_as_one_that_is_loaded_w
         assert '<span class="link-host"> (example.net)</span>' in grown
 
 
+# How far it is scrolled, once the wheel has no more effect.
+AT_REST = """box => new Promise(tell => {
+  let [last, still] = [box.scrollTop, 0];
+  const look = () => {
+    still = box.scrollTop === last ? still + 1 : 0;
+    last = box.scrollTop;
+    if (still < 20) requestAnimationFrame(look);
+    else tell(last);
+  };
+  look();
+})"""
+
+
 async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) -> None:
     first, second = Gate(), Gate()
     growing = [
@@ -74,7 +87,7 @@ async def test_the_newest_line_is_followed_only_from_the_bottom(visit: Visit) ->
         await chat.page.mouse.wheel(0, -900)
         jump = chat.button("Jump to the newest message")
         await expect(jump).to_be_visible()
-        before = await chat.talk.evaluate("box => box.scrollTop")
+        before = await chat.talk.evaluate(AT_REST)
         second.open()
         await expect(chat.page.get_by_text("third", exact=True)).to_have_count(1)
         await expect(chat.button("Regenerate")).to_have_count(1)
@@ -170,8 +183,9 @@ async def test_code_is_copied_to_the_letter(visit: Visit) -> None:
         chat = await visit(server.url, context)
         await chat.say("code")
         await expect(chat.answers.last).to_contain_text("Python")
-        await chat.button("Copy code").click()
-        await expect(chat.button("Copied")).to_be_visible()
+        async with moment(chat.page):
+            await chat.button("Copy code").click()
+            await expect(chat.button("Copied")).to_be_visible()
         assert await chat.page.evaluate("navigator.clipboard.readText()") == "def f():\n\treturn '<b>'"
 
 

@@ -44,10 +44,9 @@ class Campaign:
     async def run(self, cycles: int) -> Findings:
         """So many lives of the server, and one more in which everything comes to its end."""
         chance = random.Random(self.seed)
-        receiver, port = await receive_effects(self.witness)
         is_over = asyncio.Event()
         async with (
-            receiver,
+            receive_effects(self.witness) as port,
             ChaosServer(choose=Model(port)) as chaos,
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30, sock_connect=5)) as http,
         ):

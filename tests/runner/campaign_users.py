@@ -13,6 +13,7 @@ import aiohttp
 
 from runner.campaign_model import KINDS
 from serving import frames_in
+from stream_server import stream_server
 
 GONE = (aiohttp.ClientError, ConnectionError, TimeoutError, asyncio.IncompleteReadError)
 OVER = {"completed", "failed", "cancelled", "interrupted"}
@@ -186,16 +187,17 @@ async def answer_everyone(server: Server, witness: Witness, *, seed: int) -> Non
         await asyncio.sleep(server.look_s)
 
 
-async def receive_effects(witness: Witness) -> tuple[asyncio.Server, int]:
-    """A receiver of effects outside of everything that dies."""
+@asynccontextmanager
+async def receive_effects(witness: Witness) -> AsyncGenerator[int]:
+    """The port of a receiver of effects, outside of everything that dies."""
 
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = (await reader.readline()).decode().strip()
         witness.received[line.removeprefix("effect=")] += 1
         writer.close()
 
-    receiver = await asyncio.start_server(count, "127.0.0.1", 0)
-    return receiver, receiver.sockets[0].getsockname()[1]
+    async with stream_server(count) as port:
+        yield port
 
 
 @asynccontextmanager

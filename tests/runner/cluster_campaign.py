@@ -59,10 +59,9 @@ class ClusterCampaign:
 
     async def run(self, break_things: Callable[[Faults], Coroutine[None, None, None]]) -> Findings:
         """Break things, then let everything come to its end."""
-        receiver, port = await receive_effects(self.witness)
         timeout = aiohttp.ClientTimeout(total=REQUEST_S, sock_connect=3)
         async with (
-            receiver,
+            receive_effects(self.witness) as port,
             ChaosServer(choose=Model(port)) as chaos,
             aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as http,
             cluster(self.folder, chaos.base_url, http, nodes=NODES, seed=self.seed) as servers,

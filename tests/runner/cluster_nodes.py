@@ -3,10 +3,9 @@
 import asyncio
 import random
 import signal
-import socket
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import aiohttp
 from typing_extensions import override
 
 from holdfast.chaos.tcp_proxy import TcpProxy
+from ports import reserved_port
 from postgres_lab import PostgresServer, own_server, proxied
 from runner.campaign_users import GONE, Server
 from runner.program import configure, serve_command
@@ -143,15 +143,6 @@ class Cluster(Server):
         return [text for node in self.nodes for text in node.broken]
 
 
-def free_ports(count: int) -> list[int]:
-    """Free ports, all different."""
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
 @asynccontextmanager
 async def cluster(
     folder: Path, model_url: str, http: aiohttp.ClientSession, *, nodes: int, seed: int
@@ -163,9 +154,11 @@ async def cluster(
         stack.push_async_callback(asyncio.to_thread, postgres.close)
         dsn = await asyncio.to_thread(postgres.database)
         made: list[ClusterNode] = []
-        for nth, port in enumerate(free_ports(nodes)):
+        for nth in range(nodes):
             proxy, through = await stack.enter_async_context(proxied(postgres, dsn))
-            node = ClusterNode(f"node-{nth + 1}", folder / f"node-{nth + 1}", port, http, proxy=proxy)
+            node = ClusterNode(
+                f"node-{nth + 1}", folder / f"node-{nth + 1}", reserved_port(), http, proxy=proxy
+            )
             _configure(node, model_url, through, workspace=workspace)
             stack.push_async_callback(end, node)
             made.append(node)

@@ -14,6 +14,7 @@ from holdfast.interfaces.journal import Fence, FenceLost, HomedElsewhere, OwnedE
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.values import LogEnd
 
 
 @dataclass
@@ -102,9 +103,9 @@ class NodeStore(MemoryStore):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        is_gone = await super().purge(session_id, last_seq=last_seq, then=then)
+        is_gone = await super().purge(session_id, only=only, then=then)
         for other in self._cluster.alive if is_gone else ():
             if other is not self:
                 other._tails.end(session_id)  # noqa: SLF001  # of the same class

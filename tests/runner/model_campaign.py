@@ -18,8 +18,8 @@ from typing import Self
 
 import aiohttp
 
-from holdfast.chaos import closed_port
 from models.calls.jumps import campaign as clock_campaign
+from ports import reserved_port
 from runner.campaign_checks import Findings, checked
 from runner.campaign_users import Server, User, Witness, everyone, receive_effects
 from runner.program import configure, program
@@ -74,12 +74,10 @@ class ModelCampaign:
     async def run(self, cycles: int) -> Findings:
         """So many times one of them or both die; then everything comes to its end."""
         chance = random.Random(self.seed)
-        receiver, effects_port = await receive_effects(self.witness)
-        with closed_port() as port:
-            pass
+        port = reserved_port()
         is_over = asyncio.Event()
         async with (
-            receiver,
+            receive_effects(self.witness) as effects_port,
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30, sock_connect=5)) as http,
         ):
             await asyncio.to_thread(configure, self.folder, f"http://127.0.0.1:{port}/v1")

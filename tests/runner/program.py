@@ -142,7 +142,10 @@ async def program(
         greeting = (await process.stdout.readline()).decode()
         assert "Holdfast" in greeting, (await process.stderr.read()).decode()
         url = next(word for word in greeting.split() if word.startswith("http://"))
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as http:
+        # The server closes idle connections after 5 s, and a request must not meet that.
+        connector = aiohttp.TCPConnector(keepalive_timeout=2)
+        patience = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(connector=connector, timeout=patience) as http:
             yield Program(process, url, http)
     finally:
         if process.returncode is None:

@@ -25,8 +25,9 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Finish, Say
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.reader import SqliteReader
+from ports import reserved_port
 from runner.campaign_users import GONE
-from runner.cluster_nodes import ServerNode, cluster, end, free_ports
+from runner.cluster_nodes import ServerNode, cluster, end
 from runner.program import configure
 from runner.trigger_checks import (
     Rhythm,
@@ -92,7 +93,7 @@ class TriggerCampaign:
             async with cluster(self.folder, model_url, http, nodes=nodes, seed=self.seed) as several:
                 yield several.nodes, several.dsn
             return
-        (port,) = free_ports(1)
+        port = reserved_port()
         await asyncio.to_thread(configure, self.folder, model_url, sandbox="off", server=f"port = {port}")
         alone = ServerNode("alone", self.folder, port, http)
         try:

@@ -19,6 +19,7 @@ from holdfast.channels.incoming import Arrival, PlatformMessage
 from holdfast.channels.notices import notices
 from holdfast.channels.outbox import OutboxSender
 from holdfast.channels.telegram.api import open_telegram
+from holdfast.channels.telegram.carrier import card_fits
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.channels.telegram.webhook import TelegramWebhook
@@ -169,7 +170,7 @@ async def check_a_click_approves_exactly_what_it_names(kind: type[ChannelAsks]) 
             await until(telegram, lambda: "Allow once" in telegram.world.buttons(ME))
             state = await state_of(world)
             (session_id,) = state.chats
-            asks = kind(deps_of(world), options, state)
+            asks = kind(deps_of(world), options, state, fits=card_fits)
             await asks.settle(f"apr_{'0' * 24}", "once", Answerer(str(ME), "Me", str(ME)))
             answers = [
                 one for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAnswered)

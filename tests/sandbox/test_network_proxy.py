@@ -19,6 +19,7 @@ from holdfast.sandbox.network_proxy import (
     ProxyLimits,
     read_inside,
 )
+from stream_server import stream_server
 
 
 @dataclass
@@ -55,8 +56,7 @@ async def upstream() -> AsyncGenerator[Upstream]:
         writer.close()
         await writer.wait_closed()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
-        server.port = listening.sockets[0].getsockname()[1]
+    async with stream_server(answer) as server.port:
         yield server
 
 
@@ -153,8 +153,7 @@ async def test_what_is_no_proxy_request_gets_a_clear_error() -> None:
 
 async def test_a_silent_client_a_silent_host_and_too_many_connections_are_bounded() -> None:
     limits = ProxyLimits(connections=1, head_s=0.05, idle_s=0.05)
-    async with await asyncio.start_server(silently, "127.0.0.1", 0) as silent:
-        far = silent.sockets[0].getsockname()[1]
+    async with stream_server(silently) as far:
         rules = host_rules([f"a.example:{far}", "127.0.0.1"])
         async with opened(NetworkProxy(rules, resolve=Names(), limits=limits)) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -172,8 +171,7 @@ async def test_a_silent_client_a_silent_host_and_too_many_connections_are_bounde
 
 
 async def test_leaving_closes_every_connection_and_a_command_that_dies_early_leaves_nothing() -> None:
-    async with await asyncio.start_server(silently, "127.0.0.1", 0) as silent:
-        far = silent.sockets[0].getsockname()[1]
+    async with stream_server(silently) as far:
         proxy = NetworkProxy(host_rules([f"a.example:{far}", "127.0.0.1"]), resolve=Names())
         async with opened(proxy) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -99,6 +99,19 @@ async def test_forgetting_names_only_the_chats_that_the_text_came_from() -> None
         assert [one["session_id"] for one in gone["sessions"]] == [runs[1]["session_id"]]
 
 
+async def test_words_that_a_memory_does_not_have_cost_it_nothing() -> None:
+    """P14: a word that was mistyped takes no history away, and the answer says that nothing was forgotten."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        for text in ("likes tea", 'likes "green" tea'):
+            await server.call("PUT", "/v1/memory", body={**USER, "text": text})
+        _, gone = await server.post("/v1/memory/forget", {**USER, "text": "coffee"})
+        _, history = await server.get("/v1/memory/history")
+        assert (gone["forgotten"], len(history["data"])) == (False, 2)
+        _, gone = await server.post("/v1/memory/forget", {**USER, "text": '"green"'})
+        _, history = await server.get("/v1/memory/history")
+        assert (gone["forgotten"], history["data"]) == (True, [])
+
+
 async def test_the_memory_of_a_chat_is_for_keys_that_administer_the_server() -> None:
     """P11, P12."""
     store = MemoryStore()

@@ -24,6 +24,7 @@ from models.calls.calling import TestClock
 from runner.memory_nodes import Cluster, NodeStore
 from runner.test_undo import Changes, model, write
 from serving import Served, Setting, served, target_of
+from stream_server import stream_server
 
 JOB = BackgroundJobShown(job_id="job-1", run_id="", command="make watch", running=True, started_at=1.0)
 LIVE_AT_ONCE = ServerOptions(limits=Limits(live_after_s=0.01, live_every_s=0.01), key_limits={})
@@ -124,12 +125,11 @@ async def test_a_server_that_does_not_answer_costs_a_bounded_wait_and_is_said_to
         await reader.read()
         writer.close()
 
-    hanging = await asyncio.start_server(hang, "127.0.0.1", 0)
-    async with hanging, ChaosServer([Hang()]) as chaos, pair(chaos) as both:
+    async with stream_server(hang) as hanging, ChaosServer([Hang()]) as chaos, pair(chaos) as both:
         a, b = both.servers
         run_id = await a.start(session_id="s")
         await chaos.seen.until_body(1)
-        both.stores[0].url = f"http://127.0.0.1:{hanging.sockets[0].getsockname()[1]}"
+        both.stores[0].url = f"http://127.0.0.1:{hanging}"
         _, live = await b.get("/api/sessions/s/live")
         assert (live["server"], live["known"], live.get("lines", {})) == ("a", False, {})
         _, shown = await b.get(f"/v1/runs/{run_id}")

@@ -7,6 +7,7 @@ import { show } from "../frame/commands.ts";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
 import { Fact } from "../server_panels/fact.tsx";
+import { useRead } from "../server_panels/refreshed.ts";
 import { may, type Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
@@ -181,17 +182,11 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
 }
 
 function History({ id }: { readonly id: string }): JSX.Element {
-  const acting = useActing();
-  const [history, setHistory] = useState<TriggerHistory | null>(null);
-  const load = async (): Promise<Result<unknown>> => {
-    const result = await readHistory(id);
-    if (result.ok) setHistory(result.value);
-    return result;
-  };
+  const { value: history, trouble, again } = useRead(() => readHistory(id));
   return (
-    <details class="trigger-history" onToggle={(event) => event.currentTarget.open && void acting.act(load)}>
+    <details class="trigger-history" onToggle={(event) => event.currentTarget.open && again()}>
       <summary>History</summary>
-      <Problem words={acting.trouble} />
+      <Problem words={trouble} />
       {history === null ? null : (
         <ol>
           {linesOf(history).map(({ atS, key, line }) => (

@@ -1,6 +1,6 @@
 /** The form for an automation: it shows the next times before anything is saved. */
 import type { JSX } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NextInstants, TriggerMade, TriggerShown } from "../bodies.ts";
 import { Choices } from "../frame/choices.tsx";
 import type { Result } from "../state.ts";
@@ -30,7 +30,7 @@ export function TriggerForm({ trigger, onCancel, onSaved }: TriggerFormProps): J
   const [missing, setMissing] = useState("");
   const saving = useActing();
   const first = useRef<HTMLInputElement>(null);
-  useEffect(() => first.current?.focus(), []); // the button that opened the form is gone
+  useLayoutEffect(() => first.current?.focus(), []); // the button that opened the form is gone
   const change = (more: Partial<Draft>): void => {
     setDraft((known) => ({ ...known, ...more }));
     setMissing("");

@@ -7,7 +7,8 @@ import { DIAGRAM_CHARS_MAX, type Drawing, type Wanted } from "./messages.ts";
 
 const FRAME = "/diagram.html";
 const LOADING_MS_MAX = 30_000;
-const DRAWING_MS_MAX = 5000;
+// a busy machine draws slowly, and the source is there meanwhile
+const DRAWING_MS_MAX = 20_000;
 const SVG_CHARS_MAX = 2_000_000;
 const SIDE_MAX = 20_000;
 const KEPT_MAX = 50;

@@ -202,7 +202,13 @@ function SheetView({ text }: { readonly text: string }): JSX.Element {
 /** What the browser fetches by itself has an address with a ticket in it. */
 function useTicketed(address: string): string {
   const [src, setSrc] = useState("");
-  useEffect(() => void ticketed(address).then(setSrc), [address]);
+  useEffect(() => {
+    let isWanted = true;
+    void ticketed(address).then((found) => isWanted && setSrc(found));
+    return () => {
+      isWanted = false;
+    };
+  }, [address]);
   return src;
 }
 

@@ -6,6 +6,7 @@ import { bytes, grouped } from "../format.ts";
 import { PickFiles } from "../frame/pick_files.tsx";
 import { Icon } from "../icons.tsx";
 import { exact } from "../markdown/safe.ts";
+import { newOrder, type Order } from "../state/order.ts";
 import { may } from "../state.ts";
 import { listFolder } from "./content.ts";
 import { type Folders, keyOf, mention, parentOf, type Row, rowsOf, UNREAD, withPage } from "./tree_state.ts";
@@ -144,20 +145,26 @@ export function Tree({ sessionId, onOpen }: TreeProps): JSX.Element {
 
 function useFolders(sessionId: string): { folders: Folders; load: (path: string, cursor?: string) => void } {
   const [folders, setFolders] = useState<Folders>(new Map());
+  const orders = useRef(new Map<string, Order>());
   const load = (path: string, cursor = ""): void => {
+    const inOrder = orders.current.get(path) ?? newOrder();
+    orders.current.set(path, inOrder);
+    const isNews = inOrder();
     const put = (change: (known: Folders) => Folders): void => setFolders(change);
     put((known) =>
       new Map(known).set(path, { ...(known.get(path) ?? UNREAD), isLoading: true, trouble: "" }),
     );
-    listFolder(sessionId, path, cursor).then((result) =>
+    listFolder(sessionId, path, cursor).then((result) => {
+      // two files that are uploaded one after the other have the folder read twice
+      if (!isNews()) return;
       put((known) => {
         const was = known.get(path) ?? UNREAD;
         const now = result.ok
           ? withPage(was, result.value, cursor === "")
           : { ...was, trouble: result.trouble.message, isLoading: false };
         return new Map(known).set(path, now);
-      }),
-    );
+      });
+    });
   };
   return { folders, load };
 }

@@ -1,6 +1,6 @@
 /** Modal dialogs on the native element: Escape and a click beside it close them, focus goes back by itself. */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Icon } from "../icons.tsx";
 
 type Named = { readonly "aria-label": string } | { readonly "aria-labelledby": string };
@@ -14,7 +14,8 @@ type ModalProps = Named & {
 /** What covers the page, so that nothing under it can be reached by mistake. */
 export function Modal({ onClose, children, ...about }: ModalProps): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // at once, and not with the next frame: until then a key would be heard by the page below
+  useLayoutEffect(() => {
     const before = document.activeElement;
     const element = ref.current;
     element?.showModal();

@@ -1,6 +1,14 @@
 /** Notifications of the browser and the badge in the tab's title: what needs a person, what is finished. */
 import { effect, untracked } from "@preact/signals";
-import { changeSettings, needsYou, type SessionShown, session, sessions, settings } from "../state.ts";
+import {
+  changeSettings,
+  needsYou,
+  type SessionShown,
+  session,
+  sessions,
+  sessionsLoaded,
+  settings,
+} from "../state.ts";
 import { show } from "./commands.ts";
 
 export type Permission = NotificationPermission | "unsupported";
@@ -24,14 +32,16 @@ export function newsOf(before: SessionShown | undefined, now: SessionShown): str
 /** Follows the list; once, at the start. */
 export function followNews(): void {
   let before = new Map<string, SessionShown>();
+  let wasLoaded = false;
   effect(() => {
     const rows = sessions.value;
     const after = new Map(rows.map((row) => [row.id, row]));
     untracked(() => {
       for (const row of rows) {
-        const words = newsOf(before.get(row.id), row);
+        const words = newsOf(before.get(row.id) ?? (wasLoaded ? begunSince(before, row) : undefined), row);
         if (words) tell(row, words);
       }
+      wasLoaded = sessionsLoaded.value;
     });
     before = after;
   });
@@ -40,6 +50,15 @@ export function followNews(): void {
     const title = session.value?.title.value;
     document.title = `${count > 0 ? `(${count}) ` : ""}${title ? `${title} · ` : ""}Holdfast`;
   });
+}
+
+/** The row before its first ask, if it is a chat that began after all that were known; older ones are no news. */
+export function begunSince(
+  known: ReadonlyMap<string, SessionShown>,
+  row: SessionShown,
+): SessionShown | undefined {
+  const isNew = [...known.values()].every((one) => one.created_at < row.created_at);
+  return isNew ? { ...row, open_asks: 0 } : undefined;
 }
 
 function tell(row: SessionShown, words: string): void {

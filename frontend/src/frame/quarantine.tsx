@@ -1,10 +1,10 @@
 /** What commands changed without approval and the sandbox took away: put it back, or delete it. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Result } from "../api.ts";
 import type { QuarantineEntry, QuarantineList } from "../bodies.ts";
 import { moment } from "../format.ts";
 import { harmless } from "../markdown/safe.ts";
+import { useRead } from "../server_panels/refreshed.ts";
 import { ask } from "../state/asking.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
@@ -12,21 +12,14 @@ import { Problem } from "../talk/problem.tsx";
 const pathOf = ({ id }: QuarantineEntry): string => `/api/quarantine/${encodeURIComponent(id)}`;
 
 export function Quarantine(): JSX.Element {
-  const [entries, setEntries] = useState<readonly QuarantineEntry[] | null>(null);
+  const list = useRead(() => ask<QuarantineList>("GET", "/api/quarantine"));
+  const entries = list.value?.data ?? null;
   const [said, setSaid] = useState("");
-  const loading = useActing();
   const whole = useRef<HTMLDivElement>(null);
-  const load = async (): Promise<Result<unknown>> => {
-    const result = await ask<QuarantineList>("GET", "/api/quarantine");
-    if (result.ok) setEntries(result.value.data);
-    return result;
-  };
-  useEffect(() => {
-    void loading.act(load);
-  }, []);
+  useEffect(list.again, []);
   const done = (words: string): void => {
     setSaid(words);
-    void loading.act(load);
+    list.again();
     // its button is gone, and the focus must not be
     whole.current?.focus();
   };
@@ -46,7 +39,7 @@ export function Quarantine(): JSX.Element {
       <p class="fine muted" role="status">
         {said}
       </p>
-      <Problem words={loading.trouble} />
+      <Problem words={list.trouble} />
     </div>
   );
 }

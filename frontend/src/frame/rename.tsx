@@ -14,13 +14,13 @@ interface RenameProps {
 export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
   const done = useRef(false);
   const stood = useRef<string | null>(null);
-  const finish = async (title: string): Promise<void> => {
+  const finish = async (title: string, afterwards: (work: () => void) => void): Promise<void> => {
     // Enter takes the field away, and a field that goes away loses the focus: that is one renaming, not two.
     if (done.current) return;
     done.current = true;
     const place = renaming.value?.place;
     renaming.value = null;
-    requestAnimationFrame(() => focusOf(place, row.id)?.focus());
+    afterwards(() => focusOf(place, row.id)?.focus());
     const wanted = title.trim();
     if (!wanted || wanted === stood.current) return;
     const result = await rename(row.id, wanted);
@@ -40,10 +40,12 @@ export function Rename({ row, onTrouble }: RenameProps): JSX.Element {
       onKeyDown={(event) => {
         event.stopPropagation();
         if (isComposing(event)) return;
-        if (event.key === "Enter") void finish(event.currentTarget.value);
-        if (event.key === "Escape") void finish("");
+        // the next key is for what was there before
+        if (event.key === "Enter") void finish(event.currentTarget.value, queueMicrotask);
+        if (event.key === "Escape") void finish("", queueMicrotask);
       }}
-      onBlur={(event) => void finish(event.currentTarget.value)}
+      // who clicks on something else is not there yet
+      onBlur={(event) => void finish(event.currentTarget.value, requestAnimationFrame)}
     />
   );
 }

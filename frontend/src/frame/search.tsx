@@ -1,7 +1,7 @@
 /** Search over all that was said: a box on top of the list, and what was found in place of the list. */
 import { useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { ago, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { hint, isComposing } from "../keys.ts";
@@ -21,7 +21,7 @@ export function SearchBox(): JSX.Element {
     searchFor("");
     searchIn("");
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     // the list may have been away while its search went on
     if (field.current) field.current.value = search.peek()?.words ?? "";
   }, []);

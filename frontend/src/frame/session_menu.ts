@@ -55,14 +55,16 @@ async function forked(row: SessionShown, tell: Tell): Promise<void> {
   const path = sessionPath(row.id, "/fork");
   const headers = { "Idempotency-Key": newId("frk_") };
   const body = { title: forkTitle(row) };
+  const here = session.value;
   const result = await told(ask<{ id: string }>("POST", path, { body, headers }), tell);
-  if (result.ok) show(result.value.id);
+  // whoever has gone on to another chat meanwhile stays there
+  if (result.ok && session.value === here) show(result.value.id);
 }
 
 async function archivedAway(row: SessionShown, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
   if ((await told(archive(row.id, true), tell)).ok) {
-    focusLater(next);
+    focusAfter(next);
     offerUndo(`Archived “${short(row)}”.`, () => archive(row.id, false));
   }
 }
@@ -71,7 +73,7 @@ async function deleted(row: SessionShown, tell: Tell): Promise<void> {
   const next = neighbourOf(row.id);
   const wasOpen = session.value?.id === row.id;
   if ((await told(remove(row.id), tell)).ok) {
-    focusLater(next);
+    focusAfter(next);
     offerUndo(`Deleted “${short(row)}”.`, async () => {
       const result = await undelete(row.id);
       if (result.ok && wasOpen && session.value === null) show(row.id);
@@ -88,9 +90,9 @@ function neighbourOf(sessionId: string): HTMLElement | null {
   return links[at + 1] ?? links[at - 1] ?? null;
 }
 
-/** Once the row is gone, and only if nothing else has the focus by then. */
-function focusLater(element: HTMLElement | null): void {
-  requestAnimationFrame(() => {
+/** Once the row is gone, before the next key is heard, and only if nothing else has the focus by then. */
+function focusAfter(element: HTMLElement | null): void {
+  queueMicrotask(() => {
     if (document.activeElement === document.body) element?.focus();
   });
 }

@@ -1,6 +1,6 @@
 /** The timeline of a run: where its seconds went, and under that the log itself. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, duration, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { type RunView, session } from "../state.ts";
@@ -41,7 +41,7 @@ export function TimelinePanel(): JSX.Element {
     firstSeq: run?.first_seq ?? 0,
   };
   const away = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // where it lies over the chat, the focus must not stay below it
     if (matchMedia("(max-width: 1180px)").matches) away.current?.focus();
   }, []);

@@ -131,15 +131,14 @@ export function focusComposer(): void {
 
 /**
  * Puts the caret into a field that may only just be coming, before the next key is heard: it belongs there.
- * What Preact draws now is there after its microtask, and what takes longer with the next frame.
+ * What Preact draws now is there after its microtask. Later than that, the focus would be taken from where
+ * that next key has put it.
  */
 export function focusComing(id: string): void {
-  const focus = (): void => {
+  queueMicrotask(() => {
     const field = document.getElementById(id);
     if (field === null || field === document.activeElement) return;
     field.focus();
     if (field instanceof HTMLInputElement) field.select();
-  };
-  queueMicrotask(focus);
-  requestAnimationFrame(focus);
+  });
 }

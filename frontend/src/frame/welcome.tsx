@@ -50,7 +50,8 @@ export function Welcome(): JSX.Element {
   };
   // A chat that is empty has its title above this.
   const Heading = session.value ? "h2" : "h1";
-  const suggestions = [...SUGGESTIONS, server.value?.model === "demo" ? DEMO : WORK];
+  const isDemo = server.value?.model === "demo";
+  const suggestions = [...SUGGESTIONS, isDemo ? DEMO : WORK];
   return (
     <section class="welcome" aria-labelledby="welcome-title">
       <Mark size={44} />
@@ -59,6 +60,12 @@ export function Welcome(): JSX.Element {
         Close the tab, lose your connection, or restart the server. The work continues, and nothing you've
         seen is lost.
       </p>
+      {isDemo ? (
+        <p class="muted small-words">
+          The demo model answers. For a real one, set a key such as <code>ANTHROPIC_API_KEY</code> and restart
+          the server; <code>holdfast config check</code> names other ways.
+        </p>
+      ) : null}
       <ul class="suggestions">
         {suggestions.map(({ icon, title, words, message }) => (
           <li key={title}>

@@ -8,6 +8,7 @@ import { moment } from "../format.ts";
 import { Dialog } from "../frame/dialog.tsx";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
+import { useRead } from "../server_panels/refreshed.ts";
 import {
   editMemory,
   forgetMemory,
@@ -72,9 +73,13 @@ function LearnedToday({ all }: { readonly all: readonly MemoryShown[] }): JSX.El
         .filter((change) => change.how === "auto" && change.changed_at * 1000 >= midnight)
         .map((change) => ({ memory, change }));
     };
-    void Promise.all(all.filter((one) => (one.last_seq ?? 0) > 0).map(read)).then((found) =>
-      setLearned(found.flat()),
+    let isNewest = true;
+    void Promise.all(all.filter((one) => (one.last_seq ?? 0) > 0).map(read)).then(
+      (found) => isNewest && setLearned(found.flat()),
     );
+    return () => {
+      isNewest = false;
+    };
   }, [seen]);
   if (learned.length === 0) return null;
   return (
@@ -146,9 +151,15 @@ interface TextProps {
 function Text({ memory, name, text }: TextProps): JSX.Element {
   const acting = useActing();
   const [draft, setDraft] = useState<string | null>(null);
+  // what the edit began from: an agent may change the memory meanwhile, and that must not be overwritten unseen
+  const [from, setFrom] = useState(memory);
   const most = name === "" ? DOCUMENT_CHARS_MAX : NOTE_CHARS_MAX;
+  const begin = (): void => {
+    setFrom(memory);
+    setDraft(text);
+  };
   const save = async (): Promise<void> => {
-    if (await acting.act(() => editMemory(memory, name, draft ?? ""))) setDraft(null);
+    if (await acting.act(() => editMemory(from, name, draft ?? ""))) setDraft(null);
   };
   return (
     <div class="memory-text">
@@ -171,7 +182,7 @@ function Text({ memory, name, text }: TextProps): JSX.Element {
       {may("approve") ? (
         <div class="buttons">
           {draft === null ? (
-            <button type="button" class="button small" onClick={() => setDraft(text)}>
+            <button type="button" class="button small" onClick={begin}>
               Edit
             </button>
           ) : (
@@ -210,18 +221,13 @@ const HOW: Readonly<Record<MemoryChangeShown["how"], string>> = {
 
 export function History({ memory }: { readonly memory: MemoryShown }): JSX.Element {
   const acting = useActing();
-  const [changes, setChanges] = useState<readonly MemoryChangeShown[] | null>(null);
-  const load = () =>
-    acting.act(async () => {
-      const result = await memoryHistory(memory);
-      if (result.ok) setChanges(result.value);
-      return result;
-    });
+  const [isOpen, setOpen] = useState(false);
+  const { value: changes, trouble, again } = useRead(() => memoryHistory(memory));
   useEffect(() => {
-    if (changes !== null) void load();
-  }, [memory.last_seq]);
+    if (isOpen) again();
+  }, [isOpen, memory.last_seq]);
   return (
-    <details class="memory-history" onToggle={(event) => event.currentTarget.open && void load()}>
+    <details class="memory-history" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>History</summary>
       <ul>
         {(changes ?? []).map((change, at) => (
@@ -251,7 +257,7 @@ export function History({ memory }: { readonly memory: MemoryShown }): JSX.Eleme
           </li>
         ))}
       </ul>
-      <Problem words={acting.trouble} />
+      <Problem words={acting.trouble || trouble} />
     </details>
   );
 }
@@ -298,10 +304,19 @@ function StillThere({ forgotten }: { readonly forgotten: MemoryForgotten }): JSX
   const sessions = forgotten.sessions ?? [];
   return (
     <div role="status">
-      <p class="fine">Forgotten, with its history.</p>
+      <p class="fine">
+        {forgotten.forgotten
+          ? "Forgotten, with its history."
+          : "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."}
+      </p>
       {sessions.length > 0 ? (
         <>
-          <p class="fine">These chats still contain it, or it came from them. Delete them if you want:</p>
+          <p class="fine">
+            {forgotten.forgotten
+              ? "These chats still contain it, or it came from them."
+              : "These chats contain the words."}{" "}
+            Delete them if you want:
+          </p>
           <ul class="inbox">
             {sessions.map((one) => (
               <li key={one.session_id} class="inbox-head">

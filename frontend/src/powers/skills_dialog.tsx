@@ -3,10 +3,11 @@
 import "../frame/panels.tsx";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { MemoryShown, SkillList, SkillListed, SkillShown } from "../bodies.ts";
+import type { MemoryShown, SkillListed, SkillShown } from "../bodies.ts";
 import { Dialog } from "../frame/dialog.tsx";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
+import { useRead } from "../server_panels/refreshed.ts";
 import { editMemory, loadMemories, may, memories, readSkill, readSkills, session } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
@@ -22,16 +23,13 @@ const ORIGINS: Readonly<Record<SkillListed["origin"], string>> = {
 };
 
 export function SkillsDialog(): JSX.Element {
-  const loading = useActing();
-  const [found, setFound] = useState<SkillList | null>(null);
+  const {
+    value: found,
+    trouble,
+    again,
+  } = useRead(() => readSkills(session.value?.row.value?.workspace ?? ""));
   const changes = memories.value?.data.find((one) => one.scope === "skills" && !one.chat);
-  const load = (): void =>
-    void loading.act(async () => {
-      const result = await readSkills(session.value?.row.value?.workspace ?? "");
-      if (result.ok) setFound(result.value);
-      return result;
-    });
-  useEffect(load, [changes?.last_seq]);
+  useEffect(again, [changes?.last_seq]);
   useEffect(() => void loadMemories(), []);
   const skills = found?.data ?? [];
   return (
@@ -53,7 +51,7 @@ export function SkillsDialog(): JSX.Element {
           Not used: {harmless(folder)}: {harmless(why)}
         </p>
       ))}
-      <Problem words={loading.trouble} />
+      <Problem words={trouble} />
     </Dialog>
   );
 }

@@ -1,5 +1,6 @@
 /** What the server knows, asked for again and again while someone looks: old values stay until new ones are there. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { newOrder } from "../state/order.ts";
 import type { Result } from "../state.ts";
 
 export interface Refreshed<Value> {
@@ -34,15 +35,19 @@ export function useRefreshed<Value>(
   useEffect(() => {
     let failures = 0;
     let busy = false;
+    let isOld = false;
     let ended = false;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const look = async (): Promise<void> => {
       clearTimeout(timer);
       if (busy || ended || document.hidden) return;
       busy = true;
+      isOld = false;
       const result = await load();
       busy = false;
       if (ended) return;
+      // someone has changed something since: the server may have answered before that
+      if (isOld) return void look();
       failures = result.ok ? 0 : failures + 1;
       setState((known) =>
         result.ok
@@ -52,7 +57,10 @@ export function useRefreshed<Value>(
       timer = setTimeout(look, waitMs(everyMs, failures));
     };
     const onSeen = (): void => void look();
-    again.current = onSeen;
+    again.current = () => {
+      isOld = true;
+      void look();
+    };
     document.addEventListener("visibilitychange", onSeen);
     void look();
     return () => {
@@ -62,4 +70,27 @@ export function useRefreshed<Value>(
     };
   }, [what]);
   return { ...state, reload: () => again.current() };
+}
+
+export interface Read<Value> {
+  /** The newest value; null until the first one comes. */
+  readonly value: Value | null;
+  /** Why there is no newer one. */
+  readonly trouble: string;
+  readonly again: () => void;
+}
+
+/** Reads whenever it is told to: no reading is left out because another is under way, and the newest one counts. */
+export function useRead<Value>(read: () => Promise<Result<Value>>): Read<Value> {
+  const [state, setState] = useState<{ value: Value | null; trouble: string }>({ value: null, trouble: "" });
+  const inOrder = useMemo(newOrder, []);
+  const again = async (): Promise<void> => {
+    const isNews = inOrder();
+    const result = await read();
+    if (!isNews()) return;
+    setState((known) =>
+      result.ok ? { value: result.value, trouble: "" } : { ...known, trouble: result.trouble.message },
+    );
+  };
+  return { ...state, again: () => void again() };
 }

@@ -5,8 +5,9 @@ import type { SessionShown, TargetState } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
 import { forgetDrafts } from "./drafts.ts";
-import { dropRow, putRow } from "./list.ts";
+import { dropRow, putRow, takeRows } from "./list.ts";
 import { open, openStart } from "./opening.ts";
+import { newOrder } from "./order.ts";
 import { forgetOutbox } from "./outbox.ts";
 import { session, targets } from "./signals.ts";
 
@@ -26,12 +27,8 @@ export function create(): void {
   openStart();
 }
 
-async function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<SessionShown>> {
-  const result = await ask<SessionShown>("PATCH", sessionPath(sessionId), { body });
-  if (result.ok) {
-    putRow(result.value);
-  }
-  return result;
+function patch(sessionId: string, body: Record<string, unknown>): Promise<Result<SessionShown>> {
+  return takeRows(ask<SessionShown>("PATCH", sessionPath(sessionId), { body }), putRow);
 }
 
 export function rename(sessionId: string, title: string): Promise<Result<SessionShown>> {
@@ -70,12 +67,8 @@ export async function purge(sessionId: string): Promise<Result<unknown>> {
   return result;
 }
 
-export async function undelete(sessionId: string): Promise<Result<SessionShown>> {
-  const result = await ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} });
-  if (result.ok) {
-    putRow(result.value);
-  }
-  return result;
+export function undelete(sessionId: string): Promise<Result<SessionShown>> {
+  return takeRows(ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} }), putRow);
 }
 
 const FORK_TITLE_CHARS_MAX = 180;
@@ -91,7 +84,8 @@ export async function fork(atSeq: number): Promise<Result<unknown>> {
   const body = { at_seq: atSeq, title: forkTitle(session.value?.row.value) };
   const asked = { body, headers: { "Idempotency-Key": newId("frk_") } };
   const result = await ask<{ id: string }>("POST", sessionPath(source, "/fork"), asked);
-  if (result.ok) {
+  // whoever has gone on to another chat meanwhile stays there
+  if (result.ok && session.value?.id === source) {
     open(result.value.id);
   }
   return result;
@@ -102,9 +96,12 @@ export function exportUrl(sessionId: string, format: "json" | "md"): string {
   return sessionPath(sessionId, `/export?format=${format}`);
 }
 
+const inOrder = newOrder();
+
 export async function loadTargets(): Promise<Result<unknown>> {
+  const isNews = inOrder();
   const result = await ask<{ data: readonly TargetState[] }>("GET", "/api/targets");
-  if (result.ok) {
+  if (result.ok && isNews()) {
     targets.value = result.value.data;
   }
   return result;

@@ -4,6 +4,12 @@ import { type Asked, call, type Method, pageSecret, type Result } from "../api.t
 import { connection } from "./signals.ts";
 
 let gate: Promise<unknown> = Promise.resolve();
+/** How often somebody signed in: a refusal from before says nothing about who is signed in now. */
+let entered = 0;
+
+export function signedIn(): void {
+  entered += 1;
+}
 
 /** Requests wait until this is over: a sign-in that makes them welcome. */
 export function askAfter(work: Promise<unknown>): void {
@@ -16,8 +22,9 @@ export function mayAsk(): Promise<unknown> {
 
 export async function ask<Value>(method: Method, path: string, asked: Asked = {}): Promise<Result<Value>> {
   await gate;
+  const before = entered;
   const result = await call<Value>(method, path, asked);
-  if (!result.ok && result.trouble.status === 401) {
+  if (!result.ok && result.trouble.status === 401 && before === entered) {
     connection.value = "signed-out";
   }
   return result;

@@ -14,6 +14,8 @@ export const homeDraft = signal("");
 
 let typing: ReturnType<typeof setTimeout> | undefined;
 let unsaved: Opened | null = null;
+/** How often anything was written. */
+let written = 0;
 // what did not get through, by session
 const failed = new Map<string, Opened>();
 
@@ -38,14 +40,17 @@ export async function readDraft(here: Opened): Promise<void> {
     here.draft.value = found;
     return;
   }
+  const before = written;
   const result = await ask<{ text: string }>("GET", sessionPath(here.id, "/draft"));
-  if (result.ok && here.draft.value === "") {
+  // what was written, or sent, since then is newer, also if nothing is left of it
+  if (result.ok && here.draft.value === "" && before === written) {
     here.draft.value = result.value.text;
   }
 }
 
 /** Keeps it here at once, and on the server a moment after the last letter. */
 export function writeDraft(here: Opened, text: string): void {
+  written += 1;
   here.draft.value = text;
   keep(keyOf(here.id), text);
   clearTimeout(typing);

@@ -1,7 +1,7 @@
 /** The sub-agents of the open session, and its parent if it is one: read again while any of them works. */
 
 import { computed, effect, signal, untracked } from "@preact/signals";
-import { sessionPath } from "../api.ts";
+import { isPassing, sessionPath } from "../api.ts";
 import type { ChildList, ChildShown, OpenAsk } from "../bodies.ts";
 import { ask } from "./asking.ts";
 import { type ExactAsk, exactAsk, questionCard } from "./asks.ts";
@@ -46,18 +46,30 @@ export async function loadFamily(): Promise<void> {
   if (mine !== reading || session.peek()?.id !== id) return;
   if (result.ok) {
     family.value = result.value;
-    await showAsks(result.value.data);
+    const asks = await asksOf(result.value.data);
+    // what they ask is read from their logs, and meanwhile another chat may have been opened
+    if (mine !== reading) return;
+    showAsks(asks);
   }
+  const isNotKnown = !result.ok && isPassing(result.trouble);
   const works = family.value?.data.some((child) => child.outcome === undefined) ?? false;
-  if (works && mine === reading) timer = setTimeout(() => void loadFamily(), AGAIN_MS);
+  if (isNotKnown || works) timer = setTimeout(() => void loadFamily(), AGAIN_MS);
 }
 
 /** Approvals come from the log of the sub-agent, so that what is approved is the exact action. */
-async function showAsks(children: readonly ChildShown[]): Promise<void> {
+async function asksOf(children: readonly ChildShown[]): Promise<readonly ChildAsk[]> {
   const open = children.flatMap((child) => (child.asks ?? []).map((one) => ({ name: child.name, one })));
-  const known = new Map(childAsks.peek().map((one) => [one.card.ask_id, one]));
+  const known = knownAsks();
   const found = await Promise.all(open.map(({ name, one }) => known.get(askIdOf(one)) ?? exactly(name, one)));
-  const asks = found.filter((one) => one !== null);
+  return found.filter((one) => one !== null);
+}
+
+function knownAsks(): ReadonlyMap<string, ChildAsk> {
+  return new Map(childAsks.peek().map((one) => [one.card.ask_id, one]));
+}
+
+function showAsks(asks: readonly ChildAsk[]): void {
+  const known = knownAsks();
   const isSame = asks.length === known.size && asks.every((one) => known.get(one.card.ask_id) === one);
   if (!isSame) childAsks.value = asks;
 }

@@ -4,6 +4,7 @@ import { computed, effect, signal, untracked } from "@preact/signals";
 import type { OpenAsk } from "../bodies.ts";
 import { waitingAsks } from "./asks.ts";
 import { loadMemories } from "./memory.ts";
+import { newOrder } from "./order.ts";
 import { connection, session, sessions } from "./signals.ts";
 
 /** The oldest first. */
@@ -16,14 +17,12 @@ export function askIdOf(ask: OpenAsk): string {
   return ask.kind === "approval" ? ask.approval_id : ask.question_id;
 }
 
-let reading = 0;
+const inOrder = newOrder();
 
 export async function loadInbox(): Promise<void> {
-  reading += 1;
-  const mine = reading;
+  const isNews = inOrder();
   const result = await waitingAsks();
-  // an older answer must not take the place of a newer one
-  if (result.ok && mine === reading) inbox.value = result.value.toSorted((a, b) => a.asked_at - b.asked_at);
+  if (result.ok && isNews()) inbox.value = result.value.toSorted((a, b) => a.asked_at - b.asked_at);
 }
 
 /** Follows the chats; once, at the start. */
@@ -31,7 +30,10 @@ export function followInbox(): void {
   // what waits in each chat, as one text: another text is a reason to ask
   const known = computed(() => {
     if (connection.value !== "live") return null;
-    const rows = sessions.value.map((row) => (row.open_asks > 0 ? `${row.id} ${row.open_asks}` : ""));
+    // between two looks at a row, one ask may be answered and another one come: then only its time differs
+    const rows = sessions.value.map((row) =>
+      row.open_asks > 0 ? `${row.id} ${row.open_asks} ${row.updated_at}` : "",
+    );
     // a run that ends may have proposed something; a short one may never be seen at work
     const run = `${session.value?.runs.value.size ?? 0} ${session.value?.currentRun.value?.run_id ?? ""}`;
     return [...rows, run, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]

@@ -1,5 +1,6 @@
 /** The page's one stream: of the open session, or of the list alone; and what it says aside. */
 
+import { batch } from "@preact/signals";
 import { sessionPath } from "../api.ts";
 import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
@@ -111,20 +112,23 @@ function tell(state: StreamState, on: LinkListener): void {
 
 function take(here: Opened | null, frames: readonly Frame[], on: LinkListener): void {
   const records: LogRecord[] = [];
-  for (const frame of frames) {
-    if (frame.seq === undefined) {
-      aside(frame as Aside, on);
-    } else {
+  batch(() => {
+    for (const frame of frames) {
+      if (frame.seq === undefined) {
+        aside(frame as Aside, on);
+        continue;
+      }
       records.push(frame);
+      if (here !== null && !isSaid(frame)) {
+        // a line that comes after this event, even in the same piece, is about what happens now
+        live.value = null;
+        heard.value = { session_id: here.id, at_ms: Date.now() };
+      }
     }
-  }
-  if (here !== null && records.length > 0) {
-    if (!records.every(isSaid)) {
-      live.value = null;
-      heard.value = { session_id: here.id, at_ms: Date.now() };
+    if (here !== null && records.length > 0) {
+      on.records(here, records);
     }
-    on.records(here, records);
-  }
+  });
 }
 
 type Aside =

@@ -1,5 +1,6 @@
 /** The session list: its pages, its changes, its search. */
 
+import { batch } from "@preact/signals";
 import { failed, type Result, type Trouble } from "../api.ts";
 import type { SessionShown } from "../bodies.ts";
 import { ask } from "./asking.ts";
@@ -44,22 +45,53 @@ export function loadSessions(): Promise<Result<unknown>> {
   return looking;
 }
 
-async function page(rest = ""): Promise<Result<ListPage<SessionShown>>> {
+type RowsPage = ListPage<SessionShown>;
+
+async function page(take: (page: RowsPage) => void, rest = ""): Promise<Result<RowsPage>> {
   const mine = begun;
   const archived = archivedShown.value ? "&archived=true" : "";
   const path = `/api/sessions?limit=${PAGE}${archived}${rest}`;
-  const result = await ask<ListPage<SessionShown>>("GET", path);
-  return mine === begun ? result : failed(STALE);
+  const asked = ask<RowsPage>("GET", path);
+  return takeRows(
+    asked.then((result) => (mine === begun ? result : failed(STALE))),
+    take,
+  );
 }
 
-async function look(): Promise<Result<unknown>> {
-  const result = await page();
-  if (result.ok) {
-    sessions.value = result.value.data;
-    tellMore(result.value);
-    sessionsLoaded.value = true;
+/** For each request for rows that is under way, what came (or went: null) meanwhile. */
+const underWay = new Set<Map<string, SessionShown | null>>();
+
+/**
+ * Waits for a response with rows and hands it over. What changed meanwhile stays as it is: the server may have
+ * written the response before the change, and nothing would correct it until the next one.
+ */
+export async function takeRows<T>(asked: Promise<Result<T>>, take: (value: T) => void): Promise<Result<T>> {
+  const meanwhile = new Map<string, SessionShown | null>();
+  underWay.add(meanwhile);
+  try {
+    const result = await asked;
+    if (result.ok) {
+      const changed = [...meanwhile];
+      batch(() => {
+        take(result.value);
+        for (const [id, row] of changed) {
+          if (row === null) dropRow(id);
+          else putRow(row);
+        }
+      });
+    }
+    return result;
+  } finally {
+    underWay.delete(meanwhile);
   }
-  return result;
+}
+
+function look(): Promise<Result<unknown>> {
+  return page((first) => {
+    sessions.value = first.data;
+    tellMore(first);
+    sessionsLoaded.value = true;
+  });
 }
 
 /** The first page again: further rows stay, and rows that it should hold and does not are gone. */
@@ -68,15 +100,15 @@ export async function refreshSessions(): Promise<void> {
     await (looking ?? loadSessions());
     return;
   }
-  const result = await page();
-  if (!result.ok) {
-    return;
-  }
-  const { data, next_cursor } = result.value;
+  await page(refresh);
+}
+
+function refresh(first: RowsPage): void {
+  const { data, next_cursor } = first;
   const last = data.at(-1);
   if (next_cursor === null || last === undefined) {
     sessions.value = data;
-    tellMore(result.value);
+    tellMore(first);
     return;
   }
   const fresh = new Set(data.map((row) => row.id));
@@ -85,19 +117,18 @@ export async function refreshSessions(): Promise<void> {
   const below = all.slice(all.indexOf(last) + 1);
   sessions.value = [...data, ...below];
   if (below.length === 0) {
-    tellMore(result.value);
+    tellMore(first);
   }
 }
 
 /** The next page of the list, if there is one. */
-export async function loadMoreSessions(): Promise<Result<unknown>> {
-  const result = await page(`&cursor=${encodeURIComponent(cursor ?? "")}`);
-  if (result.ok) {
+export function loadMoreSessions(): Promise<Result<unknown>> {
+  const take = (next: RowsPage): void => {
     const known = new Set(sessions.value.map((row) => row.id));
-    sessions.value = ordered([...sessions.value, ...result.value.data.filter((row) => !known.has(row.id))]);
-    tellMore(result.value);
-  }
-  return result;
+    sessions.value = ordered([...sessions.value, ...next.data.filter((row) => !known.has(row.id))]);
+    tellMore(next);
+  };
+  return page(take, `&cursor=${encodeURIComponent(cursor ?? "")}`);
 }
 
 function tellMore(page: ListPage<unknown>): void {
@@ -123,6 +154,7 @@ export function ordered(rows: readonly SessionShown[]): SessionShown[] {
 
 /** A row came or changed. */
 export function putRow(row: SessionShown): void {
+  for (const meanwhile of underWay) meanwhile.set(row.id, row);
   const others = sessions.value.filter((other) => other.id !== row.id);
   const isListed =
     row.archived === archivedShown.value && !HIDDEN_SOURCES.has(row.source) && row.purge_at === undefined;
@@ -133,6 +165,7 @@ export function putRow(row: SessionShown): void {
 }
 
 export function dropRow(sessionId: string): void {
+  for (const meanwhile of underWay) meanwhile.set(sessionId, null);
   sessions.value = sessions.value.filter((row) => row.id !== sessionId);
 }
 

@@ -13,6 +13,7 @@ import type {
   SkillShown,
 } from "../bodies.ts";
 import { ask } from "./asking.ts";
+import { newOrder } from "./order.ts";
 
 /** The memories as last read; null before that, or if the server has none. */
 export const memories = signal<MemoryList | null>(null);
@@ -29,9 +30,12 @@ export const proposals = computed<readonly Proposal[]>(() =>
     .toSorted((a, b) => a.proposal.proposed_at - b.proposal.proposed_at),
 );
 
+const inOrder = newOrder();
+
 export async function loadMemories(): Promise<Result<MemoryList>> {
+  const isNews = inOrder();
   const result = await ask<MemoryList>("GET", "/v1/memory");
-  if (result.ok) memories.value = result.value;
+  if (result.ok && isNews()) memories.value = result.value;
   return result;
 }
 

@@ -1,13 +1,15 @@
 /** Opening a session: its newest page first, then every event from there on; older pages when asked for. */
 
+import { effect, untracked } from "@preact/signals";
 import { type Result, sessionPath, type Trouble } from "../api.ts";
 import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import type { NewestPage, Page } from "../view/window.ts";
 import { ask } from "./asking.ts";
 import { homeDraft, readDraft, writeDraft, writeHomeDraft } from "./drafts.ts";
-import { follow, type LinkListener } from "./link.ts";
+import { follow, type LinkListener, unfollow } from "./link.ts";
 import { Opened } from "./opened.ts";
+import { newOrder } from "./order.ts";
 import { dropPending, outbox } from "./outbox.ts";
 import type { Hit } from "./page_state.ts";
 import { live, session, sessions } from "./signals.ts";
@@ -25,7 +27,9 @@ const MISSED_MS = 10_000;
 
 let opened: Opened | null = null;
 let reading: ReturnType<typeof setTimeout> | null = null;
+let missing: ReturnType<typeof setTimeout> | undefined;
 let whenLive: () => void = () => {};
+const inOrder = newOrder();
 
 const listener: LinkListener = {
   records: (here, records) => {
@@ -95,8 +99,9 @@ async function reach(here: Opened): Promise<void> {
 }
 
 /** What a search found in the open session is not among what is shown of it. */
-export function missTarget(): void {
-  if (opened !== null) {
+export function missTarget(target: Hit): void {
+  // by now another chat, or another result, may be looked for
+  if (opened?.target.value === target) {
     miss(opened, "This result is no longer in the chat. It was edited, or it's still queued.");
   }
 }
@@ -104,7 +109,9 @@ export function missTarget(): void {
 function miss(here: Opened, words: string): void {
   here.target.value = null;
   here.missed.value = words;
-  setTimeout(() => {
+  // words about an earlier result must not take these away early
+  clearTimeout(missing);
+  missing = setTimeout(() => {
     here.missed.value = "";
   }, MISSED_MS);
 }
@@ -122,8 +129,9 @@ type OpenedPage = NewestPage & { readonly session: SessionShown };
 /** The newest page, then the stream from there; it tries until the session is no longer wanted. */
 async function load(here: Opened): Promise<void> {
   for (let nth = 0; here === opened; nth += 1) {
+    const isNews = inOrder();
     const result = await ask<OpenedPage>("GET", sessionPath(here.id, `/messages?limit=${NEWEST}`));
-    if (here !== opened) {
+    if (here !== opened || !isNews()) {
       return;
     }
     if (result.ok) {
@@ -155,6 +163,8 @@ export function openAgain(): void {
   if (opened === null) {
     follow(null, listener);
   } else {
+    // a refusal that is still on its way was meant for who was signed in before
+    unfollow();
     void load(opened);
     void readDraft(opened);
   }
@@ -195,6 +205,17 @@ function readSoon(seq: number): ReturnType<typeof setTimeout> {
       looked();
     }
   }, READ_MS);
+}
+
+/** Follows the row of the open session: it may say only later than the log that something is unread. Once, at the start. */
+export function followUnread(): void {
+  effect(() => {
+    if (session.value?.row.value?.unread) {
+      untracked(() => {
+        reading ??= readSoon(opened?.view.lastSeq ?? 0);
+      });
+    }
+  });
 }
 
 /** Another session is about to be shown: what came to this one and was seen does not wait to be marked. */

@@ -10,11 +10,18 @@ const PREFIX = "holdfast.outbox.";
 /** All of them, of all sessions, oldest first. */
 export const outbox = signal<readonly Pending[]>([]);
 
-/** Those that an earlier page left behind, to be sent again under the same ids. */
+/** Those that an earlier page left behind, or that failed here, to be sent again under the same ids. */
 export function readOutbox(): readonly Pending[] {
-  const left = keptUnder(PREFIX).filter(isPending);
-  outbox.value = left.toSorted((a, b) => a.made_ms - b.made_ms);
-  return outbox.value;
+  // what was written since the page began is on its way already, and may have arrived
+  const underWay = outbox.value.filter((one) => one.state !== "failed");
+  const known = new Set(underWay.map((one) => one.client_id));
+  const failed = outbox.value.filter((one) => one.state === "failed");
+  const found = [...keptUnder(PREFIX).filter(isPending), ...failed].filter(
+    (one) => !known.has(one.client_id),
+  );
+  const left = [...new Map(found.map((one) => [one.client_id, one])).values()];
+  outbox.value = [...left, ...underWay].toSorted((a, b) => a.made_ms - b.made_ms);
+  return left.toSorted((a, b) => a.made_ms - b.made_ms);
 }
 
 /** On sign-out: unsent messages are not for the next person. */

@@ -93,8 +93,25 @@ function tryLater(): void {
   }, waitMs);
 }
 
-async function deliver(one: Pending): Promise<Result<Started>> {
+/** What is on its way to each session: a browser sends on several lines, and what was said first must arrive first. */
+const lines = new Map<string, Promise<unknown>>();
+
+function deliver(one: Pending): Promise<Result<Started>> {
   putPending({ ...one, state: "sending", trouble: null });
+  const before = lines.get(one.session_id);
+  const mine = before === undefined ? post(one) : before.then(() => post(one));
+  lines.set(one.session_id, mine);
+  void mine.finally(() => {
+    if (lines.get(one.session_id) === mine) lines.delete(one.session_id);
+  });
+  return mine;
+}
+
+async function post(one: Pending): Promise<Result<Started>> {
+  if (!outbox.value.some((other) => other.client_id === one.client_id)) {
+    // whoever wrote it has signed out since
+    return { ok: false, trouble: GONE };
+  }
   const body = {
     input: one.text,
     parts: one.parts,

@@ -3,11 +3,11 @@
 import { call, keepSecret, type Result } from "../api.ts";
 import type { Capabilities } from "../bodies.ts";
 import { loadTargets } from "./actions.ts";
-import { ask, askAfter } from "./asking.ts";
+import { ask, askAfter, signedIn } from "./asking.ts";
 import { readHomeDraft, saveDraftNow } from "./drafts.ts";
 import { networkChanged, visibilityChanged } from "./link.ts";
 import { loadSessions } from "./list.ts";
-import { looked, onLive, openAgain } from "./opening.ts";
+import { followUnread, looked, onLive, openAgain } from "./opening.ts";
 import { sendKept, sendLeftovers } from "./sending.ts";
 import { readSettings } from "./settings.ts";
 import { connection, linkTrouble, nowMs, runNowMs, server } from "./signals.ts";
@@ -39,6 +39,7 @@ async function enter(body: { token: string } | { key: string }): Promise<Result<
   const result = await call<{ page: string }>("POST", "/api/sign-in", { body });
   if (result.ok) {
     keepSecret(result.value.page);
+    signedIn();
   }
   return result;
 }
@@ -76,6 +77,7 @@ export async function signIn(secret: string): Promise<Result<unknown>> {
 }
 
 function listen(): void {
+  followUnread();
   addEventListener("online", () => void networkChanged());
   addEventListener("offline", () => void networkChanged());
   addEventListener("pagehide", () => saveDraftNow());

@@ -1,7 +1,7 @@
 /** The one live region for screen readers: it says each sentence once, when it is complete. */
 import { effect, untracked } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { completeSentences } from "../markdown/spoken.ts";
 import type { EndingEntry, Entry, OpenSession, TextEntry } from "../state.ts";
 import { askWords } from "./ask_words.ts";
@@ -66,7 +66,8 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
     setSaid((before) => [...before, ...more].slice(-KEPT_MAX));
   };
 
-  useEffect(() => {
+  // at once: what comes before the next frame is news already, and must not be taken for what was there
+  useLayoutEffect(() => {
     if (!isReady) return;
     if (reader.current?.id !== here.id) reader.current = { id: here.id, of: new Reader(here.entries.peek()) };
     const { of } = reader.current;
@@ -88,7 +89,7 @@ export function Announcer({ here }: { readonly here: OpenSession }): JSX.Element
     };
   }, [here, isReady]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isReady) return;
     const now = { id: here.id, ending: ending?.key ?? "", ask: ask?.ask_id ?? "" };
     const before = known.current;

@@ -2,7 +2,7 @@
 // Needs what the queue needs: otherwise the build cuts the first load into more pieces, which compress worse.
 import "./send_key.ts";
 import type { JSX, TargetedKeyboardEvent } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { PlanStep, Width } from "../events.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
@@ -31,7 +31,7 @@ export function Asks({ here }: { readonly here: OpenSession }): JSX.Element | nu
   const asks = [...here.openAsks.value, ...childAsks.value.map(({ card }) => card)];
   const [chosen, setChosen] = useState("");
   const wanted = asks.find((ask) => ask.ask_id === wantedAsk.value)?.ask_id;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (wanted !== undefined) setChosen(wanted);
   }, [wanted]);
   const at = Math.max(
@@ -128,13 +128,13 @@ function AskCard({ ask, here, place }: AskCardProps): JSX.Element {
   );
 }
 
-/** Takes the focus when someone asked for this very card; the composer of a chat that opens has it first. */
+/** Takes the focus when someone asked for this very card: at once, so that the next key is for it. */
 function useWantedFocus(card: { readonly current: HTMLElement | null }, askId: string): void {
   const isWanted = wantedAsk.value === askId;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isWanted) return;
     wantedAsk.value = "";
-    requestAnimationFrame(() => card.current?.focus());
+    card.current?.focus();
   }, [isWanted]);
 }
 

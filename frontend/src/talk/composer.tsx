@@ -20,6 +20,7 @@ import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
 import { attach, attached, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
+import { CommandHints } from "./command_hints.tsx";
 import { focusComposer } from "./focus.ts";
 import { PASTED_CHARS_MAX, PasteOffer } from "./paste_offer.tsx";
 import { Problem } from "./problem.tsx";
@@ -50,7 +51,10 @@ export function Composer(): JSX.Element {
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
   useFitting(field, text);
-  useEffect(focusComposer, [here?.id]);
+  useLayoutEffect(() => {
+    // a card that someone opened the chat for has the focus already
+    if (!document.activeElement?.closest(".ask")) focusComposer();
+  }, [here?.id]);
   useEffect(() => {
     if (isReady) setTried(false);
   }, [isReady]);
@@ -124,6 +128,7 @@ export function Composer(): JSX.Element {
         }}
       />
       <PasteOffer pasted={pasted} draft={text} />
+      <CommandHints draft={text} canCompact={here !== null && run === null} />
       <div class="composer-foot">
         <PickFiles label="Attach files" purpose="Files to attach" icon="attach" onPick={attach} />
         <Chips />

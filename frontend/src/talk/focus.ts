@@ -28,7 +28,8 @@ export function useFocusBack(element: { readonly current: HTMLElement | null }):
     document.addEventListener("focusin", look);
     return () => {
       document.removeEventListener("focusin", look);
-      if (isInside) queueMicrotask(focusNext);
+      // what is drawn in its place may have taken the focus by itself
+      if (isInside) queueMicrotask(() => document.activeElement === document.body && focusNext());
     };
   }, []);
 }

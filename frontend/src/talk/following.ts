@@ -98,14 +98,15 @@ export function useFollowing({ sessionId, firstKey, onNearTop }: Options): Follo
     atBottom,
     jump,
     look: useCallback((selector) => {
-      const go = (): void => {
-        const row = scroller.current?.querySelector<HTMLElement>(selector);
+      const go = (): HTMLElement | null => {
+        const row = scroller.current?.querySelector<HTMLElement>(selector) ?? null;
         follows.current = false;
         row?.scrollIntoView({ block: "center" });
-        row?.focus({ preventScroll: true });
         lastTop.current = scroller.current?.scrollTop ?? 0;
+        return row;
       };
-      go();
+      // only now: a frame later someone may have begun to write
+      go()?.focus({ preventScroll: true });
       // again when the rows around it have their heights
       let frame = requestAnimationFrame(() => {
         go();

@@ -1,6 +1,6 @@
 /** What a person said: a bubble, from the moment it is sent; each can be said anew. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { isPassing } from "../api.ts";
 import type { Part } from "../events.ts";
 import { moment, timeOfDay } from "../format.ts";
@@ -206,7 +206,7 @@ function Editing({
   const whole = useRef<HTMLElement>(null);
   const acting = useActing();
   useFocusBack(whole);
-  useEffect(() => {
+  useLayoutEffect(() => {
     field.current?.focus();
     field.current?.setSelectionRange(text.length, text.length);
   }, []);

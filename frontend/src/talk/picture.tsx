@@ -13,7 +13,13 @@ interface PictureProps {
 export function Picture({ path, alt, class: look }: PictureProps): JSX.Element {
   const [src, setSrc] = useState<string>();
   const [isBroken, setBroken] = useState(false);
-  useEffect(() => void ticketed(path).then(setSrc), [path]);
+  useEffect(() => {
+    let isWanted = true;
+    void ticketed(path).then((address) => isWanted && setSrc(address));
+    return () => {
+      isWanted = false;
+    };
+  }, [path]);
   // one that comes into sight late finds its ticket too old, and gets another, once
   const isAgain = useRef(false);
   const again = async (): Promise<void> => {

@@ -61,8 +61,8 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
   const isMissed =
     target !== null && found === undefined && here.stage.value === "ready" && !isAbove(here, target);
   useEffect(() => {
-    if (isMissed) missTarget();
-  }, [isMissed]);
+    if (isMissed) missTarget(target);
+  }, [isMissed, target]);
   return (
     <div class="transcript-frame">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}

@@ -165,6 +165,8 @@ class ChannelHealth(ResponseBody, frozen=True):
     problem: str = ""
     hint: str = ""
     undelivered: int = 0
+    given_up: int = 0  # deliveries of which nobody knows whether they arrived
+    rejected: int = 0
 
 
 class DetailedHealth(ResponseBody, frozen=True):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import events as e
+from holdfast.channels.cards import TOO_LONG, FitsIn, is_listed_whole, is_shown_whole
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.people import may_approve
 from holdfast.folds.channel import ChannelState
@@ -34,20 +35,48 @@ class Answerer:
     is_direct: bool = False  # the chat is the person's own with the bot
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An open ask, and where it is."""
+
+    session_id: str
+    session: Session
+    run: Run
+    ask: AskStatus
+
+
 class ChannelAsks:
     """Settles asks for one channel; each answer is a short text for the person who gave it."""
 
-    def __init__(self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState) -> None:
+    def __init__(
+        self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, fits: FitsIn
+    ) -> None:
         self._deps = deps
         self._options = options
         self._state = state
+        self._fits = fits
 
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
-        """Answer exactly this ask. A choice is a word, the number of a question's choice, or free text."""
+        """Answer exactly this ask, as a button says: a word, or the number of a question's choice."""
+        found = await self._found(ask_id, who)
+        if isinstance(found, str):
+            return found
+        asked = found.ask.asked
+        if isinstance(asked, e.QuestionAsked) and choice.isdigit() and int(choice) < len(asked.choices):
+            choice = asked.choices[int(choice)]
+        return await self._settle(found, choice, who)
+
+    async def reply(self, question_id: str, text: str, who: Answerer) -> str:
+        """Answer a question with what someone wrote, whatever its choices are."""
+        found = await self._found(question_id, who)
+        return found if isinstance(found, str) else await self._settle(found, text, who)
+
+    async def _found(self, ask_id: str, who: Answerer) -> "_Found | str":
+        """The open ask with this id, if it belongs to the chat of the person; else what to tell them."""
         row = await self._deps.store.ask(ask_id)
         if row is None or await self._chat_of(row) != who.chat:
             return ELSEWHERE
-        return await self._settle(row, choice, who)
+        return await self._open(row) or STALE
 
     async def decide(self, approval_id: str, choice: str, who: Answerer) -> str:
         """Answer the approval that a command names: in its chat, or from an approver's own chat."""
@@ -56,7 +85,12 @@ class ChannelAsks:
         is_theirs = chat == who.chat or (who.is_direct and self._is_approver(who))
         if row is None or row.kind != "approval" or chat is None or not is_theirs:
             return UNKNOWN
-        return await self._settle(row, choice, who)
+        found = await self._open(row)
+        if found is None:
+            return STALE
+        if chat != who.chat and choice != "deny" and not is_listed_whole(found.ask):
+            return TOO_LONG  # its card is in another chat, and no list can show it
+        return await self._settle(found, choice, who)
 
     async def waiting_elsewhere(self, who: Answerer) -> list[AskStatus]:
         """What waits in other chats, for an approver who asks in their own."""
@@ -82,19 +116,30 @@ class ChannelAsks:
     def _is_approver(self, who: Answerer) -> bool:
         return may_approve(self._options, self._state, who.user)
 
-    async def _settle(self, row: AskRow, choice: str, who: Answerer) -> str:
+    async def _open(self, row: AskRow) -> "_Found | None":
+        """The ask, if it is open."""
         session = await self._deps.inbox.state(row.session_id)
         run = session.runs.get(row.run_id)
         ask = run.asks.get(row.ask_id) if run is not None else None
         if run is None or ask is None or ask.state != "open":
-            return STALE
-        if isinstance(ask.asked, e.QuestionAsked):
-            return await self._question(row.session_id, ask.asked, choice, who)
+            return None
+        return _Found(row.session_id, session, run, ask)
+
+    async def _settle(self, found: "_Found", choice: str, who: Answerer) -> str:
+        asked = found.ask.asked
+        if isinstance(asked, e.QuestionAsked):
+            return await self._question(found.session_id, asked, choice, who)
         # Who talks with the agent alone may always deny what it asks for there.
         if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
             return NOT_YOURS
-        assert isinstance(ask.asked, e.ApprovalAsked)
-        return await self._approval(row.session_id, session, run, asked=ask.asked, choice=choice, who=who)
+        # Whatever a button or a command says: nobody allows what no card shows them.
+        if choice != "deny" and not self._is_shown_whole(found.ask):
+            return TOO_LONG
+        assert isinstance(asked, e.ApprovalAsked)
+        return await self._approval(found, asked, choice=choice, who=who)
+
+    def _is_shown_whole(self, ask: AskStatus) -> bool:
+        return is_shown_whole(ask, self._fits)
 
     async def open_asks(self, chat: str) -> list[AskStatus]:
         """The approvals and questions that wait in this chat."""
@@ -104,6 +149,19 @@ class ChannelAsks:
         session = await self._deps.inbox.state(session_id)
         # Sub-agents in the background may ask after the run that started them.
         return [ask for run in session.runs.values() for ask in run.open_person_asks]
+
+    async def is_on_card(self, chat: str, ask: AskStatus) -> bool:
+        """Whether the card of this ask is in the chat, so that people there know what is meant."""
+        session_id = self._state.sessions.get(chat)
+        session = await self._deps.inbox.state(session_id) if session_id is not None else None
+        runs = session.runs.values() if session is not None else ()
+        keys = [
+            e.DeliveryIntended(at_ms=0, chat=chat, message=ask.asked.ask_id, run=run.run_id).key
+            for run in runs
+            if ask.asked.ask_id in run.person_asks
+        ]
+        cards = [self._state.outbox.deliveries.get(key) for key in keys]
+        return any(card is not None and card.state == "confirmed" for card in cards)
 
     async def was_answered(self, who: Answerer) -> bool:
         """Whether this very message has answered a question already, before a crash."""
@@ -128,8 +186,7 @@ class ChannelAsks:
             after = records[-1].seq
         return False
 
-    async def _question(self, session_id: str, asked: e.QuestionAsked, choice: str, who: Answerer) -> str:
-        answer = asked.choices[int(choice)] if _is_place(choice, asked) else choice
+    async def _question(self, session_id: str, asked: e.QuestionAsked, answer: str, who: Answerer) -> str:
         answered = e.QuestionAnswered(
             at_ms=self._deps.clock.now_ms(),
             run_id=asked.run_id,
@@ -140,23 +197,15 @@ class ChannelAsks:
         )
         return ANSWERED if await self._deps.inbox.answer_question(session_id, answered) else STALE
 
-    async def _approval(
-        self,
-        session_id: str,
-        session: Session,
-        run: Run,
-        *,
-        asked: e.ApprovalAsked,
-        choice: str,
-        who: Answerer,
-    ) -> str:
+    async def _approval(self, found: "_Found", asked: e.ApprovalAsked, *, choice: str, who: Answerer) -> str:
+        run = found.run
         wanted = _choice(asked, choice)
         if wanted is None:
             return "This isn't one of the choices."
         rule = None
         if wanted in {"session", "always"}:
             place = Path(run.settings.workspace or self._deps.workspace)
-            grants = [grant.rule for grant in session.grants.values()]
+            grants = [grant.rule for grant in found.session.grants.values()]
             judge = self._deps.supervisor.judge
             rule = await asyncio.to_thread(judge.rule, asked.action, grants, workspace=place, width="exact")
         answered = e.ApprovalAnswered(
@@ -166,14 +215,10 @@ class ChannelAsks:
             choice=wanted,
             by=who.name,
         )
-        done = await self._deps.inbox.answer_approval(session_id, answered, rule=rule)
+        done = await self._deps.inbox.answer_approval(found.session_id, answered, rule=rule)
         return (DENIED if wanted == "deny" else ALLOWED) if done else STALE
 
 
 def _choice(asked: e.ApprovalAsked, text: str) -> Choice | None:
     """The choice that was meant, if the approval offers it."""
     return next((one for one in asked.choices if one == text), None)
-
-
-def _is_place(choice: str, asked: e.QuestionAsked) -> bool:
-    return choice.isdigit() and int(choice) < len(asked.choices)

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.channels.asks import Answerer, ChannelAsks
+from holdfast.channels.cards import listed
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
@@ -94,7 +95,7 @@ class ChatCommands:
         """Answer the ask with this id; without an id, only if there is exactly one."""
         asks = [ask for ask in await self._asks.open_asks(who.chat) if ask_kind(ask.asked) == "approval"]
         ask_id = rest.split(maxsplit=1)[0] if rest else ""
-        if not ask_id and len(asks) == 1:
+        if not ask_id and len(asks) == 1 and await self._asks.is_on_card(who.chat, asks[0]):
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
@@ -127,7 +128,10 @@ class ChatCommands:
         back = await self._take_back(session_id, session, who.chat, but=current.message_id)
         stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)
         # The ending itself says that it stopped.
-        return "\n\n".join(filter(None, ["" if stopped else "It had already ended.", _taken_back(back)]))
+        after = await self._deps.inbox.state(session_id)
+        paused = [one for one in after.inbox.waiting() if after.holds(one)]
+        lines = ["" if stopped else "It had already ended.", _taken_back(back), _paused(paused)]
+        return "\n\n".join(filter(None, lines))
 
     async def _take_back(
         self, session_id: str, session: Session, chat: str, *, but: str
@@ -172,12 +176,7 @@ class ChatCommands:
 
 
 def _several(asks: Sequence[AskStatus]) -> str:
-    lines = [
-        f"- `{ask.asked.ask_id}`: {safe_line(ask.asked.action.summary, LINE_CHARS_MAX)}"
-        for ask in asks
-        if isinstance(ask.asked, e.ApprovalAsked)
-    ]
-    return "Press a button, or name what you mean, as in /approve ID. This waits:\n\n" + "\n".join(lines)
+    return f"Press a button, or name what you mean, as in /approve ID. This waits:\n\n{listed(asks)}"
 
 
 def _status(session: Session) -> str:
@@ -202,6 +201,16 @@ def _taken_back(messages: Sequence[SessionMessage]) -> str:
     return (
         "These messages waited, and nobody answers them now. Send again what you still want:"
         f"\n\n{_listed(messages)}"
+    )
+
+
+def _paused(messages: Sequence[SessionMessage]) -> str:
+    """What is left waiting: it was not written in this chat, so the chat doesn't take it back."""
+    if not messages:
+        return ""
+    return (
+        "These messages were sent elsewhere, such as on the page. They are paused now. Continue or remove "
+        f"them there:\n\n{_listed(messages)}"
     )
 
 

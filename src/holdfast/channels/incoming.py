@@ -67,4 +67,15 @@ class ButtonPress(_Written):
     is_direct: bool = False
 
 
-Arrival: TypeAlias = PlatformMessage | ButtonPress
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDeletion(_Written):
+    """Someone deleted a message; not every platform says who."""
+
+    key: str
+    chat: str
+    platform_id: str  # of the message
+    user: str = ""
+    conversation: str = ""
+
+
+Arrival: TypeAlias = PlatformMessage | ButtonPress | MessageDeletion

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 from holdfast import events as e
 from holdfast.agent.calls import LEASE_LOOK_S, LEASE_S_MIN
@@ -47,6 +49,25 @@ class Carrier(Protocol):
         ...
 
 
+# What a chat is told about a delivery because of what became of it.
+Losses: TypeAlias = Callable[[OutboxEntry, e.Event, int], Sequence[e.Event]]
+
+
+def unsaid(delivery: OutboxEntry, record: e.Event, now_ms: int) -> Sequence[e.Event]:
+    """Tell nobody: a program that gets results is told nothing about those it didn't get."""
+    del delivery, record, now_ms
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How an outbox is sent: who else sends to a chat, when it may be asked, and what it tells of losses."""
+
+    locks: ChatLocks = field(default_factory=ChatLocks)
+    settles_s: float = 0.0  # how long a request whose answer was lost may still take effect
+    losses: Losses = unsaid
+
+
 class OutboxSender:
     """The owner of an outbox: says that it sends, sends, and says what became of it."""
 
@@ -57,11 +78,9 @@ class OutboxSender:
         *,
         store: Store,
         clock: Clock,
-        locks: ChatLocks | None = None,
-        settles_s: float = 0.0,
+        manners: Manners | None = None,
     ) -> None:
-        self._locks = locks or ChatLocks()
-        self._settles_ms = int(1000 * settles_s)
+        self._manners = manners or Manners()
         self._channel = log
         self._carrier = carrier
         self._store = store
@@ -86,25 +105,33 @@ class OutboxSender:
         while (delivery := outbox.head(chat)) is not None:
             match next_step(outbox, delivery, self._clock.now_ms()):
                 case RecordFirst(event=event):
-                    await self._channel.append(event)
+                    await self._channel.append(event, *self._about(delivery, event))
                 case SendLater(at_ms=at_ms):
-                    await self._wait(chat, at_ms)
+                    await self._wait(delivery, at_ms)
                 case SendNow(is_marked=True) if self._settles_at(delivery) > self._clock.now_ms():
-                    await self._wait(chat, self._settles_at(delivery))
+                    await self._wait(delivery, self._settles_at(delivery))
                 case SendNow() as now:
-                    async with self._locks.of(chat), self._sending:
+                    async with self._manners.locks.of(chat), self._sending:
                         await self._send(delivery, now)
+
+    def _about(self, delivery: OutboxEntry, record: e.Event) -> Sequence[e.Event]:
+        """What the chat is to be told because of a record; one that takes nothing is told nothing."""
+        is_closed = delivery.intended.chat in self._channel.state.outbox.closed_chats
+        return [] if is_closed else self._manners.losses(delivery, record, self._clock.now_ms())
 
     def _settles_at(self, delivery: OutboxEntry) -> int:
         """When it is certain whether an earlier attempt arrived, if the platform can be asked."""
-        return delivery.attempted_ms + self._settles_ms
+        return delivery.attempted_ms + int(1000 * self._manners.settles_s)
 
-    async def _wait(self, chat: str, at_ms: int) -> None:
-        """Wait for the time, or until the chat has been closed meanwhile."""
-        outbox = self._channel.state.outbox
+    async def _wait(self, delivery: OutboxEntry, at_ms: int) -> None:
+        """Wait for the time, or until the chat has been closed or need not wait any more."""
+        chat, outbox = delivery.intended.chat, self._channel.state.outbox
         wait_s = max(0.0, (at_ms - self._clock.now_ms()) / 1000)
-        closed = asyncio.create_task(self._channel.until(lambda: chat in outbox.closed_chats))
-        await race(closed, asyncio.create_task(self._clock.sleep_s(wait_s)))
+        until_ms = delivery.until_ms
+        changed = asyncio.create_task(
+            self._channel.until(lambda: chat in outbox.closed_chats or delivery.until_ms < until_ms)
+        )
+        await race(changed, asyncio.create_task(self._clock.sleep_s(wait_s)))
 
     async def _send(self, delivery: OutboxEntry, now: SendNow) -> None:
         is_marked, is_absent = now.is_marked, False
@@ -133,7 +160,7 @@ class OutboxSender:
         record = record_of(delivery, result, self._clock.now_ms())
         if not isinstance(record, e.DeliveryConfirmed):
             _log.info("delivery %s to chat %s: %s", delivery.key, delivery.intended.chat, record.why)
-        await self._channel.append(record)
+        await self._channel.append(record, *self._about(delivery, record))
 
     def _found(self, delivery: OutboxEntry, platform_id: str) -> e.DeliveryConfirmed:
         return e.DeliveryConfirmed(

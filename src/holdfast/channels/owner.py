@@ -13,7 +13,8 @@ from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.incoming import Arrival
-from holdfast.channels.outbox import Carrier, OutboxSender
+from holdfast.channels.losses import loss_notices
+from holdfast.channels.outbox import Carrier, Manners, OutboxSender
 from holdfast.channels.taking import Platform, Taking
 from holdfast.channels.watching import Watching
 from holdfast.interfaces.journal import Fence, JournalError
@@ -71,8 +72,7 @@ async def _own(
             platform.carrier,
             store=deps.store,
             clock=deps.clock,
-            locks=platform.locks,
-            settles_s=deps.settles_s if platform.can_probe else 0.0,
+            manners=Manners(platform.locks, deps.settles_s if platform.can_probe else 0.0, loss_notices),
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(log.follow(), name=f"follow {options.log_id}")

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from holdfast import events as e
 from holdfast.channels.answers import ANSWER, FILE, PREVIEW, ask_of, file_of, message_of
-from holdfast.channels.words import Card, card_of
+from holdfast.channels.cards import Card, FitsIn, card_of
 from holdfast.folds.phases import Phase
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import SentFile
@@ -43,8 +43,8 @@ class Unneeded:
 Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
 
 
-async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended) -> Said:
-    """What the delivery says now."""
+async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended, *, fits: FitsIn) -> Said:
+    """What the delivery says now; `fits` says which cards its platform shows whole."""
     if intended.body:
         return Prose(intended.body, intended.part)
     view = await supervisor.view(intended.session_id)
@@ -60,4 +60,4 @@ async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended) -> Said:
             return file_of(view, intended) or NoWords()
         case _:
             ask = ask_of(view, intended)
-            return card_of(ask) if ask is not None else NoWords()
+            return card_of(ask, fits) if ask is not None else NoWords()

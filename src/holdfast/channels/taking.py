@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.channels.asks import NOT_YOURS, Answerer, ChannelAsks
+from holdfast.channels.cards import FitsIn
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import ChatCommands, command_of, next_session
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
-from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, MessageDeletion, PlatformMessage
 from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
 from holdfast.channels.words import (
@@ -27,12 +28,16 @@ from holdfast.channels.words import (
     PAIRED,
     QUEUE_FULL,
     REFUSAL,
+    TAKEN_OUT,
+    TEXT_TOO_LONG,
+    TOO_LATE_TO_DELETE,
     TOO_LATE_TO_EDIT,
     pressed,
     with_lead,
 )
 from holdfast.events.channels import UpdateBecame
 from holdfast.folds.channel import code_digest
+from holdfast.folds.inputs import MessageState
 from holdfast.interfaces.journal import IdempotencyKey, JournalError, KeyConflict, Replayed
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.racing import is_about
@@ -54,6 +59,7 @@ class Platform:
 
     download: Download
     answer_click: AnswerClick
+    fits: FitsIn  # which cards it shows whole
     source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver files that the agent sends
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
@@ -73,7 +79,7 @@ class Taking:
         self._options = options
         self._channel = log
         self._platform = platform
-        self._asks = ChannelAsks(deps, options, log.state)
+        self._asks = ChannelAsks(deps, options, log.state, fits=platform.fits)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
         # Chats are taken side by side, but a code is looked at and used up by one person at a time.
         self._pairing = asyncio.Lock()
@@ -106,12 +112,18 @@ class Taking:
             _log.exception("channel %s: nor can %s be put on the log", self._channel.log_id, arrival.key)
 
     async def _take(self, arrival: Arrival) -> None:
+        if isinstance(arrival, MessageDeletion):
+            await self._delete(arrival)
+            return
         if await self._is_about_pairing(arrival):
             return
         if isinstance(arrival, ButtonPress):
             await self._press(arrival)
         elif not self._is_ours(arrival):
             return  # a group's own talk: nothing of it is kept, and reading it again is harmless
+        elif len(arrival.text) > TEXT_CHARS_MAX:
+            too_long = TEXT_TOO_LONG.format(chars=TEXT_CHARS_MAX)
+            await self._record(arrival, "ignored", says=too_long, why="it is too long")
         elif arrival.is_edit:
             await self._edit(arrival)
         elif (command := command_of(arrival.text, leads=self._platform.leads)) is not None:
@@ -119,7 +131,7 @@ class Taking:
         else:
             await self._message(arrival)
 
-    async def _is_about_pairing(self, arrival: Arrival) -> bool:
+    async def _is_about_pairing(self, arrival: PlatformMessage | ButtonPress) -> bool:
         """Settle what a stranger sends, and every pairing code; False if it is what someone allowed says."""
         is_stranger = not may_talk(self._options, self._channel.state, arrival.user)
         if isinstance(arrival, ButtonPress):
@@ -206,6 +218,23 @@ class Taking:
         else:
             await self._record(message, "edit")
 
+    async def _delete(self, deletion: MessageDeletion) -> None:
+        """A message that still waits is taken out of the queue, and the chat is told."""
+        known = self._channel.state.taken.get((deletion.chat, deletion.platform_id))
+        if known is None:
+            return  # it is nothing of ours, and to be told again is harmless
+        removed = e.MessageRemoved(at_ms=self._deps.clock.now_ms(), message_id=known.message_id)
+        await self._deps.inbox.change_message(known.session_id, removed)
+        session = await self._deps.inbox.state(known.session_id)
+        message = session.inbox.messages.get(known.message_id)
+        # Its state decides, because a crash may have come between the removal and this channel's log.
+        if message is None or message.state is MessageState.REMOVED:
+            await self._record(deletion, "edit", says=TAKEN_OUT, why="it was deleted while it waited")
+        else:
+            is_at_work = known.message_id in self._channel.state.awaited
+            says = TOO_LATE_TO_DELETE if is_at_work else ""
+            await self._record(deletion, "ignored", says=says, why="it was deleted too late")
+
     async def _command(self, message: PlatformMessage, command: tuple[str, str]) -> None:
         who = Answerer(message.user, message.name, message.chat, is_direct=message.is_direct)
         done = await self._commands.carry_out(command, who, once=self._once(message))
@@ -269,7 +298,7 @@ class Taking:
         who = Answerer(message.user, message.name, message.chat, message.key)
         if len(questions) != 1 or not message.text:
             return "Answered" if await self._asks.was_answered(who) else None
-        return await self._asks.settle(questions[0].question_id, message.text, who)
+        return await self._asks.reply(questions[0].question_id, message.text, who)
 
     async def _incoming(self, message: PlatformMessage) -> IncomingMessage:
         parts = [await self._part(file) for file in message.files]
@@ -300,8 +329,7 @@ class Taking:
 
     def _text_of(self, message: PlatformMessage) -> str:
         """What the agent reads; in a group, with the name of who said it."""
-        text = message.text[:TEXT_CHARS_MAX]
-        return text if message.is_direct else f"{message.name}: {text}"
+        return message.text if message.is_direct else f"{message.name}: {message.text}"
 
     def _once(self, message: PlatformMessage) -> OnceFor:
         key = sha256(f"{self._channel.log_id}/{message.key}".encode()).hexdigest()

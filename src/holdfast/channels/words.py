@@ -2,16 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from holdfast import events as e
 from holdfast.folds.asks import AskKind
 from holdfast.folds.entries import ending_words
-from holdfast.folds.run import AskStatus, Run
-from holdfast.safe_text import exact, safe
-from holdfast.values import Choice
+from holdfast.folds.run import Run
+from holdfast.safe_text import safe
 
 MARK = "(may be a repeat)"
 REFUSAL = "Sorry, I don't know you. Ask the person who runs this bot for a pairing code, and send it to me."
@@ -21,29 +18,19 @@ CODE_WRONG = "This code isn't right, or it has expired. Ask for a new one."
 NO_ANSWER = "The agent finished without an answer."
 QUEUE_FULL = "Too many messages are waiting. This one was not taken: send it again later, or /stop first."
 TOO_LATE_TO_EDIT = "The agent already has this message, so the edit changes nothing. Send a new message."
+TAKEN_OUT = "You deleted a message that still waited, so the agent doesn't get it."
+TOO_LATE_TO_DELETE = (
+    "The agent already has the message that you deleted, so that changes nothing. /stop stops the agent."
+)
+TEXT_TOO_LONG = (
+    "This message is too long, so the agent didn't get it. Messages can have up to {chars:,} characters. "
+    "Send it as a file."
+)
 FILE_TOO_BIG = "This file is too big, so I didn't take it. Files can be up to {mb} MB."
 CANNOT_TAKE = (
     "Something went wrong with this message, so the agent didn't get it. The server's log says what."
 )
 FILE_LOST = "I couldn't fetch this file. Send it again."
-SUMMARY_CHARS_MAX = 1_500
-DIFF_LINES_MAX = 30
-CHOICES: Final[Mapping[Choice, str]] = MappingProxyType(
-    {
-        "once": "Allow once",
-        "session": "Allow in this conversation",
-        "always": "Always allow",
-        "deny": "Deny",
-    }
-)
-_DECIDED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "once": "✓ Allowed once",
-        "session": "✓ Allowed in this conversation",
-        "always": "✓ Always allowed",
-        "deny": "✗ Denied",
-    }
-)
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "new": "Start a new conversation",
@@ -60,16 +47,6 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 _COMMAND = re.compile(rf"(?<![\w/])/({'|'.join(COMMANDS)})\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """An ask with its buttons: each has a label and the data that a press sends, at most 64 bytes."""
-
-    headline: str
-    detail: str = ""  # shown as it is, in a fixed width
-    notes: tuple[str, ...] = ()
-    buttons: tuple[tuple[str, str], ...] = ()
 
 
 def with_lead(text: str, lead: str) -> str:
@@ -107,63 +84,3 @@ def pressed(data: str) -> tuple[str, str] | None:
     kind, _, rest = data.partition(":")
     ask_id, _, choice = rest.rpartition(":")
     return (ask_id, choice) if kind in {"a", "q"} and ask_id and choice else None
-
-
-def card_of(ask: AskStatus) -> Card:
-    """The card of an approval or a question, open or decided."""
-    asked = ask.asked
-    match asked:
-        case e.ApprovalAsked():
-            card = _approval_card(asked)
-        case e.QuestionAsked():
-            card = _question_card(asked)
-        case _:
-            raise AssertionError("a client's tools are no card")
-    if ask.state == "open":
-        return card
-    return Card(card.headline, card.detail, (_decision(ask),))
-
-
-def _approval_card(asked: e.ApprovalAsked) -> Card:
-    action = asked.action
-    detail = exact(action.summary)
-    if action.diff:
-        lines = exact(action.diff).splitlines()
-        more = [f"… and {len(lines) - DIFF_LINES_MAX} more lines"] if len(lines) > DIFF_LINES_MAX else []
-        detail = "\n".join([detail, *lines[:DIFF_LINES_MAX], *more])
-    if len(detail) > SUMMARY_CHARS_MAX:
-        detail = detail[:SUMMARY_CHARS_MAX] + "…"
-    place = [f"In {', '.join(map(exact, action.paths))}"] if action.paths else []
-    notes = [*place, *(exact(one) for one in asked.findings[:5]), exact(asked.once_because)]
-    notes.append(f"For /approve and /deny: {asked.approval_id}")
-    return Card(
-        headline=f"Allow this action? ({exact(action.tool)})"
-        + (f" {exact(asked.headline)}" if asked.headline else ""),
-        detail=detail,
-        notes=tuple(note for note in notes if note),
-        buttons=tuple(
-            (CHOICES[choice], button_data("approval", asked.approval_id, choice)) for choice in asked.choices
-        ),
-    )
-
-
-def _question_card(asked: e.QuestionAsked) -> Card:
-    buttons = tuple(
-        (exact(choice)[:60], button_data("question", asked.question_id, str(at)))
-        for at, choice in enumerate(asked.choices)
-    )
-    note = "Press a button, or write your answer." if buttons else "Write your answer."
-    return Card(headline=safe(asked.text)[:3_000], notes=(note,), buttons=buttons)
-
-
-def _decision(ask: AskStatus) -> str:
-    by = f" by {ask.by}" if ask.by else ""
-    match ask.state:
-        case "answered" if isinstance(ask.asked, e.ApprovalAsked):
-            return f"{_DECIDED.get(ask.answer, ask.answer)}{by}"
-        case "answered":
-            return f"✓ Answered{by}: {safe(ask.answer)[:500]}"
-        case "expired":
-            return "✗ Expired: nobody answered in time"
-        case _:
-            return "✗ No longer needed"

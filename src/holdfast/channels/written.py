@@ -2,8 +2,15 @@
 
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Final, TypeVar
 
 import aiohttp
+import msgspec
+
+_T = TypeVar("_T")
+UNREADABLE: Final = "its answer can't be read"
+# How long to wait for an answer about a change of a message: it can be made again without harm.
+EDIT_ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,14 @@ async def _note_written(session: aiohttp.ClientSession, context: SimpleNamespace
 def lost(why: str, mark: SimpleNamespace) -> Unwritten | Unanswered:
     """What is certain about a request that got no answer."""
     return Unanswered(why) if mark.is_written else Unwritten(why)
+
+
+def shaped(value: object, shape: type[_T]) -> _T | None:
+    """A part of an answer in the shape that it should have; None if it has another."""
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError:
+        return None
 
 
 async def bounded_body(response: aiohttp.ClientResponse, *, bytes_max: int) -> bytes:

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
+from aiohttp import web
+
 from holdfast.chaos.gates import Gate
 from holdfast.chaos.script_text import BadScript, parse_steps
 
@@ -18,6 +20,7 @@ class Exchange:
     accept: Callable[[], Awaitable[Mapping[str, object]]]  # do what the request asks for; the body to answer
     answer: Mapping[str, object] | None = None
     reset: bool = False
+    garbled: str | None = None  # sent in place of an answer
     order: Order = "as sent"
     is_lost: bool = False  # nobody is told of it
     is_deaf: bool = False  # its acknowledgement isn't heard
@@ -49,6 +52,18 @@ class ResetConnection:
     async def perform(self, exchange: Exchange) -> None:
         """Mark the connection to be cut."""
         exchange.reset = True
+
+
+@dataclass(frozen=True, slots=True)
+class Garble:
+    """Answer with a text that isn't the platform's, such as a proxy's page; empty: with nothing at all."""
+
+    text: str = "<html>Bad Gateway</html>"
+    status: int = 200
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Set what is sent."""
+        exchange.garbled, exchange.status = self.text, self.status
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,25 @@ class Reverse:
     async def perform(self, exchange: Exchange) -> None:
         """Set the order."""
         exchange.order = "reversed"
+
+
+async def played(steps: Sequence[PlatformStep], exchange: Exchange) -> None:
+    """Let the steps happen; without another end, the request is carried out."""
+    for step in steps:
+        await step.perform(exchange)
+    if exchange.answer is None and not exchange.reset and exchange.garbled is None:
+        exchange.answer = await exchange.accept()
+
+
+def broken(exchange: Exchange, request: web.Request) -> web.Response | None:
+    """The response to a request that gets no answer: it is cut, or garbled; None if it gets one."""
+    if exchange.reset:
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+    if exchange.garbled is None:
+        return None
+    return web.Response(text=exchange.garbled, status=exchange.status, content_type="text/html")
 
 
 @dataclass(slots=True)

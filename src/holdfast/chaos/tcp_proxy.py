@@ -9,11 +9,13 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
 PIECE_BYTES = 64 * 1024
 CONNECT_S = 10.0
+_TURNS = 5  # of the loop, in which a connection is made or closed
 
 Direction: TypeAlias = Literal["to_server", "to_client"]
 BOTH: tuple[Direction, ...] = ("to_server", "to_client")
@@ -74,11 +76,18 @@ class TcpProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._listening is not None, "it was entered"
+        loop = asyncio.get_running_loop()
+        for listening in self._listening.sockets:
+            loop.remove_reader(listening.fileno())
+        for _ in range(_TURNS):  # whoever has been accepted is known now
+            await asyncio.sleep(0)
         self._listening.close()
-        for task in self._tasks:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(_TURNS):  # and now their connections are closed
+            await asyncio.sleep(0)
         await self._listening.wait_closed()
 
     @property
@@ -133,19 +142,17 @@ class TcpProxy:
         self._replies_to_cut = times
         self._is_to_cut = after
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Known at once: a task that is cancelled before it begins would leave its connection open.
+        task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
-        try:
-            await self._serve(reader, writer)
-        except asyncio.CancelledError:
-            # Only leaving the proxy cancels this, and asyncio's server logs the error if it is raised on.
-            assert self._listening is not None
-            assert not self._listening.is_serving()
-        finally:
-            self._tasks.discard(task)
-            _reset(writer)
+        task.add_done_callback(partial(self._ended, writer))
+
+    def _ended(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        _reset(writer)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses:

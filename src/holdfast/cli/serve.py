@@ -133,6 +133,7 @@ def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> N
     print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
         print("No model is configured, so the built-in demo model answers.")
+        print("For a real one, set a key such as ANTHROPIC_API_KEY and start again.")
     print(way_in)
     print(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
 

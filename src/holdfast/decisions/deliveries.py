@@ -1,5 +1,6 @@
 """What to do about a delivery, and about what became of an attempt to send it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
@@ -9,8 +10,9 @@ from holdfast.folds.outbox import Outbox, OutboxEntry
 BACKOFF_FIRST_S = 1.0
 BACKOFF_LAST_S = 60.0
 LIMITED_S_MAX = 3_600.0
-# How long to wait each time that it is unclear whether it arrived; after the last it is given up.
-UNKNOWN_WAITS_S = (1.0, 10.0, 60.0, 300.0)
+# How long to wait each time that it is unclear whether it arrived; after the last it is given up. All of them
+# take longer than a platform that fails for an hour.
+UNKNOWN_WAITS_S = (1.0, 10.0, 60.0, 300.0, 900.0, 1_800.0, 3_600.0)
 INTERRUPTED = "the server stopped while it was being sent"
 
 
@@ -122,7 +124,7 @@ def next_step(outbox: Outbox, delivery: OutboxEntry, now_ms: int) -> NextStep:
     closed = outbox.closed_chats.get(delivery.intended.chat)
     if delivery.state == "attempted":
         # Whoever attempted it is gone, or it would have said what became of it.
-        return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, wait_s=_interrupted_wait_s(delivery)))
+        return RecordFirst(_unknown(delivery, now_ms, INTERRUPTED, waits_s=(0.0, *UNKNOWN_WAITS_S)))
     if closed is not None:
         return RecordFirst(e.DeliveryRejected(at_ms=now_ms, delivery=delivery.key, why=closed))
     if now_ms < delivery.until_ms:
@@ -149,9 +151,9 @@ def record_of(
             until_ms = now_ms + int(wait_s * 1000)
             return e.DeliveryPostponed(at_ms=now_ms, delivery=key, why=result.why, until_ms=until_ms)
         case MayHaveArrived():
-            waits = (*UNKNOWN_WAITS_S, 0.0)
-            wait_s = waits[min(delivery.unknowns, len(UNKNOWN_WAITS_S))]
-            return _unknown(delivery, now_ms, result.why, wait_s=wait_s)
+            # A change that is made twice is still one change, so it is first repeated at once.
+            waits_s = UNKNOWN_WAITS_S if delivery.is_new else (0.0, *UNKNOWN_WAITS_S)
+            return _unknown(delivery, now_ms, result.why, waits_s=waits_s)
         case NotAccepted():
             return e.DeliveryRejected(at_ms=now_ms, delivery=key, why=result.why, ends_chat=result.ends_chat)
         case FormatRefused() if delivery.is_plain:
@@ -168,15 +170,11 @@ def record_of(
             assert_never(result)
 
 
-def _interrupted_wait_s(delivery: OutboxEntry) -> float:
-    """At once the first time; then longer, so that a server that keeps dying doesn't use up all attempts."""
-    waits = (0.0, *UNKNOWN_WAITS_S)
-    return waits[min(delivery.unknowns, len(UNKNOWN_WAITS_S))]
-
-
-def _unknown(delivery: OutboxEntry, now_ms: int, why: str, *, wait_s: float) -> e.DeliveryUnknown:
+def _unknown(delivery: OutboxEntry, now_ms: int, why: str, *, waits_s: Sequence[float]) -> e.DeliveryUnknown:
+    """Longer each time, so that a server or a platform that keeps failing doesn't use up all attempts."""
     is_last = delivery.unknowns >= len(UNKNOWN_WAITS_S)
-    until_ms = 0 if is_last or not wait_s else now_ms + int(wait_s * 1000)
+    wait_s = 0.0 if is_last else waits_s[delivery.unknowns]
+    until_ms = now_ms + int(wait_s * 1000) if wait_s else 0
     return e.DeliveryUnknown(
         at_ms=now_ms, delivery=delivery.key, why=why, given_up=is_last, until_ms=until_ms
     )

@@ -102,6 +102,9 @@ def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
 def _connected(state: ChannelState, event: e.ChannelConnected) -> None:
     state.account, state.trouble, state.hint = event.account, "", ""
     state.is_connected, state.since_ms = True, event.at_ms
+    for delivery in state.outbox.open():
+        if delivery.state == "unknown":  # it waits for the platform, which is back; limits are kept
+            delivery.until_ms = min(delivery.until_ms, event.at_ms)
 
 
 def _failed(state: ChannelState, event: e.ChannelFailed) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast import events as e
+from holdfast.values import LogEnd
 
 DOCUMENT = "document"  # the text that is always shown; every other document is a note
 DOCUMENT_CHARS_MAX = 2_000
@@ -14,13 +15,19 @@ NOTES_MAX = 500
 
 @dataclass(slots=True)
 class Memory:
-    """One memory at `last_seq`."""
+    """One memory at `last_seq` of a log."""
 
+    epoch: str = ""
     last_seq: int = 0
     texts: dict[str, str] = field(default_factory=dict[str, str])
     proposals: dict[str, e.MemoryProposed] = field(default_factory=dict[str, e.MemoryProposed])
     history: list[tuple[int, e.MemoryWritten]] = field(default_factory=list[tuple[int, e.MemoryWritten]])
     settled: set[str] = field(default_factory=set[str])  # changes that were made or rejected
+
+    @property
+    def end(self) -> LogEnd:
+        """Where its log ends."""
+        return LogEnd(self.epoch, self.last_seq)
 
     @property
     def document(self) -> str:
@@ -61,11 +68,13 @@ def apply(memory: Memory, seq: int, event: Any) -> None:
             memory.texts[event.document] = event.after
             if not event.after:
                 del memory.texts[event.document]
+        case e.SessionCreated():
+            memory.epoch = event.epoch
         case e.MemoryRejected():
             memory.proposals.pop(event.change_id, None)
             memory.settled.add(event.change_id)
         case _:
-            pass  # the first event of the log, or a change that lost a race
+            pass  # a change that lost a race
     memory.last_seq = seq
 
 

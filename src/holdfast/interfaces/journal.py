@@ -15,7 +15,7 @@ from holdfast.events import AnyEvent, Event, Input
 from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.interfaces.nodes import Nodes
 from holdfast.interfaces.usage import UsageSource
-from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, OutcomeKind
+from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, LogEnd, OutcomeKind
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
@@ -375,14 +375,14 @@ class Journal(Protocol):
         ...
 
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
         """Remove every trace of the session from the store and end its followers; return whether it is gone.
 
         This removes its events, rows, search text, keys, notes under `session/<session_id>/`, and the blobs
         that no other session names. A session created later with the same id is a different log. `then` is
-        called before anyone can see that new log; the purge itself may take much longer. With `last_seq`,
-        nothing happens if the log has grown since, because then someone wants the session after all.
+        called before anyone can see that new log; the purge itself may take much longer. With `only`,
+        nothing happens if the log has grown or is another one, because someone wants the session after all.
         """
         ...
 

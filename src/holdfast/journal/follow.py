@@ -6,7 +6,7 @@ log and holds up nobody, and an abandoned one is garbage-collected.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import islice
 from typing import Generic, Self, TypeAlias, TypeVar
 from weakref import WeakSet, WeakValueDictionary
@@ -26,6 +26,7 @@ RECORD_BYTES = 600  # the size of a record besides its body: the struct, its eve
 TAIL_BYTES = 1_500  # the size of a window besides its records
 BATCH_RECORDS_MAX = 256
 READ_RECORDS_MAX = 64  # per read of the store: a record can be a megabyte, and a whole batch is in memory
+NAMES_SPARE = 1_000  # how many names of logs may be kept that nobody needs any more, at least
 QUIET_RECORDS_MAX = 128  # this many deltas also wake followers that don't wait for deltas
 
 Waiters: TypeAlias = dict[asyncio.Future[None], None]
@@ -47,18 +48,20 @@ class Tail:
 
     def take(self, records: Sequence[Record]) -> int:
         """Add the newest records; return how many bytes the window grew by."""
-        held = self.bytes
-        if not self.records or records[0].seq != self.last + 1:
-            self.records.clear()
-            self.bytes = TAIL_BYTES
+        held = size = self.bytes
+        window, first = self.records, records[0].seq
+        if first != self.last + 1 or not window:
+            window.clear()
+            size = TAIL_BYTES
         for record in records:
-            self.records.append(record)
-            self.bytes += len(record.body) + RECORD_BYTES
-        self.last = records[-1].seq
+            window.append(record)
+            size += len(record.body) + RECORD_BYTES
+        self.last = first + len(records) - 1
         # Records of one commit stay together: the followers about to wake will read them.
-        while self.bytes > LOG_BYTES_MAX and self.records[0].seq < records[0].seq:
-            self.bytes -= len(self.records.popleft().body) + RECORD_BYTES
-        return self.bytes - held
+        while size > LOG_BYTES_MAX and window[0].seq < first:
+            size -= len(window.popleft().body) + RECORD_BYTES
+        self.bytes = size
+        return size - held
 
     def forget(self) -> int:
         """Drop the window but keep the last seq; return the number of bytes freed."""
@@ -115,6 +118,8 @@ class Tails:
         self._window_bytes_max = window_bytes_max
         self._bytes = 0
         self._tails: WeakValueDictionary[str, Tail] = WeakValueDictionary()
+        # Every log in `_tails`, and some that were in it: a set is asked for many names at once.
+        self._names: set[str] = set()
         self._recent: OrderedDict[str, Tail] = OrderedDict()
         self._changes: ChangeFeed[str] = ChangeFeed()
         self._closed = False
@@ -123,31 +128,37 @@ class Tails:
         """Show committed records to the session's followers."""
         for record in records:
             if not _is_quiet(record):
-                self._take(session_id, records).wake()
+                tail = self._recent[session_id] = self.of(session_id)
+                self._recent.move_to_end(session_id)
+                self._bytes += tail.take(records)
+                self._shrink()
+                tail.wake()
                 self._changes.tell(session_id)
                 return
-        self.publish_deltas(session_id, records)
+        self.publish_deltas([(session_id, records)])
 
-    def publish_deltas(self, session_id: str, records: Sequence[Record]) -> None:
-        """Like `publish`, for records of which the caller knows that they are deltas."""
-        tail = self._take(session_id, records)
-        tail.quiet += len(records)
-        if tail.quiet >= QUIET_RECORDS_MAX:
-            tail.wake()
-        elif tail.waiters:
-            tail.wake_eager()
+    def publish_deltas(self, grown: Iterable[tuple[str, Sequence[Record]]]) -> None:
+        """Like `publish`, for records of any number of sessions which the caller knows to be deltas."""
+        recent = self._recent
+        for session_id, records in grown:
+            tail = recent.get(session_id)
+            if tail is None:
+                tail = recent[session_id] = self.of(session_id)
+            else:
+                recent.move_to_end(session_id)
+            self._bytes += tail.take(records)
+            tail.quiet = quiet = tail.quiet + len(records)
+            if quiet >= QUIET_RECORDS_MAX:
+                tail.wake()
+            elif tail.waiters:
+                tail.wake_eager()
+        self._shrink()
 
-    def _take(self, session_id: str, records: Sequence[Record]) -> Tail:
-        tail = self._recent.get(session_id)
-        if tail is None:
-            tail = self._recent[session_id] = self.of(session_id)
-        else:
-            self._recent.move_to_end(session_id)
-        self._bytes += tail.take(records)
+    def _shrink(self) -> None:
+        """Drop the oldest windows beyond the limit."""
         while self._bytes > self._window_bytes_max:
             _, oldest = self._recent.popitem(last=False)
             self._bytes -= oldest.forget()
-        return tail
 
     def last_seq(self, session_id: str) -> int | None:
         """The newest seq of a recently written log, else None."""
@@ -176,6 +187,10 @@ class Tails:
     def are_empty(self) -> bool:
         """Whether no log is followed or was recently written."""
         return not self._tails
+
+    def among(self, session_ids: Iterable[object]) -> set[str]:
+        """Those of these logs that are followed or were recently written, and perhaps some that were."""
+        return self._names.intersection(session_ids)
 
     def shown(self, session_id: str) -> int | None:
         """The last seq of a log, 0 if nothing was shown yet; None if it's neither followed nor recent."""
@@ -223,6 +238,9 @@ class Tails:
         if tail is None:
             tail = self._tails[session_id] = Tail()
             tail.closed = self._closed
+            if len(self._names) > 2 * len(self._tails) + NAMES_SPARE:
+                self._names = set(self._tails)
+            self._names.add(session_id)
         return tail
 
     def follow(self, session_id: str, after: int, pace: Pace) -> "Follower":

@@ -28,6 +28,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum
+from holdfast.values import LogEnd
 
 
 class ForwardingStore(Store):
@@ -119,9 +120,9 @@ class ForwardingStore(Store):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        return await self._inner.purge(session_id, last_seq=last_seq, then=then)
+        return await self._inner.purge(session_id, only=only, then=then)
 
     @override
     def thin(self, session_id: str, *, before_ms: int) -> AsyncGenerator[int]:

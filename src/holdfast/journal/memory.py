@@ -43,6 +43,7 @@ from holdfast.journal.append_rules import (
 from holdfast.journal.follow import WINDOW_BYTES_MAX, ChangeFeed, Changes, Follower, Tails
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.search_terms import passage, phrases
+from holdfast.values import LogEnd
 
 
 class MemoryStore(Store):
@@ -224,11 +225,12 @@ class MemoryStore(Store):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
         self._check_open()
         disk = self._disk
-        if last_seq is not None and disk.last_seq(session_id) > last_seq:
+        row = disk.sessions.get(session_id)
+        if only is not None and row is not None and only != (row.epoch, disk.last_seq(session_id)):
             return False
         disk.logs.pop(session_id, None)
         disk.sessions.pop(session_id, None)

@@ -169,6 +169,8 @@ class HealthRoutes:
                 problem=one.problem,
                 hint=one.hint,
                 undelivered=one.undelivered,
+                given_up=one.given_up,
+                rejected=one.rejected,
             )
             for one in shown
         )

@@ -126,11 +126,13 @@ class MemoryRoutes:
             raise bad_request("'text' must have a word, or be empty to forget everything", param="text")
         memory = await self._memories.load(scope)
         texts = [wanted.text] if wanted.text else _lines(memory)
+        is_there = not wanted.text or await self._memories.has(scope, wanted.text)
         with _refused():
-            origins = await self._memories.forget(scope, wanted.text)
+            # For a text that it doesn't have, a memory would lose its history for nothing.
+            origins = await self._memories.forget(scope, wanted.text) if is_there else ()
         found = [await self._remembered_in(session_id) for session_id in (*origins, *await self._with(texts))]
         sessions = {one.session_id: one for one in found if one is not None}
-        return json_response(MemoryForgotten(forgotten=True, sessions=tuple(sessions.values())))
+        return json_response(MemoryForgotten(forgotten=is_there, sessions=tuple(sessions.values())))
 
     async def _with(self, texts: Sequence[str]) -> Sequence[str]:
         """The sessions that have the words of one of the texts."""

@@ -26,7 +26,6 @@ from holdfast.values import Action
 TASK_CHARS_MAX = 64_000
 WAIT_S_DEFAULT, WAIT_S_MAX = 600.0, 86_400.0
 TAIL_LINES_DEFAULT, TAIL_LINES_MAX = 40, 400
-SUMMARY_CHARS_MAX = 300
 
 _Text = Annotated[str, Meta(min_length=1, max_length=TASK_CHARS_MAX)]
 _Name = Annotated[str, Meta(min_length=1, max_length=100, description="The sub-agent's name.")]
@@ -119,7 +118,7 @@ class ChildTool(Tool):
     @override
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         name = self.spec.name
-        summary = str(args.get("task") or args.get("name") or name)[:SUMMARY_CHARS_MAX]
+        summary = str(args.get("task") or args.get("name") or name)
         return Action(tool=name, summary=summary, digest=arguments_hash(name, args))
 
     @override

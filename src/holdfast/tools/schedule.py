@@ -69,7 +69,7 @@ class Schedule(Tool):
         given = parsed(ScheduleArgs, args)
         when = _when(given)
         times = "\n".join(self._next(when))
-        summary = f"{given.name}: {said(when)}\nNext:\n{times}\nTask: {given.prompt[:2_000]}"
+        summary = f"{given.name}: {said(when)}\nNext:\n{times}\nTask: {given.prompt}"
         # Without the times, which move on: the approval is for what was asked.
         return Action(tool=SCHEDULE, summary=summary, digest=arguments_hash(SCHEDULE, args))
 

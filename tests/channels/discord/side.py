@@ -65,6 +65,10 @@ class DiscordSide:
             f'base_url = "{self.fake.url}"\nallow = [{allow}]\n'
         )
 
+    def chat(self, person: int) -> str:
+        """The chat of a person, as the channel's log names it."""
+        return self.fake.world.direct(person).channel_id
+
     def say(self, person: int, text: str) -> None:
         """A person writes to the bot."""
         self.fake.world.say(self.fake.world.direct(person), text)

@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.channels.cards import Card
 from holdfast.channels.slack.blocks import (
     CHARS_MAX,
     PARTS_MAX,
@@ -15,7 +16,7 @@ from holdfast.channels.slack.blocks import (
     plain_message,
     slack_messages,
 )
-from holdfast.channels.words import MARK, Card
+from holdfast.channels.words import MARK
 from holdfast.chaos.slack.markup import read_blocks, read_text, why_bad_blocks
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -241,7 +241,7 @@ async def test_an_approver_decides_from_their_own_chat_and_who_asked_may_deny() 
         approval_id = telegram.world.buttons(43)["Allow once"][1].split(":")[1]
         await tells(43, f"/approve {approval_id}", NOT_YOURS)
         await tells(44, f"/deny {approval_id}", UNKNOWN)
-        await tells(ME, "/approve", f"{approval_id}: act {{}}")
+        await tells(ME, "/approve", f"{approval_id}:\n\nact {{}}")
         assert not done
         await tells(ME, f"/approve {approval_id}", "Allowed")
         await until(telegram, lambda: "result: act done" in telegram.world.chat(43).texts())

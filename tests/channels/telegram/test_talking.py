@@ -6,6 +6,7 @@ from holdfast import events as e
 from holdfast.channels.words import TOO_LATE_TO_EDIT
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
 from holdfast.chaos.telegram import Double, FakeTelegram, Reverse
+from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.values import FilePart, ImagePart
 
@@ -212,3 +213,27 @@ async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
         assert "no conversation" in nothing
         assert "working" in status
         assert (half, stopped, whole) == ("half", "Stopped.", "whole")
+
+
+async def test_stop_says_that_what_was_sent_on_the_page_is_paused() -> None:
+    """P14: what the chat doesn't take back waits for someone, and the chat says where."""
+
+    def hangs_first(request: SeenRequest) -> Script:
+        text = last_user_text(request)
+        return [Say("half"), Hang()] if text == "first" else [Say(f"re: {text}")]
+
+    async with FakeTelegram() as telegram, ChaosServer(choose=hangs_first) as chaos, process(chaos) as world:
+        async with channel(world, options_for(telegram)):
+            telegram.world.say(ME, "first")
+            await chaos.seen.until_request(1)
+            (session_id,) = (await state_of(world)).chats
+            await world.until(session_id, e.TextDelta)
+            sent = await world.inbox.send(
+                session_id, IncomingMessage(text="from the page", when_busy="queue")
+            )
+            assert isinstance(sent, Sent)
+            telegram.world.say(ME, "/stop")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 3)
+        (told,) = [text for text in telegram.world.chat(ME).texts() if text not in {"half", "Stopped."}]
+        assert told.startswith("These messages were sent elsewhere")
+        assert told.endswith("1. from the page")

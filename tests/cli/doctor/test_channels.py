@@ -42,6 +42,16 @@ async def test_both_tokens_of_a_slack_app_are_tried() -> None:
         )
         found = await ask_platforms(Settings(channels=channels))
         assert not slack.sockets.open
+        swapped = ChannelSettings(
+            name="sl",
+            kind="slack",
+            token=Secret(slack.app_token),
+            app_token=Secret(slack.token),
+            base_url=slack.api_url,
+        )
+        (mixed_up,) = await ask_platforms(Settings(channels=(swapped,)))
+    assert (mixed_up.state, mixed_up.text) == ("fault", "The two tokens are swapped")
+    assert "xoxb-" in mixed_up.advice
     assert [one.state for one in found] == ["ok", "fault", "fault"]
     assert "@holdfast in Fake" in found[0].text
     assert [one.advice for one in found[1:]] == ["check its `token`", "check its `app_token`"]

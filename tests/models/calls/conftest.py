@@ -1,12 +1,15 @@
-"""Calls are tested on uvloop, as they are made; what depends on the loop is tested on asyncio's own too."""
+"""Calls are tested on uvloop, as they are made; what depends on the loop is tested on asyncio's own too.
+
+Both have a clock that a busy machine doesn't move, since the model server is in the same process.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping
 
 import pytest
-import uvloop
 
 from holdfast.targets import Wire
+from paced_loop import PacedAsyncioLoop, PacedUvloop
 
 from .calling import WIRES
 
@@ -16,8 +19,8 @@ Loops = Mapping[str, Callable[[], asyncio.AbstractEventLoop]]
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Loops:
-    loops = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
-    return loops if item.path.stem in ON_BOTH_LOOPS else {"uvloop": uvloop.new_event_loop}
+    loops = {"uvloop": PacedUvloop, "asyncio": PacedAsyncioLoop}
+    return loops if item.path.stem in ON_BOTH_LOOPS else {"uvloop": PacedUvloop}
 
 
 @pytest.fixture(params=WIRES)

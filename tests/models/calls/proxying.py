@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from holdfast.chaos import Gate
+from stream_server import stream_server
 
 HERE = "127.0.0.1"
 PIECE_BYTES = 16_384
@@ -143,30 +144,18 @@ async def _listening(
     serve: Serve, *, tls: ssl.SSLContext | None = None, buffer_bytes: int = 0
 ) -> AsyncGenerator[int]:
     """A server whose clients are all gone when it is left."""
-    tasks: set[asyncio.Task[None]] = set()
 
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
         try:
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 await serve(reader, writer)
         finally:
             writer.close()
-            tasks.discard(task)
 
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     if buffer_bytes:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     sock.bind((HERE, 0))
-    server = await asyncio.start_server(one, sock=sock, ssl=tls)
-    try:
-        yield sock.getsockname()[1]
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+    async with stream_server(one, sock=sock, ssl=tls) as port:
+        yield port

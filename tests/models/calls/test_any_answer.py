@@ -12,6 +12,7 @@ import pytest
 from holdfast.chaos import Drop, Say
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Target, Wire
+from stream_server import stream_server
 
 from .calling import WIRES, Line, line_of, line_to
 
@@ -89,8 +90,7 @@ async def line_to_bytes(wire: Wire, data: bytes) -> AsyncGenerator[Line]:
         writer.write(data)
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with stream_server(answer) as port:
         base_url = f"http://127.0.0.1:{port}/v1"
         async with line_to(Target(name="main", wire=wire, base_url=base_url, model="m")) as line:
             yield line

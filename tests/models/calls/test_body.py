@@ -16,6 +16,7 @@ from holdfast.models.http import ModelHttp
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
 from holdfast.targets import Patience
+from stream_server import stream_server
 
 from .calling import HANGS_S
 
@@ -35,16 +36,12 @@ class Server:
     def __init__(self, writes: Sequence[bytes], gates: Sequence[Gate]) -> None:
         self._writes = writes
         self._gates = gates
-        self._answering: set[asyncio.Task[object]] = set()
         self.connections = 0
         self.closed = Gate()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer until the client leaves."""
         self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self._answering.add(task)
         try:
             while await reader.readline():
                 await reader.readuntil(b"\r\n\r\n")
@@ -56,14 +53,8 @@ class Server:
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # it left in the middle
         finally:
-            self._answering.discard(task)
             writer.close()
             self.closed.open()
-
-    def hang_up(self) -> None:
-        """Close every connection: newer Pythons wait for them when a server ends."""
-        for task in self._answering:
-            task.cancel()
 
 
 @asynccontextmanager
@@ -73,10 +64,8 @@ async def serving(*writes: bytes, gates: Sequence[Gate] = ()) -> AsyncGenerator[
     for gate in opened:
         gate.open()
     here = Server(writes, gates or opened)
-    async with await asyncio.start_server(here.answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with stream_server(here.answer) as port:
         yield here, WireRequest(url=f"http://127.0.0.1:{port}/", headers={}, body=b"{}")
-        here.hang_up()
 
 
 @asynccontextmanager
@@ -263,8 +252,7 @@ async def test_a_body_that_breaks_off_is_broken(end: bytes) -> None:
         writer.write(end)
         writer.close()
 
-    async with ModelHttp() as http, await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with ModelHttp() as http, stream_server(answer) as port:
         request = WireRequest(url=f"http://127.0.0.1:{port}/", headers={}, body=b"{}")
         reading = asyncio.ensure_future(read(http, request, taken))
         await taken.first.passed()

@@ -19,6 +19,7 @@ from holdfast.interfaces.model import NoAnswer
 from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
 from holdfast.targets import Patience, RetryLimits, Target
+from stream_server import stream_server
 
 from .calling import HANGS_S, line_to, nothing_left
 
@@ -62,9 +63,8 @@ async def listening(context: ssl.SSLContext | None) -> AsyncGenerator[tuple[int,
         await reader.read()
         writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    async with server:
-        yield server.sockets[0].getsockname()[1], came
+    async with stream_server(serve, ssl=context) as port:
+        yield port, came
 
 
 def secure(port: int, patience: Patience = USUAL, retry: RetryLimits = RetryLimits()) -> Target:  # noqa: B008

@@ -15,7 +15,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.upkeep.purging import AT_ONCE, SWEEP_S
-from holdfast.values import ImagePart
+from holdfast.values import ImagePart, LogEnd
 from serving import PATIENT, Setting, served, target_of
 
 LATER_MS = 1 << 52
@@ -56,9 +56,9 @@ class Overwriting(MemoryStore):
         self.is_gone, self.is_done = asyncio.Event(), asyncio.Event()
 
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
-        gone = await super().purge(session_id, last_seq=last_seq, then=then)
+        gone = await super().purge(session_id, only=only, then=then)
         self.is_gone.set()
         await self.is_done.wait()
         return gone
@@ -156,11 +156,11 @@ class OneIsBad(MemoryStore):
         return await super().read(session_id, after=after, limit=limit)
 
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
         if self.unremoved is not None and session_id == "bad":
             raise self.unremoved
-        gone = await super().purge(session_id, last_seq=last_seq, then=then)
+        gone = await super().purge(session_id, only=only, then=then)
         if self.disk.logs.keys() <= ({"bad"} if self.unremoved else set()):
             self.are_gone.set()
         return gone

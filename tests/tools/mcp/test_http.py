@@ -1,7 +1,6 @@
 """Servers that are called by their url."""
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
+from ports import reserved_port
 from tools.calls import until
 from tools.mcp.scene import QUICK, SERVERS, McpCall, named, names, run, servers
 from tools.mcp.web import Web, serving
@@ -29,17 +29,11 @@ async def process(port: int) -> AsyncGenerator[asyncio.subprocess.Process]:
         await started.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 @pytest.mark.asyncio(loop_factories=["uvloop"])  # one loop, since such a server takes seconds to start
 async def test_a_server_of_the_sdk_is_called_over_http_and_is_back_after_it_was_killed(
     call: McpCall, tmp_path: Path
 ) -> None:
-    port = free_port()
+    port = reserved_port()
     config = McpServerConfig(name="good", url=f"http://127.0.0.1:{port}/mcp")
     async with servers(config) as of:
         async with process(port):
@@ -99,7 +93,7 @@ async def test_a_server_that_does_not_let_us_in_is_given_up(wish: str, connect_s
 
 
 async def test_a_server_that_is_not_there_is_no_reason_to_wait() -> None:
-    place = f"http://127.0.0.1:{free_port()}"
+    place = f"http://127.0.0.1:{reserved_port()}"
     async with servers(McpServerConfig(name="web", url=f"{place}/mcp")) as of:
         await of.settled(within_s=30)
         why = of.status()[0].why

@@ -129,5 +129,5 @@ class RememberedIn(ResponseBody, frozen=True, kw_only=True):
 class MemoryForgotten(ResponseBody, frozen=True, kw_only=True):
     """The memory is gone; these sessions still contain the text, or it came from them."""
 
-    forgotten: bool
+    forgotten: bool  # false if the memory doesn't have the text: then nothing was changed
     sessions: tuple[RememberedIn, ...] = ()

@@ -10,21 +10,24 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from holdfast import __version__
 from holdfast.channels.discord.gates import RateGates
 from holdfast.channels.files_out import UPLOAD_S, FileContent
 from holdfast.channels.written import (
+    UNREADABLE,
     Unanswered,
     Unwritten,
     bounded_body,
     failure_words,
     lost,
     request_mark,
+    shaped,
     tracing,
 )
 from holdfast.interfaces.clock import Clock
@@ -37,6 +40,7 @@ USER_AGENT = f"DiscordBot (holdfast, {__version__})"  # in the form that Discord
 CONNECT_S = 15.0
 ANSWER_S = 60.0
 BODY_BYTES_MAX = 8 * 1024 * 1024
+NO_CONTENT = 204
 OK_BELOW, TOO_LARGE, TOO_MANY_REQUESTS, SERVER_ERRORS = 300, 413, 429, 500
 TOO_LARGE_CODE = 40005
 
@@ -79,6 +83,11 @@ def messages_of(channel: str, *, method: str = "POST") -> ApiRequest:
 def message_at(channel: str, message: str, *, method: str = "PATCH") -> ApiRequest:
     """One message: to change it, or to delete it."""
     return ApiRequest(method, f"/channels/{channel}/messages/{message}", f"{method} message", channel)
+
+
+class _Bot(msgspec.Struct):
+    id: Annotated[str, msgspec.Meta(min_length=1)]
+    username: str = ""
 
 
 class DiscordApi:
@@ -146,9 +155,12 @@ class DiscordApi:
         if self.bot_id:
             return DiscordResult(None)
         reply = await self.call(ApiRequest("GET", "/users/@me", "GET me"))
-        if isinstance(reply, DiscordResult):
-            self.bot_id = str(reply.value.get("id", ""))
-            self.bot_name = str(reply.value.get("username", ""))
+        if not isinstance(reply, DiscordResult):
+            return reply
+        bot = shaped(reply.value, _Bot)
+        if bot is None:
+            return Unanswered(UNREADABLE)
+        self.bot_id, self.bot_name = bot.id, bot.username
         return reply
 
     def _hold(self, request: ApiRequest, response: aiohttp.ClientResponse, wait_s: float) -> None:
@@ -223,7 +235,7 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
     except (ValueError, RecursionError):
         found = None
     if status < OK_BELOW:
-        is_whole = found is not None or not body
+        is_whole = found is not None or (not body and status == NO_CONTENT)
         return DiscordResult(found) if is_whole else Unanswered(f"HTTP {status}, and not Discord's answer")
     said = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if status == TOO_MANY_REQUESTS:
@@ -233,7 +245,7 @@ def _reply(response: aiohttp.ClientResponse, body: bytes) -> DiscordReply:
         return DiscordFailure(status, TOO_LARGE_CODE, "Request entity too large")
     if status >= SERVER_ERRORS or "message" not in said:
         return Unanswered(f"HTTP {status}, and not Discord's answer")
-    return DiscordFailure(status, int(said.get("code") or 0), _words(said))
+    return DiscordFailure(status, shaped(said.get("code"), int) or 0, _words(said))
 
 
 def _words(said: Mapping[str, Any]) -> str:

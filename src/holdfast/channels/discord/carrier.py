@@ -3,10 +3,13 @@
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
+
+import msgspec
 
 from holdfast import events as e
 from holdfast.channels.answers import message_of
+from holdfast.channels.cards import Card
 from holdfast.channels.discord.api import (
     DiscordApi,
     DiscordFailure,
@@ -27,8 +30,8 @@ from holdfast.channels.discord.markdown import (
 )
 from holdfast.channels.files_out import FileContent, file_content, not_taken, too_big
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
-from holdfast.channels.words import MARK, Card
-from holdfast.channels.written import Unanswered, Unwritten
+from holdfast.channels.words import MARK
+from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten, shaped
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -73,18 +76,45 @@ Content: TypeAlias = Prose | Card | FileContent | PreviewText | NoWords | Unneed
 _STYLES = {"deny": 4, "once": 3}  # red, green; others are grey
 
 
+class _Author(msgspec.Struct):
+    id: str
+
+
+class _Attached(msgspec.Struct):
+    size: int = 0
+
+
+class _Component(msgspec.Struct):
+    custom_id: str = ""
+    components: list["_Component"] = []
+
+
+class _Listed(msgspec.Struct):
+    """A message as Discord lists it."""
+
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9]{1,20}$")]
+    author: _Author
+    content: str = ""
+    attachments: list[_Attached] = []
+    components: list[_Component] = []
+
+
 def nonce_of(log_id: str, key: str) -> str:
     """The same text each time that the same delivery is sent; Discord makes one message of it."""
     return urlsafe_b64encode(sha256(f"{log_id}/{key}".encode()).digest()).decode()[:NONCE_CHARS]
 
 
 def card_content(card: Card) -> str:
-    """A card's text, which is cut if it is too long."""
-    headline = cut_to(card.headline, UNITS_MAX // 2, escaped)
-    notes = cut_to("\n".join(card.notes), UNITS_MAX // 4, escaped)
-    room = UNITS_MAX - ROOM_FOR_MARKS - utf16_units(headline) - utf16_units(notes) - len("****\n\n")
-    detail = cut_to(card.detail, room, code_block) if card.detail else ""
-    return "\n".join(piece for piece in (f"**{headline}**", detail, notes) if piece)
+    """A card's text."""
+    detail = code_block(card.detail) if card.detail else ""
+    pieces = (f"**{escaped(card.headline)}**", detail, escaped("\n".join(card.notes)))
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def card_fits(card: Card) -> bool:
+    """Whether one message shows all of a card."""
+    has_room = len(card.buttons) <= BUTTONS_IN_ROW * ROWS_MAX
+    return has_room and utf16_units(card_content(card)) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
 def components(card: Card) -> list[dict[str, Any]]:
@@ -96,7 +126,7 @@ def components(card: Card) -> list[dict[str, Any]]:
             "label": label[:LABEL_CHARS_MAX] or "…",
             "custom_id": data,
         }
-        for label, data in card.buttons[: BUTTONS_IN_ROW * ROWS_MAX]
+        for label, data in card.buttons
     ]
     rows = range(0, len(buttons), BUTTONS_IN_ROW)
     return [{"type": 1, "components": buttons[at : at + BUTTONS_IN_ROW]} for at in rows]
@@ -138,7 +168,7 @@ class DiscordCarrier:
         return nonce_of(self._log_id, delivery.key)
 
     async def _said(self, intended: e.DeliveryIntended) -> Content:
-        said = await said_in(self._supervisor, intended)
+        said = await said_in(self._supervisor, intended, fits=card_fits)
         if isinstance(said, SentFile):
             return await file_content(self._blobs, said) or NoWords()
         return said
@@ -157,21 +187,20 @@ class DiscordCarrier:
         after = self._after(delivery)
         known = {one.platform_id for one in self._outbox.deliveries.values()}
         for message in reply:
-            message_id = str(message.get("id", ""))
-            is_candidate = int(message_id or 0) > after and message_id not in known
-            if is_candidate and _is_ours(message, self._api.bot_id) and _says(message, said, delivery):
-                return FoundThere(message_id)
+            is_candidate = int(message.id) > after and message.id not in known
+            if is_candidate and message.author.id == self._api.bot_id and _says(message, said, delivery):
+                return FoundThere(message.id)
         return NotThere()
 
-    async def _newest(self, chat: str) -> list[dict[str, Any]] | ProbeResult:
+    async def _newest(self, chat: str) -> list[_Listed] | ProbeResult:
         """The newest messages of a chat, or what follows from not getting them."""
         reply = await self._api.who_am_i()
         if isinstance(reply, DiscordResult):
             query = {"limit": str(PROBED)}
             reply = await self._api.call(messages_of(chat, method="GET"), query=query)
         match reply:
-            case DiscordResult(value=value) if isinstance(value, list):
-                return cast("list[dict[str, Any]]", value)
+            case DiscordResult(value=value) if (listed := shaped(value, list[_Listed])) is not None:
+                return listed
             case DiscordFailure(code=code) if code == UNKNOWN_CHANNEL:
                 return NotThere()
             case DiscordFailure(status=401 | 429) as failure:
@@ -209,7 +238,7 @@ class DiscordCarrier:
             why = "the message that it changes is not there"
             return NotAccepted(why) if is_card else EditRefused(why)
         reply = await self._api.call(
-            message_at(intended.chat, changed.platform_id), {"components": [], **body}
+            message_at(intended.chat, changed.platform_id), {"components": [], **body}, answer_s=EDIT_ANSWER_S
         )
         if isinstance(reply, DiscordFailure) and not is_card and _is_about_message(reply):
             return EditRefused(reply.text)
@@ -248,14 +277,9 @@ def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:
     return escaped(not_taken(file, "Discord")) if delivery.is_plain else ""
 
 
-def _is_ours(message: Mapping[str, Any], bot_id: str) -> bool:
-    author: Mapping[str, Any] = message.get("author") or {}
-    return str(author.get("id", "")) == bot_id
-
-
-def _says(message: Mapping[str, Any], said: Content, delivery: OutboxEntry) -> bool:
+def _says(message: _Listed, said: Content, delivery: OutboxEntry) -> bool:
     """Whether a message is what an attempt of this delivery brought there."""
-    content = str(message.get("content", "")).strip().removeprefix(escaped(MARK)).strip()
+    content = message.content.strip().removeprefix(escaped(MARK)).strip()
     match said:
         case Prose():
             texts = discord_markdown(said.markdown)
@@ -272,18 +296,15 @@ def _says(message: Mapping[str, Any], said: Content, delivery: OutboxEntry) -> b
             return False
 
 
-def _brings(message: Mapping[str, Any], file: FileContent) -> bool:
+def _brings(message: _Listed, file: FileContent) -> bool:
     """Whether a message has the file; Discord changes names, so that its size has to do."""
-    attachments: list[dict[str, Any]] = message.get("attachments") or []
-    return [one.get("size") for one in attachments] == [len(file.data)]
+    return [one.size for one in message.attachments] == [len(file.data)]
 
 
-def _custom_ids(message: Mapping[str, Any]) -> Iterator[str]:
-    rows: list[dict[str, Any]] = message.get("components") or []
-    for row in rows:
-        buttons: list[dict[str, Any]] = row.get("components") or []
-        for button in buttons:
-            yield str(button.get("custom_id", ""))
+def _custom_ids(message: _Listed) -> Iterator[str]:
+    for row in message.components:
+        for button in row.components:
+            yield button.custom_id
 
 
 def _is_about_message(failure: DiscordFailure) -> bool:

@@ -9,7 +9,7 @@ from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.discord.api import ApiRequest, DiscordApi, open_discord
-from holdfast.channels.discord.carrier import DiscordCarrier
+from holdfast.channels.discord.carrier import DiscordCarrier, card_fits
 from holdfast.channels.discord.clicks import Clicks
 from holdfast.channels.discord.gateway import (
     DIRECT_MESSAGES,
@@ -84,7 +84,7 @@ def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platfo
     async def download(file: ChatFile) -> bytes | None:
         return await api.download(file.handle, bytes_max=options.file_bytes_max)
 
-    return Platform(download, clicks.answer, source=DISCORD, takes_files=True)
+    return Platform(download, clicks.answer, card_fits, source=DISCORD, takes_files=True)
 
 
 async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, Final
 
 import aiohttp
 import msgspec
@@ -30,7 +30,7 @@ from holdfast.channels.discord.api import (
 from holdfast.channels.discord.intake import Intake
 from holdfast.channels.discord.progress import KeptProgress, Progress, ResumePoint
 from holdfast.channels.words import COMMANDS
-from holdfast.channels.written import failure_words
+from holdfast.channels.written import UNREADABLE, Unanswered, failure_words, shaped
 from holdfast.interfaces.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -101,6 +101,16 @@ class _Hello(msgspec.Struct, frozen=True):
 class _Ready(msgspec.Struct, frozen=True):
     session_id: Annotated[str, msgspec.Meta(min_length=1)]
     resume_gateway_url: str = ""
+
+
+class _StartLimit(msgspec.Struct, frozen=True):
+    remaining: int = 1
+    reset_after: float = 0.0
+
+
+class _GatewayAddress(msgspec.Struct, frozen=True):
+    url: str
+    session_start_limit: _StartLimit = _StartLimit()
 
 
 class DiscordGateway:
@@ -193,13 +203,14 @@ class DiscordGateway:
         reply = await self._api.call(ApiRequest("GET", "/gateway/bot", "GET gateway"))
         if not isinstance(reply, DiscordResult):
             return _not_reached(reply)
-        found = cast("dict[str, Any]", reply.value)
-        limit: dict[str, Any] = found.get("session_start_limit") or {}
-        if limit.get("remaining") == 0:
-            wait_s = float(limit.get("reset_after") or 0) / 1000
+        found = shaped(reply.value, _GatewayAddress)
+        if found is None:
+            return _not_reached(Unanswered(UNREADABLE))
+        if found.session_start_limit.remaining == 0:
+            wait_s = found.session_start_limit.reset_after / 1000
             why = "Discord accepts no more connections from this bot today, because there were too many"
             return _Ended(why, wait_s=max(wait_s, BACKOFF_LAST_S))
-        url = str(found.get("url", ""))
+        url = found.url
         if not self._api.is_gateway_address(url):
             return _Ended("Discord named a gateway that isn't its own", wait_s=BACKOFF_LAST_S)
         return url

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -12,8 +12,8 @@ from holdfast.channels.discord.api import DiscordApi, DiscordFailure, DiscordRes
 from holdfast.channels.discord.clicks import Clicks
 from holdfast.channels.discord.progress import Progress
 from holdfast.channels.discord.updates import (
-    Interaction,
     message_id_of,
+    read_deletions,
     read_interaction,
     read_message,
     shortly_before,
@@ -63,35 +63,35 @@ class Intake:
 
     async def told(self, name: str, data: Any, *, progress: Progress, seq: int) -> None:
         """An event came in. Waits while too much is to be taken."""
-        interaction: Interaction | None = None
-        match name:
-            case "MESSAGE_CREATE":
-                arrival = read_message(data, bot_id=self._api.bot_id)
-            case "MESSAGE_UPDATE":
-                arrival = read_message(data, bot_id=self._api.bot_id, is_edit=True)
-            case "INTERACTION_CREATE":
-                interaction = read_interaction(data)
-                arrival = interaction.arrival if interaction is not None else None
-            case _:
-                arrival = None
-        if arrival is None:
-            progress.begin(seq, 0)
+        interaction = read_interaction(data) if name == "INTERACTION_CREATE" else None
+        arrivals = [interaction.arrival] if interaction is not None else self._arrivals(name, data)
+        progress.begin(seq, len(arrivals))
+        if not arrivals:
             self.changed.set()
-            return
         if interaction is not None:
             self._clicks.came(interaction)
-        await self._room.acquire()
+        for arrival in arrivals:
+            await self._room.acquire()
 
-        async def work() -> None:
-            try:
-                await self._take(arrival)
-            finally:
-                self._room.release()
-            if interaction is not None:
-                await self._clicks.taken(interaction)
+            async def work(arrival: Arrival = arrival) -> None:
+                try:
+                    await self._take(arrival)
+                finally:
+                    self._room.release()
+                if interaction is not None:
+                    await self._clicks.taken(interaction)
 
-        progress.begin(seq)
-        self._add(arrival.chat, _Job(progress, seq, work))
+            self._add(arrival.chat, _Job(progress, seq, work))
+
+    def _arrivals(self, name: str, data: Any) -> Sequence[Arrival]:
+        match name:
+            case "MESSAGE_CREATE" | "MESSAGE_UPDATE":
+                message = read_message(data, bot_id=self._api.bot_id, is_edit=name == "MESSAGE_UPDATE")
+                return [message] if message is not None else []
+            case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
+                return read_deletions(data)
+            case _:
+                return []
 
     def catch_up(self, progress: Progress, seq: int) -> None:
         """Look at the history of every known chat, the one that was active last first.

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, MessageDeletion, PlatformMessage
 
 _UNKNOWN_TYPE = "application/octet-stream"
 WRITTEN = frozenset({0, 19})  # the kinds of messages that people write: their own, and replies
@@ -77,6 +77,12 @@ class _MessageId(msgspec.Struct):
     id: str
 
 
+class _Deleted(msgspec.Struct):
+    channel_id: str
+    id: str = ""
+    ids: list[str] = []  # if several are deleted at once
+
+
 class _Interaction(msgspec.Struct):
     id: str
     token: str
@@ -141,6 +147,20 @@ def _message(message: _Message, *, bot_id: str, is_edit: bool) -> PlatformMessag
         conversation=message.channel_id,
         files=files,
     )
+
+
+def read_deletions(data: Any) -> list[MessageDeletion]:
+    """The messages that someone deleted; Discord doesn't say who."""
+    try:
+        read = msgspec.convert(data, _Deleted)
+    except msgspec.ValidationError:
+        return []
+    chat = read.channel_id
+    return [
+        MessageDeletion(key=f"d:{one}", chat=chat, platform_id=one, conversation=chat)
+        for one in (read.id, *read.ids)
+        if _is_id(one)
+    ]
 
 
 def read_interaction(data: Any) -> Interaction | None:

@@ -19,6 +19,7 @@ from holdfast.channels.written import (
     failure_words,
     lost,
     request_mark,
+    shaped,
     tracing,
 )
 
@@ -26,10 +27,11 @@ BASE_URL = "https://slack.com/api/"
 FILES_HOST = "files.slack.com"
 CONNECT_S = 15.0
 ANSWER_S = 30.0
-BODY_BYTES_MAX = 8 * 1024 * 1024
+BODY_BYTES_MAX = 16 * 1024 * 1024  # of an answer, and of what a socket tells at once
 TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
 LIMITED_S = 30.0  # if Slack doesn't say how long
+APP_TOKEN, BOT_TOKENS = "xapp-", ("xoxb-", "xoxp-")
 # Slack's words for failures after which nobody knows what was done.
 UNCLEAR = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "accesslimited"}
@@ -60,19 +62,22 @@ class SlackApi:
     """One app; `open_slack` makes it and closes its connections."""
 
     def __init__(self, session: aiohttp.ClientSession, *, token: str, app_token: str, base_url: str) -> None:
+        self.trouble = token_trouble(token, app_token)
         self._session = session
         self._token = token
         self._app_token = app_token
         self._base = URL((base_url or BASE_URL).rstrip("/") + "/")
         self._has_own_base = bool(base_url)
 
-    async def call(self, method: str, arguments: Mapping[str, Any] | None = None) -> SlackReply:
+    async def call(
+        self, method: str, arguments: Mapping[str, Any] | None = None, *, answer_s: float = ANSWER_S
+    ) -> SlackReply:
         """Make one request as the bot. It is never made twice."""
-        return await self._call(method, arguments or {}, token=self._token)
+        return await self._call(method, arguments or {}, token=self._token, answer_s=answer_s)
 
     async def open_connection(self) -> SlackReply:
         """Ask for the address of a socket."""
-        return await self._call("apps.connections.open", {}, token=self._app_token)
+        return await self._call("apps.connections.open", {}, token=self._app_token, answer_s=ANSWER_S)
 
     async def socket(self, address: str, *, heartbeat_s: float) -> aiohttp.ClientWebSocketResponse:
         """Open the socket; raises what aiohttp raises."""
@@ -80,7 +85,9 @@ class SlackApi:
             address, heartbeat=heartbeat_s, max_msg_size=BODY_BYTES_MAX, autoping=True
         )
 
-    async def _call(self, method: str, arguments: Mapping[str, Any], *, token: str) -> SlackReply:
+    async def _call(
+        self, method: str, arguments: Mapping[str, Any], *, token: str, answer_s: float
+    ) -> SlackReply:
         written = request_mark()
         # Slack reads the arguments of most methods that only look from forms alone.
         form: Form = "json" if method.startswith("chat.") else "form"
@@ -88,7 +95,7 @@ class SlackApi:
             {"json": dict(arguments)} if form == "json" else {"data": _form_fields(arguments)}
         )
         try:
-            async with asyncio.timeout(CONNECT_S + ANSWER_S):
+            async with asyncio.timeout(CONNECT_S + answer_s):
                 async with self._session.post(
                     self._base.join(URL(method)),
                     headers={"Authorization": f"Bearer {token}"},
@@ -98,7 +105,7 @@ class SlackApi:
                 ) as response:
                     data = await bounded_body(response, bytes_max=BODY_BYTES_MAX)
         except TimeoutError:
-            return lost(f"no answer within {ANSWER_S:g} s", written)
+            return lost(f"no answer within {answer_s:g} s", written)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return lost(failure_words(error), written)
         return _reply(response.status, response.headers, data)
@@ -158,14 +165,25 @@ class SlackApi:
             return None
 
 
-def listed_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The messages of a page."""
-    return cast("list[dict[str, Any]]", answer.get("messages") or [])
+def listed_in(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+    """The messages of a page; None if it can't be read."""
+    return shaped(answer.get("messages"), list[dict[str, Any]])
 
 
 def next_cursor(answer: Mapping[str, Any]) -> str:
     """Where the next page begins; empty after the last."""
-    return str(cast("dict[str, Any]", answer.get("response_metadata") or {}).get("next_cursor") or "")
+    more = shaped(answer.get("response_metadata") or {}, dict[str, Any]) or {}
+    return str(more.get("next_cursor") or "")
+
+
+def token_trouble(token: str, app_token: str) -> str:
+    """What is wrong with the tokens, as far as one sees it by their beginnings; empty if nothing is."""
+    is_app, is_bot = token.startswith(APP_TOKEN), app_token.startswith(BOT_TOKENS)
+    if is_app and is_bot:
+        return "The two tokens are swapped"
+    if is_app:
+        return "`token` has the app-level token, which belongs into `app_token`"
+    return "`app_token` has a bot token, which belongs into `token`" if is_bot else ""
 
 
 @asynccontextmanager

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from holdfast.channels.cards import Card
 from holdfast.channels.rich_text import Span, Spans, plain, rich_text, split
-from holdfast.channels.words import MARK, Card
+from holdfast.channels.words import MARK
 
 CHARS_MAX = 3_000  # of one message; Slack takes more, and then shows it folded
 PARTS_MAX = 20
@@ -64,8 +65,16 @@ def card_message(card: Card) -> SlackMessage:
         {"type": "actions", "elements": buttons[at : at + BUTTONS_MAX]}
         for at in range(0, len(buttons), BUTTONS_MAX)
     ]
-    text = "\n".join([headline, *notes])
-    return SlackMessage(escaped(text)[:CHARS_MAX], tuple(blocks))
+    return SlackMessage(_card_text(card), tuple(blocks))
+
+
+def card_fits(card: Card) -> bool:
+    """Whether one message shows all of a card, unfolded, and also if Slack doesn't take its blocks."""
+    return len(_card_text(card)) <= CHARS_MAX
+
+
+def _card_text(card: Card) -> str:
+    return escaped("\n".join(piece for piece in (card.headline or "…", card.detail, *card.notes) if piece))
 
 
 def escaped(text: str) -> str:

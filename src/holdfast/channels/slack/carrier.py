@@ -3,18 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from holdfast import events as e
 from holdfast.channels.answers import ANSWER, ENDING, FILE, message_of
+from holdfast.channels.cards import Card
 from holdfast.channels.files_out import FileContent, file_content
 from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply, listed_in, next_cursor
-from holdfast.channels.slack.blocks import SlackMessage, card_message, plain_message, slack_messages
+from holdfast.channels.slack.blocks import (
+    SlackMessage,
+    card_fits,
+    card_message,
+    plain_message,
+    slack_messages,
+)
 from holdfast.channels.slack.replies import sent_as, unasked
 from holdfast.channels.slack.sharing import in_place_of, share, shared_in
-from holdfast.channels.words import Card, with_lead
+from holdfast.channels.words import with_lead
+from holdfast.channels.written import EDIT_ANSWER_S, UNREADABLE, shaped
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
+    DidNotArrive,
     EditRefused,
     FoundThere,
     NoLongerNeeded,
@@ -35,6 +46,11 @@ SKEW_S = 600  # how far Slack's clock may be from ours
 EDIT_ERRORS = frozenset(
     {"message_not_found", "cant_update_message", "edit_window_closed", "cant_edit", "update_failed"}
 )
+
+
+class _Metadata(msgspec.Struct):
+    event_type: str = ""
+    event_payload: dict[str, Any] = {}
 
 
 def place_of(chat: str) -> dict[str, str]:
@@ -71,7 +87,8 @@ class SlackCarrier:
         message = words.marked() if is_marked else words
         body = _content(delivery, SlackMessage(message.text) if delivery.is_plain else message)
         if target:
-            return _edited(intended, await self._api.call("chat.update", _edit_of(intended, target, body)))
+            change = _edit_of(intended, target, body)
+            return _edited(intended, await self._api.call("chat.update", change, answer_s=EDIT_ANSWER_S))
         return sent_as(await self._api.call("chat.postMessage", place_of(intended.chat) | body))
 
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
@@ -94,7 +111,10 @@ class SlackCarrier:
             reply = await self._api.call(method, arguments)
             if not isinstance(reply, SlackDone):
                 return unasked(reply)
-            for message in listed_in(reply.value):
+            listed = listed_in(reply.value)
+            if listed is None:
+                return DidNotArrive(UNREADABLE)
+            for message in listed:
                 if _key_of(message) == delivery.key:
                     return FoundThere(str(message.get("ts", "")))
                 shared = shared_in(message, file, bot=bot) if file is not None else ""
@@ -118,7 +138,7 @@ class SlackCarrier:
     async def _words(
         self, intended: e.DeliveryIntended
     ) -> SlackMessage | FileContent | NotAccepted | NoLongerNeeded:
-        said = await said_in(self._supervisor, intended)
+        said = await said_in(self._supervisor, intended, fits=card_fits)
         match said:
             case Prose():
                 messages = slack_messages(said.markdown)
@@ -171,9 +191,8 @@ def _listing(intended: e.DeliveryIntended) -> tuple[str, dict[str, Any]]:
 
 
 def _key_of(message: Mapping[str, Any]) -> str:
-    metadata: Mapping[str, Any] = message.get("metadata") or {}
-    payload: Mapping[str, Any] = metadata.get("event_payload") or {}
-    return str(payload.get("key", "")) if metadata.get("event_type") == EVENT_TYPE else ""
+    metadata = shaped(message.get("metadata"), _Metadata) or _Metadata()
+    return str(metadata.event_payload.get("key", "")) if metadata.event_type == EVENT_TYPE else ""
 
 
 def _edited(intended: e.DeliveryIntended, reply: SlackReply) -> SendResult:

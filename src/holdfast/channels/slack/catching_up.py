@@ -9,6 +9,7 @@ from holdfast.channels.incoming import PlatformMessage
 from holdfast.channels.owner import Take
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, listed_in, next_cursor
 from holdfast.channels.slack.events import read_listed
+from holdfast.channels.written import UNREADABLE
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
 
@@ -18,6 +19,8 @@ PAGE, PAGES_MAX = 200, 10
 OVERLAP_S = 600.0  # messages may have been taken in another order than they were written
 LIMITS_MAX = 5  # how often a limit is waited for
 LIMITED_S_MAX = 60.0
+NAMED_MAX = 5
+TOO_MANY = "too much was said"
 
 
 class CatchingUp:
@@ -33,6 +36,7 @@ class CatchingUp:
         self._take = take
         self._bot = ""
         self._pending: dict[str, str] = {}  # conversation -> its newest message on the log
+        self._unlisted: dict[str, str] = {}  # conversation -> why what is new there can't be had
 
     def begin(self, bot: str) -> None:
         """From now on, each known conversation waits to be looked at."""
@@ -43,6 +47,16 @@ class CatchingUp:
         last |= {place: one.platform_id for place, one in self._state.last_taken.items()}
         newest = sorted(last.items(), key=lambda one: one[1], reverse=True)
         self._pending = dict(newest[:CONVERSATIONS_MAX])
+        self._unlisted = dict.fromkeys([place for place, _ in newest[CONVERSATIONS_MAX:]], TOO_MANY)
+
+    def missed(self) -> str:
+        """What could not be had since `begin`, in words; empty if everything could."""
+        if not self._unlisted:
+            return ""
+        places = ", ".join(list(self._unlisted)[:NAMED_MAX])
+        whys = ", ".join(dict.fromkeys(self._unlisted.values()))
+        number = len(self._unlisted)
+        return f"what was said in {number} conversations ({places}), which Slack didn't list: {whys}"
 
     async def run(self) -> None:
         """Look at all that still wait."""
@@ -65,7 +79,7 @@ class CatchingUp:
         try:
             oldest_s = max(0.0, float(last) - OVERLAP_S)
         except ValueError:
-            _log.warning("what is new in %s can't be listed: %r is no time", conversation, last)
+            self._unlisted[conversation] = f"{last!r} is no time"
             return []
         arguments: dict[str, Any] = {
             "channel": channel,
@@ -77,7 +91,10 @@ class CatchingUp:
         found: dict[str, PlatformMessage] = {}
         for _ in range(PAGES_MAX):
             page = await self._page(method, arguments)
-            for listed in listed_in(page):
+            if isinstance(page, str) or (messages := listed_in(page)) is None:
+                self._unlisted[conversation] = page if isinstance(page, str) else UNREADABLE
+                break
+            for listed in messages:
                 message = read_listed(listed, channel=channel, bot=self._bot)
                 # A thread is listed with the message that began it, which belongs to the channel.
                 if message is not None and message.conversation == conversation:
@@ -85,10 +102,12 @@ class CatchingUp:
             arguments["cursor"] = next_cursor(page)
             if not arguments["cursor"]:
                 break
+        else:
+            self._unlisted[conversation] = TOO_MANY
         return [found[ts] for ts in sorted(found)]
 
-    async def _page(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One page; nothing if Slack doesn't list it."""
+    async def _page(self, method: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | str:
+        """One page, or why Slack doesn't list it."""
         for _ in range(LIMITS_MAX):
             reply = await self._api.call(method, arguments)
             if isinstance(reply, SlackDone):
@@ -96,6 +115,6 @@ class CatchingUp:
             if not (isinstance(reply, SlackFailure) and reply.error == "ratelimited"):
                 why = reply.error if isinstance(reply, SlackFailure) else reply.why
                 _log.warning("what is new in %s can't be listed: %s", arguments["channel"], why)
-                return {}
+                return why
             await self._clock.sleep_s(min(reply.retry_after_s or 1.0, LIMITED_S_MAX))
-        return {}
+        return "ratelimited"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
@@ -11,10 +12,11 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.previews import MessagePreviews
 from holdfast.channels.slack.api import SlackApi, SlackDone, open_slack
-from holdfast.channels.slack.blocks import FORMAT, escaped, slack_messages
+from holdfast.channels.slack.blocks import FORMAT, card_fits, escaped, slack_messages
 from holdfast.channels.slack.carrier import LEAD, SlackCarrier, place_of
 from holdfast.channels.slack.socket import SlackSocket
 from holdfast.channels.taking import Platform
+from holdfast.channels.written import shaped
 from holdfast.values import SLACK
 
 # What a card says by itself, once it is changed.
@@ -49,11 +51,12 @@ def _count(text: str) -> int:
 
 
 def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
-    async def download(file: ChatFile) -> bytes | None:
-        address = file.handle
+    async def download(wanted: ChatFile) -> bytes | None:
+        address = wanted.handle
         if not address.startswith("http"):
             found = await api.call("files.info", {"file": address})
-            address = str(found.value["file"].get("url_private", "")) if isinstance(found, SlackDone) else ""
+            file = shaped(found.value.get("file"), dict[str, Any]) if isinstance(found, SlackDone) else None
+            address = str((file or {}).get("url_private", ""))
         return await api.download(address, bytes_max=options.file_bytes_max)
 
     async def answer_click(click: str, text: str) -> None:
@@ -61,4 +64,4 @@ def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
         if text not in SEEN_ON_CARD:
             await api.call("chat.postEphemeral", place_of(chat) | {"user": user, "text": escaped(text)})
 
-    return Platform(download, answer_click, SLACK, takes_files=True, leads=f"/{LEAD}")
+    return Platform(download, answer_click, card_fits, source=SLACK, takes_files=True, leads=f"/{LEAD}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, PlatformMessage
+from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, MessageDeletion, PlatformMessage
 from holdfast.channels.words import COMMANDS
 
 _UNKNOWN_TYPE = "application/octet-stream"
@@ -42,6 +42,7 @@ class _Message(msgspec.Struct):
     files: list[_File] = []
     message: "_Message | None" = None
     previous_message: "_Message | None" = None
+    deleted_ts: str = ""
 
 
 class _Event(msgspec.Struct):
@@ -98,15 +99,38 @@ def read_listed(message: Mapping[str, Any], *, channel: str, bot: str) -> Platfo
     except msgspec.ValidationError:
         return None
     arrival = _event(found, bot)
-    return arrival if arrival is not None and not arrival.is_edit else None
+    return arrival if isinstance(arrival, PlatformMessage) and not arrival.is_edit else None
 
 
-def _event(event: _Message, bot: str) -> PlatformMessage | None:
+def _event(event: _Message, bot: str) -> PlatformMessage | MessageDeletion | None:
+    if event.subtype == "message_deleted":
+        return _deletion(event)
     if event.subtype == "message_changed":
         return _edit(event, bot)
     if event.subtype not in _WRITTEN or event.bot_id or event.user in {"", bot} or not event.channel:
         return None
     return _message(event, event.channel, bot)
+
+
+def _deletion(event: _Message) -> MessageDeletion | None:
+    gone, channel = event.previous_message or _Message(), event.channel
+    ts = event.deleted_ts or gone.ts
+    if not ts or not channel:
+        return None
+    return MessageDeletion(
+        key=f"d:{channel}:{ts}",
+        chat=_chat_of(channel, ts, gone.thread_ts),
+        platform_id=ts,
+        user=gone.user,
+        conversation=f"{channel}/{gone.thread_ts}" if gone.thread_ts else channel,
+    )
+
+
+def _chat_of(channel: str, ts: str, thread: str) -> str:
+    """A message in a channel begins a thread, and what is in a thread stays there."""
+    if thread:
+        return f"{channel}/{thread}"
+    return channel if channel.startswith(DIRECT) else f"{channel}/{ts}"
 
 
 def _edit(event: _Message, bot: str) -> PlatformMessage | None:
@@ -122,12 +146,10 @@ def _edit(event: _Message, bot: str) -> PlatformMessage | None:
 def _message(message: _Message, channel: str, bot: str, *, edited: str = "") -> PlatformMessage:
     is_direct = channel.startswith(DIRECT)
     thread = message.thread_ts
-    # A message in a channel begins a thread, and what is in a thread stays there.
-    chat = f"{channel}/{thread}" if thread else channel if is_direct else f"{channel}/{message.ts}"
     text, is_mentioned = readable(message.text, bot)
     return PlatformMessage(
         key=f"e:{channel}:{message.ts}:{edited}" if edited else f"m:{channel}:{message.ts}",
-        chat=chat,
+        chat=_chat_of(channel, message.ts, thread),
         user=message.user,
         name=message.user,
         text=text,

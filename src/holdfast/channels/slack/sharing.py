@@ -14,7 +14,7 @@ from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, Slack
 from holdfast.channels.slack.blocks import SlackMessage, plain_message
 from holdfast.channels.slack.replies import APP_TROUBLE, sent_as
 from holdfast.channels.words import MARK
-from holdfast.channels.written import Unanswered, Unwritten
+from holdfast.channels.written import Unanswered, Unwritten, shaped
 from holdfast.decisions.deliveries import Arrived, DidNotArrive, FormatRefused, MayHaveArrived, SendResult
 
 # The app may not send files, but it may say so.
@@ -48,7 +48,7 @@ def in_place_of(file: FileContent) -> SlackMessage:
 
 def shared_in(message: Mapping[str, Any], file: FileContent, *, bot: str) -> str:
     """The id of the file, if the message is one in which the bot shared one like this; else empty."""
-    files: list[dict[str, Any]] = message.get("files") or []
+    files = shaped(message.get("files") or [], list[dict[str, Any]]) or []
     is_it = [one.get("size") for one in files] == [len(file.data)] and message.get("user") == bot
     return str(files[0].get("id", "")) if is_it else ""
 

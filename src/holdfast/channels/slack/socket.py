@@ -13,12 +13,12 @@ import aiohttp
 from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
-from holdfast.channels.incoming import Arrival, PlatformMessage
+from holdfast.channels.incoming import Arrival, ButtonPress, MessageDeletion
 from holdfast.channels.owner import Take
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply
 from holdfast.channels.slack.catching_up import CatchingUp
 from holdfast.channels.slack.events import read_envelope
-from holdfast.channels.written import Unanswered, Unwritten, failure_words
+from holdfast.channels.written import UNREADABLE, Unanswered, Unwritten, failure_words, shaped
 from holdfast.interfaces.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ AT_ONCE_MAX = 64  # envelopes that are being taken; no more are read meanwhile
 NAMES_MAX = 2_000
 _CHECK_BOT = "Check `token`: it is the bot token, which begins with xoxb-. Then restart the server."
 _CHECK_APP = "Check `app_token`: it is the app-level token, which begins with xapp-. Then restart the server."
+_TOKENS = "`token` begins with xoxb-, and `app_token` with xapp-. Correct them, and restart the server."
 _SCOPE = "Add the scopes that the documentation lists to your app, and install it again."
 _MODE = "Turn on Socket Mode in your app's settings."
 _HINTS: Mapping[str, str] = {
@@ -96,16 +97,23 @@ class SlackSocket:
                 tasks.create_task(self._read(socket), name="read Slack's socket")
                 await self._connected()
                 if has_gap:
-                    tasks.create_task(self._catching_up.run(), name="catch up with Slack")
+                    tasks.create_task(self._catch_up(), name="catch up with Slack")
 
     async def _connect(self) -> _Socket:
         """A socket that has said hello; raises _Trouble."""
+        if self._api.trouble:
+            raise _Trouble(self._api.trouble, _TOKENS)
         me = _insist(await self._api.call("auth.test"), _CHECK_BOT)
-        self._bot, self._account = str(me.get("user_id", "")), str(me.get("user", ""))
+        self._bot, self._account = str(me.get("user_id") or ""), str(me.get("user") or "")
+        if not self._bot:
+            raise _Trouble(f"Slack can't be reached: {UNREADABLE}")
         opened = _insist(await self._api.open_connection(), _CHECK_APP)
+        address = str(opened.get("url") or "")
+        if not address:
+            raise _Trouble(f"Slack can't be reached: {UNREADABLE}")
         try:
             async with asyncio.timeout(HELLO_S):
-                socket = await self._api.socket(str(opened.get("url", "")), heartbeat_s=HEARTBEAT_S)
+                socket = await self._api.socket(address, heartbeat_s=HEARTBEAT_S)
                 frame = _decoded(await socket.receive())
         except TimeoutError as error:
             raise _Trouble("Slack's socket doesn't answer") from error
@@ -129,6 +137,14 @@ class SlackSocket:
         state = self._channel.state
         if not state.is_connected or state.account != self._account:
             await self._channel.append(e.ChannelConnected(at_ms=self._clock.now_ms(), account=self._account))
+
+    async def _catch_up(self) -> None:
+        """Take what was said meanwhile; what Slack doesn't list is said to be missed."""
+        await self._catching_up.run()
+        if missed := self._catching_up.missed():
+            now_ms = self._clock.now_ms()
+            connected = e.ChannelConnected(at_ms=now_ms, account=self._account, missed=missed)
+            await self._channel.append(connected)
 
     async def _read(self, socket: _Socket) -> None:
         """Take what comes until the socket ends; each envelope is acknowledged once it is taken."""
@@ -174,15 +190,18 @@ class SlackSocket:
 
     async def _taken(self, arrival: Arrival) -> None:
         """Take it, after what came before it in its conversation."""
-        conversation = arrival.conversation if isinstance(arrival, PlatformMessage) else ""
+        conversation = "" if isinstance(arrival, ButtonPress) else arrival.conversation
         async with self._locks.of(conversation or arrival.chat):
             await self._catching_up.first(conversation)
             await self._named(arrival)
 
     async def _named(self, arrival: Arrival) -> None:
         """Take it, with the name of the person."""
-        if arrival.key not in self._channel.state.keys:
-            await self._take(replace(arrival, name=await self._name_of(arrival.user)))
+        if arrival.key in self._channel.state.keys:
+            return
+        if not isinstance(arrival, MessageDeletion):
+            arrival = replace(arrival, name=await self._name_of(arrival.user))
+        await self._take(arrival)
 
     async def _name_of(self, user: str) -> str:
         """How people call this person; their id if Slack doesn't say."""
@@ -192,8 +211,8 @@ class SlackSocket:
         reply = await self._api.call("users.info", {"user": user})
         if not isinstance(reply, SlackDone):
             return user
-        found: Mapping[str, Any] = reply.value.get("user") or {}
-        profile: Mapping[str, Any] = found.get("profile") or {}
+        found = shaped(reply.value.get("user"), dict[str, Any]) or {}
+        profile = shaped(found.get("profile"), dict[str, Any]) or {}
         names = (profile.get("display_name"), profile.get("real_name"), found.get("name"), user)
         self._names[user] = next(str(name) for name in names if name)
         if len(self._names) > NAMES_MAX:

@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Any, TypeAlias
 
 import aiohttp
+import msgspec
 
 from holdfast.channels.written import (
     Unanswered,
@@ -21,6 +22,7 @@ from holdfast.channels.written import (
     failure_words,
     lost,
     request_mark,
+    shaped,
     tracing,
 )
 
@@ -28,7 +30,7 @@ BASE_URL = "https://api.telegram.org"
 CONNECT_S = 15.0
 ANSWER_S = 60.0
 UPLOAD_S = 180.0
-BODY_BYTES_MAX = 8 * 1024 * 1024
+BODY_BYTES_MAX = 16 * 1024 * 1024
 TOO_MANY_REQUESTS = 429
 SERVER_ERRORS = 500
 
@@ -57,6 +59,10 @@ class Upload:
     name: str
     media_type: str
     data: bytes
+
+
+class _Parameters(msgspec.Struct):
+    retry_after: float | None = None
 
 
 TelegramReply: TypeAlias = TelegramResult | TelegramFailure | Unwritten | Unanswered
@@ -148,10 +154,9 @@ def _reply(status: int, body: bytes) -> TelegramReply:
     answer: dict[str, Any] = found  # pyright: ignore[reportUnknownVariableType]
     if answer["ok"]:
         return TelegramResult(answer.get("result"))
-    code = int(answer.get("error_code") or status)
+    code = shaped(answer.get("error_code"), int) or status
     text = str(answer.get("description") or f"HTTP {status}")[:500]
     if code >= SERVER_ERRORS:
         return Unanswered(text)
-    more: dict[str, Any] = answer.get("parameters") or {}
-    wait = more.get("retry_after")
-    return TelegramFailure(code, text, float(wait) if wait is not None else None)
+    more = shaped(answer.get("parameters"), _Parameters) or _Parameters()
+    return TelegramFailure(code, text, more.retry_after)

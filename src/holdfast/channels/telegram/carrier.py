@@ -3,17 +3,26 @@
 from typing import Any
 
 from holdfast import events as e
+from holdfast.channels.cards import Card
 from holdfast.channels.said import GONE, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.telegram.api import (
+    ANSWER_S,
     TelegramApi,
     TelegramFailure,
     TelegramReply,
     TelegramResult,
     Upload,
 )
-from holdfast.channels.telegram.html import escaped, plain_of, telegram_html
-from holdfast.channels.words import MARK, Card
-from holdfast.channels.written import Unanswered, Unwritten
+from holdfast.channels.telegram.html import (
+    ROOM_FOR_MARKS,
+    UNITS_MAX,
+    escaped,
+    plain_of,
+    telegram_html,
+    utf16_units,
+)
+from holdfast.channels.words import MARK
+from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten
 from holdfast.decisions.deliveries import (
     Arrived,
     CannotTell,
@@ -56,6 +65,11 @@ def card_html(card: Card) -> str:
     return "\n".join(pieces)
 
 
+def card_fits(card: Card) -> bool:
+    """Whether one message shows all of a card."""
+    return utf16_units(plain_of(card_html(card))) <= UNITS_MAX - ROOM_FOR_MARKS
+
+
 class TelegramCarrier:
     """Sends with one bot; words of a session are read from its log when they are sent."""
 
@@ -79,7 +93,8 @@ class TelegramCarrier:
         if delivery.is_plain:
             del parameters["parse_mode"]
             parameters["text"] = plain_of(parameters["text"])
-        return _result(await self._api.call(method, parameters))
+        answer_s = ANSWER_S if delivery.is_new else EDIT_ANSWER_S
+        return _result(await self._api.call(method, parameters, answer_s=answer_s))
 
     async def _send_file(self, delivery: OutboxEntry, file: SentFile, *, mark: str) -> SendResult:
         """Send it as a picture if it is one; if Telegram doesn't take it as such, as a document."""
@@ -107,7 +122,7 @@ class TelegramCarrier:
         except ValueError:
             return NotAccepted(f"Telegram has no chat {intended.chat!r}")
         parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-        said = await said_in(self._supervisor, intended)
+        said = await said_in(self._supervisor, intended, fits=card_fits)
         match said:
             case Prose():
                 texts = telegram_html(said.markdown)

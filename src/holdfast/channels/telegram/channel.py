@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
+
 from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -10,15 +12,20 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.taking import Platform
 from holdfast.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
-from holdfast.channels.telegram.carrier import TelegramCarrier
+from holdfast.channels.telegram.carrier import TelegramCarrier, card_fits
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.html import FORMAT, telegram_html
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.channels.telegram.previews import TelegramPreviews
 from holdfast.channels.telegram.webhook import TelegramWebhook
+from holdfast.channels.written import shaped
 
 CLICK_S = 10.0
 CLICK_CHARS_MAX = 200
+
+
+class _FilePath(msgspec.Struct):
+    file_path: str
 
 
 @asynccontextmanager
@@ -52,12 +59,13 @@ def _count(text: str) -> int:
 def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
     async def download(file: ChatFile) -> bytes | None:
         found = await api.call("getFile", {"file_id": file.handle})
-        if not isinstance(found, TelegramResult):
+        path = shaped(found.value, _FilePath) if isinstance(found, TelegramResult) else None
+        if path is None:
             return None
-        return await api.download(str(found.value.get("file_path", "")), bytes_max=options.file_bytes_max)
+        return await api.download(path.file_path, bytes_max=options.file_bytes_max)
 
     async def answer_click(click: str, text: str) -> None:
         parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
-    return Platform(download, answer_click, takes_files=True)
+    return Platform(download, answer_click, card_fits, takes_files=True)

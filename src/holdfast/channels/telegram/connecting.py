@@ -2,12 +2,15 @@
 
 import logging
 
+import msgspec
+
 from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramFailure, TelegramReply, TelegramResult
 from holdfast.channels.telegram.updates import read_update
 from holdfast.channels.words import COMMANDS
+from holdfast.channels.written import UNREADABLE, Unanswered, shaped
 from holdfast.interfaces.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -19,6 +22,13 @@ _HINTS = {
     NOT_FOUND: "The token is wrong. Get the right one from @BotFather and restart the server.",
     CONFLICT: "Another program uses the same bot. Stop it: Telegram lets only one read its messages.",
 }
+
+
+class Bot(msgspec.Struct):
+    """Who a bot is, as Telegram says it."""
+
+    id: int
+    username: str = ""
 
 
 class TelegramConnection:
@@ -36,8 +46,10 @@ class TelegramConnection:
         me = await self._api.call("getMe")
         if not isinstance(me, TelegramResult):
             return me
-        self._bot_id = int(me.value["id"])
-        self._bot_name = str(me.value.get("username", ""))
+        bot = shaped(me.value, Bot)
+        if bot is None:
+            return Unanswered(UNREADABLE)
+        self._bot_id, self._bot_name = bot.id, bot.username
         commands = [{"command": name, "description": what} for name, what in COMMANDS.items()]
         await self._api.call("setMyCommands", {"commands": commands})
         return me

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramResult
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.updates import ALLOWED, update_id_of
+from holdfast.channels.written import UNREADABLE, Unanswered
 
 POLL_S = 25
 ANSWER_S = POLL_S + 15.0
@@ -34,8 +35,15 @@ class TelegramPolling:
             reply = await self._connect()
             offset = 0
             while isinstance(reply, TelegramResult):
+                updates = reply.value
+                if not isinstance(updates, list):
+                    reply = Unanswered(UNREADABLE)
+                    break
+                before, offset = offset, await self._taken(cast("list[Any]", updates), offset)
+                if updates and offset == before:  # none has a number, so that all would come again at once
+                    reply = Unanswered(UNREADABLE)
+                    break
                 failures = 0
-                offset = await self._taken(reply.value, offset)
                 reply = await self._api.call(
                     "getUpdates",
                     {"timeout": POLL_S, "allowed_updates": ALLOWED, **({"offset": offset} if offset else {})},

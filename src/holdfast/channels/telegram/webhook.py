@@ -4,11 +4,14 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramResult
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.updates import ALLOWED
+from holdfast.channels.written import UNREADABLE, Unanswered, shaped
 from holdfast.interfaces.clock import Clock
 from holdfast.server.channels.doors import BadUpdate, ChannelDoors
 
@@ -16,6 +19,14 @@ LOOK_S = 30.0
 CALLS_AT_ONCE = 20
 CANT_CALL = "Telegram can't deliver to {url}: {why}"
 HINT = "Check that the address is public, has a valid certificate and leads to this server."
+
+
+class WebhookInfo(msgspec.Struct):
+    """What Telegram says about a webhook."""
+
+    url: str = ""
+    last_error_message: str = ""
+    pending_update_count: int = 0
 
 
 class TelegramWebhook:
@@ -78,19 +89,27 @@ class TelegramWebhook:
             "drop_pending_updates": False,
         }
         done = await self._api.call("setWebhook", wanted)
-        return await self._api.call("getWebhookInfo") if isinstance(done, TelegramResult) else done
+        return await self._info() if isinstance(done, TelegramResult) else done
 
     async def _look(self) -> TelegramReply:
         """What Telegram says about the webhook; it is set again if another program removed it."""
-        info = await self._api.call("getWebhookInfo")
-        if isinstance(info, TelegramResult) and info.value.get("url") != self._url:
+        info = await self._info()
+        if isinstance(info, TelegramResult) and info.value.url != self._url:
             return await self._set()
         return info
 
-    async def _say(self, info: dict[str, Any]) -> None:
+    async def _info(self) -> TelegramReply:
+        """What Telegram knows of the webhook, as a WebhookInfo."""
+        reply = await self._api.call("getWebhookInfo")
+        if not isinstance(reply, TelegramResult):
+            return reply
+        info = shaped(reply.value, WebhookInfo)
+        return TelegramResult(info) if info is not None else Unanswered(UNREADABLE)
+
+    async def _say(self, info: WebhookInfo) -> None:
         """Say whether updates get through: an error counts while updates wait behind it."""
-        why = str(info.get("last_error_message") or "")
-        if why and info.get("pending_update_count"):
+        why = info.last_error_message
+        if why and info.pending_update_count:
             await self._connection.is_in_trouble(CANT_CALL.format(url=self._url, why=why), HINT)
         else:
             await self._connection.works()

@@ -23,7 +23,7 @@ from holdfast.chaos.discord.gateway import Gateway
 from holdfast.chaos.discord.refusals import DiscordRefusal
 from holdfast.chaos.discord.rest import ROUTES, Asked, Route
 from holdfast.chaos.discord.world import DiscordCall, DiscordWorld
-from holdfast.chaos.exchanges import Exchange
+from holdfast.chaos.exchanges import Exchange, broken, played
 
 TOKEN = "fake.discord.token"  # noqa: S105  # nothing real is behind it
 BODY_BYTES_MAX = 60 * 1024 * 1024
@@ -125,20 +125,13 @@ class FakeDiscord:
         channel = asked.path.get("channel", "")
         exchange = Exchange(accept=lambda: self._carry_out(route, asked))
         limits, left = self._limited(route, channel)
-        if left < 0:
-            await DiscordLimit(float(limits["X-RateLimit-Reset-After"])).perform(exchange)
-        else:
-            for step in self.scripts.next(route.name, channel):
-                await step.perform(exchange)
-        if exchange.answer is None and not exchange.reset:
-            exchange.answer = await exchange.accept()
+        limited = [DiscordLimit(float(limits["X-RateLimit-Reset-After"]))]
+        await played(limited if left < 0 else self.scripts.next(route.name, channel), exchange)
         answer = cast("DiscordAnswer | None", exchange.answer)
         if answer is not None and answer["status"] >= OK_BELOW:
             self._record(route, asked, str(answer["body"]["message"]))
-        if exchange.reset:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
+        if (response := broken(exchange, request)) is not None:
+            return response
         assert answer is not None
         return _response(answer, limits)
 

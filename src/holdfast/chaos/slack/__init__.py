@@ -1,6 +1,15 @@
 """A fake Slack for tests of apps; README.md beside it says how to use it."""
 
-from holdfast.chaos.exchanges import Accept, Double, Hold, ResetConnection, Reverse, Scripts, SlowAnswer
+from holdfast.chaos.exchanges import (
+    Accept,
+    Double,
+    Garble,
+    Hold,
+    ResetConnection,
+    Reverse,
+    Scripts,
+    SlowAnswer,
+)
 from holdfast.chaos.slack.faults import LoseEvent, MissAcknowledgement, SlackError, SlackLimit
 from holdfast.chaos.slack.server import APP_TOKEN, BOT_TOKEN, FakeSlack
 from holdfast.chaos.slack.world import SlackCall, SlackConversation, SlackWorld
@@ -11,6 +20,7 @@ __all__ = [
     "Accept",
     "Double",
     "FakeSlack",
+    "Garble",
     "Hold",
     "LoseEvent",
     "MissAcknowledgement",

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from holdfast.chaos.exchanges import Exchange, Scripts
+from holdfast.chaos.exchanges import Exchange, Scripts, broken, played
 from holdfast.chaos.slack.control import control_routes
 from holdfast.chaos.slack.faults import WORDS, slack_failure
 from holdfast.chaos.slack.methods import JSON_METHODS, METHODS, SlackRefusal
@@ -90,16 +90,11 @@ class FakeSlack:
         if token != (self.app_token if method == OPEN else self.token):
             return web.json_response(slack_failure("invalid_auth" if token else "not_authed"))
         exchange = Exchange(accept=lambda: self._carry_out(method, arguments))
-        for step in self.scripts.next(method, str(arguments.get("channel", ""))):
-            await step.perform(exchange)
-        if exchange.answer is None and not exchange.reset:
-            exchange.answer = await exchange.accept()
+        await played(self.scripts.next(method, str(arguments.get("channel", ""))), exchange)
         if exchange.answer is not None and not exchange.answer["ok"]:
             self.world.record(SlackCall(method, arguments, str(exchange.answer["error"])))
-        if exchange.reset:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
+        if (response := broken(exchange, request)) is not None:
+            return response
         headers = {"X-OAuth-Scopes": ",".join(self.world.scopes), **exchange.headers}
         return web.json_response(exchange.answer, status=exchange.status, headers=headers)
 
@@ -133,14 +128,9 @@ class FakeSlack:
         if file_id not in self.world.files:
             raise web.HTTPNotFound
         exchange = Exchange(accept=lambda: self._keep(file_id, data))
-        for step in self.scripts.next("upload", ""):
-            await step.perform(exchange)
-        if exchange.answer is None and not exchange.reset:
-            exchange.answer = await exchange.accept()
-        if exchange.reset:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
+        await played(self.scripts.next("upload", ""), exchange)
+        if (response := broken(exchange, request)) is not None:
+            return response
         assert exchange.answer is not None
         text = f"OK - {len(data)}" if exchange.answer["ok"] else str(exchange.answer["error"])
         return web.Response(text=text, status=exchange.status, headers=exchange.headers)

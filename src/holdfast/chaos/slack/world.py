@@ -141,8 +141,18 @@ class SlackWorld:
 
     def delete(self, channel: str, ts: str) -> None:
         """Someone deletes a message, also one of the bot."""
-        del self.conversation(channel).messages[ts]
-        self.changed.notify()
+        conversation = self.conversation(channel)
+        event = {
+            "type": "message",
+            "subtype": "message_deleted",
+            "deleted_ts": ts,
+            "previous_message": conversation.messages.pop(ts),
+            "channel": channel,
+            "channel_type": conversation.kind,
+            "hidden": True,
+            "ts": self.tick(),
+        }
+        self._tell_event(event)
 
     def click(self, channel: str, ts: str, value: str, *, user: str = "") -> str:
         """Someone presses a button of the bot's message; returns the click's trigger."""

@@ -1,6 +1,15 @@
 """A fake Telegram for tests of bots; README.md beside it says how to use it."""
 
-from holdfast.chaos.exchanges import Accept, Double, Hold, ResetConnection, Reverse, Scripts, SlowAnswer
+from holdfast.chaos.exchanges import (
+    Accept,
+    Double,
+    Garble,
+    Hold,
+    ResetConnection,
+    Reverse,
+    Scripts,
+    SlowAnswer,
+)
 from holdfast.chaos.telegram.faults import RefuseWith, TooManyRequests
 from holdfast.chaos.telegram.server import TOKEN, FakeTelegram
 from holdfast.chaos.telegram.world import Call, Chat, World
@@ -12,6 +21,7 @@ __all__ = [
     "Chat",
     "Double",
     "FakeTelegram",
+    "Garble",
     "Hold",
     "RefuseWith",
     "ResetConnection",

@@ -7,6 +7,7 @@ from holdfast.chaos.exchanges import (
     Accept,
     Double,
     Exchange,
+    Garble,
     PlatformStep,
     ResetConnection,
     Reverse,
@@ -45,6 +46,7 @@ WORDS: Mapping[str, Callable[..., PlatformStep]] = {
     "retry-after": TooManyRequests,
     "refuse": RefuseWith,
     "pause": SlowAnswer,
+    "garble": Garble,
     "double": Double,
     "reverse": Reverse,
 }

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from aiohttp import BodyPartReader, web
 
-from holdfast.chaos.exchanges import Exchange, Order, Scripts
+from holdfast.chaos.exchanges import Exchange, Order, Scripts, broken, played
 from holdfast.chaos.telegram.control import control_routes
 from holdfast.chaos.telegram.delivering import deliver_updates
 from holdfast.chaos.telegram.faults import WORDS, failure
@@ -83,16 +83,11 @@ class FakeTelegram:
         except ValueError:
             return _response(failure(400, "Bad Request: can't parse request"))
         exchange = Exchange(accept=lambda: self._carry_out(method, parameters, exchange))
-        for step in self.scripts.next(method, str(parameters.get("chat_id", ""))):
-            await step.perform(exchange)
-        if exchange.answer is None and not exchange.reset:
-            exchange.answer = await exchange.accept()
+        await played(self.scripts.next(method, str(parameters.get("chat_id", ""))), exchange)
         if exchange.answer is not None and not exchange.answer["ok"]:
             self.world.record(Call(method, parameters, str(exchange.answer["description"])))
-        if exchange.reset:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response()
+        if (response := broken(exchange, request)) is not None:
+            return response
         assert exchange.answer is not None
         return _response(exchange.answer)
 

@@ -45,6 +45,7 @@ from holdfast.cli.attach import OK, Attached, with_server
 from holdfast.cli.protocols.stdio_lines import StdioLines
 from holdfast.client.address import ClientPatience
 from holdfast.interfaces.ids import new_session_id
+from holdfast.values import CHAT
 
 PATIENCE = ClientPatience(call_s=15.0, follow_s=600.0)
 LISTED_AT_ONCE = 50
@@ -128,10 +129,12 @@ class EditorAgent:
         mcp_servers: list[GivenServer] | None = None,
         **kwargs: Any,
     ) -> NewSessionResponse:
-        """A session that begins with the first prompt."""
+        """A session; it is on the log before the editor hears its id, so that it can always be loaded."""
         del additional_directories, kwargs
         _check_folder(cwd)
-        session = self._open(new_session_id(), cwd)
+        session_id = new_session_id()
+        await asked(self._attached.client.create_session(session_id, workspace=cwd, origin=CHAT))
+        session = self._open(session_id, cwd)
         await self._bring(session, mcp_servers)
         return NewSessionResponse(
             session_id=session.session_id,

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -142,9 +142,6 @@ class EditorSession:
         if mode == PLAN:  # it belongs to a run, like the model
             await self._editor.session_update(self.session_id, mode_update(mode))
             return
-        if not self._fold.session.epoch:
-            with suppress(Refused):  # another editor was first
-                await self._client.create_session(self.session_id, workspace=self._workspace, origin=CHAT)
         told = self._modes_told
         await asked(self._client.set_approval_mode(self.session_id, mode))
         self._follow_on()

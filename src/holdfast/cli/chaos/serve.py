@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.chaos import SCENARIOS, BadScript, serve_chaos
@@ -20,43 +20,42 @@ def serve_until_stopped(host: str, port: int, *, script: str | None) -> int:
 
 def serve_telegram_until_stopped(host: str, port: int, *, script: str | None) -> int:
     """Serve the fake Telegram until Ctrl-C; the exit code."""
-    return _run(_serve_telegram(host, port, script or ""))
-
-
-async def _serve_telegram(host: str, port: int, script: str) -> None:
     telegram = FakeTelegram(host=host, port=port)
-    telegram.scripts.add_text(script)
-    async with telegram:
-        print(f"Fake Telegram on {telegram.url} for a bot with the token {telegram.token}")
-        print(f'Write to it: curl {telegram.url}/fake/say -d \'{{"chat": 1, "text": "hello"}}\'', flush=True)
-        await asyncio.get_running_loop().create_future()
+
+    def about() -> str:
+        return f"Fake Telegram on {telegram.url} for a bot with the token {telegram.token}"
+
+    return _run(_serve(telegram, script or "", about, person='"chat": 1'))
 
 
 def serve_slack_until_stopped(host: str, port: int, *, script: str | None) -> int:
     """Serve the fake Slack until Ctrl-C; the exit code."""
-    return _run(_serve_slack(host, port, script or ""))
-
-
-async def _serve_slack(host: str, port: int, script: str) -> None:
     slack = FakeSlack(host=host, port=port)
-    slack.scripts.add_text(script)
-    async with slack:
-        print(f"Fake Slack on {slack.api_url} for an app with the tokens {slack.token} and {slack.app_token}")
-        print(f'Write to it: curl {slack.url}/fake/say -d \'{{"chat": "D1", "text": "hello"}}\'', flush=True)
-        await asyncio.get_running_loop().create_future()
+
+    def about() -> str:
+        return f"Fake Slack on {slack.api_url} for an app with the tokens {slack.token} and {slack.app_token}"
+
+    return _run(_serve(slack, script or "", about, person='"chat": "D1"'))
 
 
 def serve_discord_until_stopped(host: str, port: int, *, script: str | None) -> int:
     """Serve the fake Discord until Ctrl-C; the exit code."""
-    return _run(_serve_discord(host, port, script or ""))
-
-
-async def _serve_discord(host: str, port: int, script: str) -> None:
     discord = FakeDiscord(host=host, port=port)
-    discord.scripts.add_text(script)
-    async with discord:
-        print(f"Fake Discord on {discord.url} for a bot with the token {discord.token}")
-        print(f'Write to it: curl {discord.url}/fake/say -d \'{{"user": 1, "text": "hello"}}\'', flush=True)
+
+    def about() -> str:
+        return f"Fake Discord on {discord.url} for a bot with the token {discord.token}"
+
+    return _run(_serve(discord, script or "", about, person='"user": 1'))
+
+
+async def _serve(
+    fake: FakeTelegram | FakeSlack | FakeDiscord, script: str, about: Callable[[], str], *, person: str
+) -> None:
+    """Serve a fake until cancelled; what it is about is known once it has its address."""
+    fake.scripts.add_text(script)
+    async with fake:
+        print(about())
+        print(f'Write to it: curl {fake.url}/fake/say -d \'{{{person}, "text": "hello"}}\'', flush=True)
         await asyncio.get_running_loop().create_future()
 
 

@@ -1,11 +1,17 @@
 """The doctor's checks of chat platforms: do the tokens work, and does the platform answer."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
-from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
+from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
+from holdfast.interfaces.ids import channel_log_id
+from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.sqlite.reader import SqliteReader
+from holdfast.server.channels.folds import ChannelFolds
 
 WITHIN_S = 20.0
 NETWORK = "check the network, and `base_url` if it is set"
@@ -30,12 +36,17 @@ async def _ask(channel: ChannelSettings) -> DoctorFinding:
 
 async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
     from holdfast.channels.telegram.api import TelegramFailure, TelegramResult, open_telegram
+    from holdfast.channels.telegram.connecting import Bot
+    from holdfast.channels.written import UNREADABLE, shaped
 
     name = f"channel {channel.name}"
     async with open_telegram(token=str(channel.token), base_url=channel.base_url) as api:
         reply = await api.call("getMe", answer_s=WITHIN_S)
     if isinstance(reply, TelegramResult):
-        return ok(name, f"Telegram knows it as @{reply.value.get('username', '')}")
+        bot = shaped(reply.value, Bot)
+        if bot is None:
+            return fault(name, f"Telegram can't be reached: {UNREADABLE}", NETWORK)
+        return ok(name, f"Telegram knows it as @{bot.username}")
     if isinstance(reply, TelegramFailure):
         return fault(name, f"Telegram refuses it: {reply.text}", "check its `token`; @BotFather shows it")
     return fault(name, f"Telegram can't be reached: {reply.why}", NETWORK)
@@ -48,6 +59,8 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
     name = f"channel {channel.name}"
     token, app_token = str(channel.token), str(channel.app_token)
     async with open_slack(token=token, app_token=app_token, base_url=channel.base_url) as api:
+        if api.trouble:
+            return fault(name, api.trouble, "`token` begins with xoxb-, and `app_token` with xapp-")
         replies = {"token": await api.call("auth.test"), "app_token": await api.open_connection()}
     for key, reply in replies.items():
         if isinstance(reply, SlackFailure):
@@ -65,6 +78,7 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
 
 async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
     from holdfast.channels.discord.api import ApiRequest, DiscordFailure, DiscordResult, open_discord
+    from holdfast.channels.written import shaped
 
     name, about = f"channel {channel.name}", ApiRequest("GET", "/applications/@me", "GET application")
     clock = SystemClock()
@@ -78,7 +92,8 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
         return fault(name, f"Discord refuses it: {reply.text}", advice)
     if not isinstance(reply, DiscordResult):
         return fault(name, f"Discord can't be reached: {reply.why}", NETWORK)
-    has_content = bool(int(reply.value.get("flags") or 0) & MESSAGE_CONTENT_FLAGS)
+    application = shaped(reply.value, dict[str, Any]) or {}
+    has_content = bool((shaped(application.get("flags"), int) or 0) & MESSAGE_CONTENT_FLAGS)
     if channel.groups == "all" and not has_content:
         return fault(
             name,
@@ -87,6 +102,34 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
             'groups = "mention"',
         )
     return ok(name, f"Discord knows it as {account}")
+
+
+async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
+    """What the channels' logs say of messages that may be missing in their chats."""
+    if settings.server.store:
+        advice = "`holdfast channels list` counts what wasn't delivered"
+        return [note("deliveries", "not checked, because they are in the database", advice)]
+    if not await asyncio.to_thread(settings.store_path.exists):
+        return []
+    reader = SqliteReader(settings.store_path)
+    try:
+        return [await _lost(reader, channel.name) for channel in settings.channels]
+    except JournalError as error:
+        return [fault("deliveries", str(error), "see what doctor says about the store")]
+    finally:
+        await reader.close()
+
+
+async def _lost(reader: SqliteReader, channel: str) -> DoctorFinding:
+    state = await ChannelFolds().state(reader, channel_log_id(channel))
+    outcomes = [one.state for one in state.outbox.deliveries.values()]
+    unclear, refused = outcomes.count("given_up"), outcomes.count("rejected")
+    name = f"deliveries of {channel}"
+    if not unclear and not refused:
+        return ok(name, "every message arrived, or is on its way")
+    text = f"{counted(unclear, 'message')} may not have arrived, and {refused} not accepted"
+    advice = f"`holdfast channels log {channel}` says why; the answers are on the page"
+    return note(name, text, advice, given_up=unclear, rejected=refused)
 
 
 async def ask_no_platform(settings: Settings) -> Sequence[DoctorFinding]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from holdfast.cli.doctor import machine, store
-from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms
+from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms, undelivered
 from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
@@ -125,6 +125,8 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
+    if settings.channels:
+        yield from asyncio.run(_answers(undelivered, settings))
     if settings.channels or any(server.url for server in settings.mcp_servers):
         with report.busy("calling MCP servers and chat platforms"):
             servers = asyncio.run(_answers(ask_others, settings))

@@ -19,6 +19,7 @@ from holdfast.safe_text import safe, safe_line
 
 Flags: TypeAlias = Mapping[str, object]
 TEXT_CHARS = 60
+NOT_THERE = "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."
 
 
 def place_of(workspace: str | None, chat: str | None) -> dict[str, str]:
@@ -140,12 +141,13 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
     async def work(attached: Attached) -> int:
         gone = await attached.client.change_memory("forget", {**place, "text": text})
         assert isinstance(gone, MemoryForgotten)
-        print("Forgotten, with its history.")
+        print("Forgotten, with its history." if gone.forgotten else NOT_THERE)
         if text and await asyncio.to_thread(_forget_typed, attached, text):
             print("It is also gone from what the arrow keys of the chat bring back.")
         if not gone.sessions:
             return OK
-        print("\nThese sessions still contain it, or it came from them:")
+        still = "still contain it, or it came from them" if gone.forgotten else "contain these words"
+        print(f"\nThese sessions {still}:")
         for one in gone.sessions:
             print(f"  {one.session_id}  {safe_line(one.title, 60)}")
         if sessions == "purge":

@@ -4,7 +4,7 @@ That is nearly every statement while answers stream. No row changes, so nothing 
 that are sent are made in one pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -19,48 +19,51 @@ class DeltaPlan:
     """The appends of one statement; like `AppendPlan`, for deltas only. `plan_deltas` makes it."""
 
     used_up_keys: Sequence[str] = ()
+    loud: Collection[int] = ()
 
-    def __init__(self) -> None:
-        self.jobs: list[tuple[PendingAppend, Appended]] = []
-        self.touched: dict[str, KnownHead] = {}
-        self.bytes = 0
+    def __init__(self, jobs: Sequence[PendingAppend], *, heads: Sequence[KnownHead]) -> None:
+        """Plan to append to the logs with these heads, which are changed as if it had succeeded."""
         self.was_sent = False  # a lost connection may have written it
+        self.results: list[Appended] = []
         self._keys: list[int] = []
         self._seqs: list[int] = []
         self._bodies: list[bytes] = []
+        # In one pass and without calls: this is done for every delta of every run.
+        keys, seqs, bodies, results = self._keys, self._seqs, self._bodies, self.results
+        for job, head in zip(jobs, heads, strict=True):
+            key, records = head.key, job.records
+            first = seq = head.last_seq + 1
+            at_ms = records[0].event.at_ms
+            if len(records) > 1 or at_ms < head.last_ms:
+                at_ms = keep_order(records, head.last_ms)
+            head.last_ms = at_ms
+            for seq, record in enumerate(records, first):
+                record.seq = seq
+                keys.append(key)
+                seqs.append(seq)
+                bodies.append(record.body)
+            head.last_seq = seq
+            results.append(Appended(first, seq))
+        self.jobs = list(zip(jobs, results, strict=True))
+        self.touched = {job.session_id: head for job, head in zip(jobs, heads, strict=True)}
+        self.bytes = sum([job.bytes for job in jobs])
 
     @property
     def count(self) -> int:
         """How many events it writes."""
         return len(self._seqs)
 
-    def tops(self) -> list[tuple[int, int, bool]]:
-        """The key and last seq of each log after it; no log has more than deltas."""
-        return [(head.key, head.last_seq, False) for head in self.touched.values()]
+    def tops(self) -> dict[int, int]:
+        """The last seq of each log after it, by key."""
+        return dict(zip(self._keys, self._seqs, strict=True))
 
     def firsts(self) -> dict[str, list[int]]:
         """The first event of each append, by which it is recognised in the database."""
         return {
             "session": [self.touched[job.session_id].key for job, _ in self.jobs],
-            "seq": [appended.first_seq for _, appended in self.jobs],
+            "seq": [appended.first_seq for appended in self.results],
             "crc": [crc32(job.records[0].body) for job, _ in self.jobs],
         }
-
-    def add(self, job: PendingAppend, head: KnownHead) -> None:
-        """Add an append to the log with this head, which is brought up to date as if it had succeeded."""
-        self.touched[job.session_id] = head
-        head.last_ms = keep_order(job.records, head.last_ms)
-        key, seq = head.key, head.last_seq
-        first = seq + 1
-        for record in job.records:
-            seq += 1
-            record.seq = seq
-            self._keys.append(key)
-            self._seqs.append(seq)
-            self._bodies.append(record.body)
-        head.last_seq = seq
-        self.bytes += job.bytes
-        self.jobs.append((job, Appended(first, seq)))
 
     def statement(self) -> tuple[Query, dict[str, Any]]:
         """The statement, and its parameters without those of the node."""
@@ -80,20 +83,17 @@ def plan_deltas(heads: Heads, jobs: Sequence[PendingAppend], *, incarnation: int
     Then no head was changed: an append that goes by a head whose last seq is too high leaves a gap.
     """
     found: list[KnownHead] = []
-    for job in jobs:
-        head, fence = heads.get(job.session_id), job.fence
+    for job, head in zip(jobs, heads.get_all([job.session_id for job in jobs]), strict=True):
+        fence = job.fence
         if (
-            head is None
+            not job.is_quiet
+            or head is None
             or fence is None
-            or not job.is_quiet
-            or job.new_types
-            or head.owner != incarnation
             or head.fence != fence.number
+            or head.owner != incarnation
         ):
             return None
         found.append(head)
-    plan = DeltaPlan()
-    for job, head in zip(jobs, found, strict=True):
-        heads.put(head)
-        plan.add(job, head)
+    plan = DeltaPlan(jobs, heads=found)
+    heads.used(plan.touched)
     return plan

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from holdfast.codec import TYPES, UPCASTS
 from holdfast.events import Event
+from holdfast.folds.rows import QUIET
 from holdfast.interfaces.journal import NotReadableYet, StoreReadOnly
 from holdfast.journal.postgres.connection import Connection
 from holdfast.journal.postgres.queries import queries
@@ -23,8 +24,13 @@ class EventTypes:
 
     def __init__(self, reads: frozenset[str] = READS) -> None:
         self.reads = reads
-        self.writable: set[type[Event]] = set()
+        self.deltas: set[type[Event]] = set()  # those among the writable ones that change no row
+        self._writable: set[type[Event]] = set()
         self._has_objects = False  # everybody reads them
+
+    def new(self, events: Iterable[Event]) -> Sequence[type[Event]]:
+        """The types of these events of which it isn't known that every node reads them."""
+        return [kind for kind in map(type, events) if kind not in self._writable]
 
     async def insist(self, connection: Connection) -> None:
         """Raise StoreReadOnly if there are events that this node can't read; its row is there already."""
@@ -34,18 +40,18 @@ class EventTypes:
                 f"the database has events of a newer Holdfast ({_some(unknown)}): update Holdfast on this "
                 "machine"
             )
-        self.writable = {TYPES[tag] for tag in recorded if tag in TYPES}
+        self._allow({TYPES[tag] for tag in recorded if tag in TYPES})
         self._has_objects = OBJECTS in recorded
 
     async def refusal(self, connection: Connection, wanted: Iterable[type[Event]]) -> NotReadableYet | None:
         """Why events of these types can't be written yet; None if they can."""
-        new = set(wanted) - self.writable
+        new = set(wanted) - self._writable
         if not new:
             return None
         tags = sorted(_TAGS[event] for event in new)
         if behind := await self._behind(connection, tags) or await self._recorded(connection, tags):
             return _not_yet(behind, tags)
-        self.writable |= new
+        self._allow(self._writable | new)
         return None
 
     async def allows_objects(self, connection: Connection) -> bool:
@@ -60,6 +66,10 @@ class EventTypes:
         """Record the types; return the nodes that have come meanwhile and can't read them."""
         await connection.execute(queries()["add_event_types"], {"tags": tags})
         return await self._behind(connection, tags)
+
+    def _allow(self, types: set[type[Event]]) -> None:
+        self._writable = types
+        self.deltas = types & QUIET
 
     @staticmethod
     async def _behind(connection: Connection, tags: Sequence[str]) -> list[str]:

@@ -59,22 +59,23 @@ class ForeignAppends:
             self._tails.end(session_id)
         if notice.are_claimable:
             self._changed("claimable")
-        are_followed = not self._tails.are_empty
-        await self._learn(key for key, _, is_loud in notice.tops if is_loud or are_followed)
+        loud = [key for key, _, is_loud in notice.tops if is_loud]
+        seqs = {key: seq for key, seq, _ in notice.tops}
+        await self._learn(loud if self._tails.are_empty else seqs)
+        # Most logs that other nodes write to are of no interest here, and each of many nodes hears of all of
+        # them. So this asks once which ones are.
+        named = dict(zip(map(self._ids.get, seqs), seqs.values(), strict=True))
+        for session_id in self._heads.among(named):
+            self._heads.forget_older(session_id, named[session_id])
         behind: list[tuple[str, int]] = []
         shown: dict[str, int] = {}
-        for key, seq, is_loud in notice.tops:
-            session_id = self._ids.get(key)
-            if session_id is None:
-                continue
-            self._heads.forget_older(session_id, seq)
-            # One by one: a node has far more logs of its own than a notice is about.
+        for session_id in self._tails.among(named):
             last_seq = self._tails.shown(session_id)
-            if last_seq is not None:
-                if last_seq < seq:
-                    behind.append((session_id, seq))
-                    shown[session_id] = last_seq
-            elif is_loud:
+            if last_seq is not None and last_seq < named[session_id]:
+                behind.append((session_id, named[session_id]))
+                shown[session_id] = last_seq
+        for session_id in map(self._ids.get, loud):
+            if session_id is not None and self._tails.shown(session_id) is None:
                 self._tails.changed(session_id)
         await self._show(behind, shown)
 

@@ -53,6 +53,19 @@ class Heads:
         """The head of a log, if it is known."""
         return self._heads.get(session_id)
 
+    def get_all(self, session_ids: Iterable[str]) -> Iterable[KnownHead | None]:
+        """The heads of these logs, each if it is known."""
+        return map(self._heads.get, session_ids)
+
+    def among(self, session_ids: Iterable[object]) -> set[str]:
+        """Those of these logs whose heads are known."""
+        return self._heads.keys() & session_ids
+
+    def used(self, session_ids: Iterable[str]) -> None:
+        """Keep these heads, which are known, longer than those that were used before."""
+        for _ in map(self._heads.move_to_end, session_ids):
+            pass
+
     def put(self, head: KnownHead) -> None:
         """Keep a head."""
         self._heads[head.row.session_id] = head

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.journal.postgres.connection import Connection
 
 
-class PendingAppend(Struct, kw_only=True, eq=False):
+class PendingAppend(Struct, eq=False):
     """Events to append to a log."""
 
     future: "Future[Any]"
@@ -25,7 +25,7 @@ class PendingAppend(Struct, kw_only=True, eq=False):
     when: Sequence[Condition]
     idempotency_key: IdempotencyKey | None
     new_types: Sequence[type[Event]] = ()  # of which it isn't known that every node reads them
-    is_quiet: bool = False  # only deltas of a run, without conditions and key: no row changes
+    is_quiet: bool = False  # only deltas of a run, without conditions, key and new types: no row changes
     vectors: dict[int, list[str]] | None = None  # the words of long texts, by their place among the records
 
 

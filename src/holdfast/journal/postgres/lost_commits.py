@@ -96,7 +96,7 @@ class Restoring:
         self._heads = heads
         self._node = dict(node)  # the parameters of the node's fence
         self.moved: set[str] = set()
-        self.grown: list[tuple[int, int, bool]] = []
+        self.grown: dict[int, int] = {}  # the last seq of each log, by key
 
     async def write(self, missing: Written) -> Written | None:
         """Write one append again; None if that isn't possible."""
@@ -123,7 +123,7 @@ class Restoring:
         query, bindings = plan.statement()
         if not await self._connection.execute(query, bindings | self._node):
             raise _NothingInserted
-        self.grown += plan.tops()
+        self.grown |= plan.tops()
         if appended != published:
             self.moved.add(lost.session_id)
         return job, appended

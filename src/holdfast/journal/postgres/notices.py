@@ -6,7 +6,7 @@ gap, or a silence in which not even a beat was heard, the node reads everything 
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -54,7 +54,8 @@ class NoticeSender:
         self._incarnation = incarnation
         self._channel = channel
         self._tuning = tuning
-        self._tops: dict[int, tuple[int, bool]] = {}
+        self._tops: dict[int, int] = {}
+        self._loud: set[int] = set()
         self._purged: dict[str, None] = {}
         self._renewed: dict[str, None] = {}
         self._are_claimable = False
@@ -65,13 +66,13 @@ class NoticeSender:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
 
-    def grown(self, tops: list[tuple[int, int, bool]]) -> None:
-        """Tell that these logs have grown."""
-        for key, seq, is_loud in tops:
-            _, was_loud = self._tops.get(key, (0, False))
-            self._tops[key] = (seq, is_loud or was_loud)
+    def grown(self, tops: Mapping[int, int], *, loud: Iterable[int]) -> None:
+        """Tell how far these logs go now, by key; more than deltas were appended to those in `loud`."""
+        self._tops.update(tops)
+        self._loud.update(loud)
         if len(self._tops) > WAITING_MAX:
             self._tops.clear()
+            self._loud.clear()
             self._number += 1  # a gap, after which everybody reads again
         self._want()
 
@@ -122,7 +123,8 @@ class NoticeSender:
 
     def _next(self) -> AppendNotice:
         keys = list(self._tops)[:ENTRIES_MAX]
-        tops = [(key, *self._tops.pop(key)) for key in keys]
+        tops = [(key, self._tops.pop(key), key in self._loud) for key in keys]
+        self._loud.difference_update(keys)
         purged, renewed = _some(self._purged), _some(self._renewed)
         are_claimable, self._are_claimable = self._are_claimable, False
         self._number += 1

@@ -93,9 +93,9 @@ class AppendPlan:
         self._usage: dict[tuple[int, str, str], UsageRow] = {}
         self._session_usage: dict[tuple[int, int], UsageRow] = {}
 
-    def tops(self) -> list[tuple[int, int, bool]]:
-        """The key and last seq of each log after it, and whether more than deltas were appended."""
-        return [(head.key, head.last_seq, head.key in self.loud) for head in self.touched.values()]
+    def tops(self) -> dict[int, int]:
+        """The last seq of each log after it, by key."""
+        return {head.key: head.last_seq for head in self.touched.values()}
 
     def firsts(self) -> dict[str, list[int]]:
         """The first event of each append, by which it is recognised in the database."""

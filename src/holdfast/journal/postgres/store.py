@@ -10,7 +10,6 @@ from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
-from holdfast.folds.rows import QUIET
 from holdfast.interfaces.journal import (
     TRANSIENT_AT_OPENING,
     Appended,
@@ -49,6 +48,7 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
 from holdfast.journal.postgres.writer import StatementWriter, WriterHooks
 from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+from holdfast.values import LogEnd
 
 _log = logging.getLogger(__name__)
 
@@ -352,35 +352,25 @@ class PostgresStore(PostgresReader, Store):
         idempotency_key: IdempotencyKey | None,
     ) -> asyncio.Future[Any]:
         assert events, "an append holds at least one event"
-        if "\x00" in session_id:
-            raise ValueError("a session's id can't contain U+0000")
-        session_id.encode()  # raises what the database can't store, before it is in anybody's way
+        if not session_id.isprintable():
+            _insist_on_storable(session_id)
         records: list[Record] = []
         size = 0
         is_quiet = fence is not None and not when and idempotency_key is None
-        new_types: Sequence[type[Event]] = ()
+        deltas = self._types.deltas
         for event in events:
             body = encode(event)
             size += len(body)
-            if type(event) not in QUIET:
+            if type(event) not in deltas:
                 is_quiet = False
-            if type(event) not in self._types.writable:
-                new_types = (*new_types, type(event))
             records.append(Record(session_id, 0, body, event))
         writer = self._writer
-        return writer.submit(
-            PendingAppend(
-                future=writer.future(),
-                bytes=size,
-                session_id=session_id,
-                records=records,
-                fence=fence,
-                when=when,
-                idempotency_key=idempotency_key,
-                new_types=new_types,
-                is_quiet=is_quiet,
-            )
-        )
+        job = PendingAppend(writer.future(), session_id, records, size, fence, when, idempotency_key)
+        if is_quiet:
+            job.is_quiet = True
+        else:
+            job.new_types = self._types.new(events)
+        return writer.submit(job)
 
     async def _call(
         self, work: Callable[[Connection], Awaitable[Any]], *, then: Callable[[Any], None] | None = None
@@ -389,10 +379,12 @@ class PostgresStore(PostgresReader, Store):
 
     def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
         self._foreign.know(plan.touched)
-        publish = self._tails.publish_deltas if isinstance(plan, DeltaPlan) else self._tails.publish
-        for job, _ in plan.jobs:
-            publish(job.session_id, job.records)
-        self._notifier.grown(plan.tops())
+        if isinstance(plan, DeltaPlan):
+            self._tails.publish_deltas([(job.session_id, job.records) for job, _ in plan.jobs])
+        else:
+            for job, _ in plan.jobs:
+                self._tails.publish(job.session_id, job.records)
+        self._notifier.grown(plan.tops(), loud=plan.loud)
 
     def _forget(self) -> None:
         """Drop what other nodes or a failover may have changed."""
@@ -401,7 +393,7 @@ class PostgresStore(PostgresReader, Store):
 
     def _restored(self, restoring: Restoring) -> None:
         """Tell of writes that the database had lost; readers of logs whose seqs have changed begin anew."""
-        self._notifier.grown(restoring.grown)
+        self._notifier.grown(restoring.grown, loud=restoring.grown)
         for session_id in restoring.moved:
             self._tails.end(session_id)
             self._notifier.renewed(session_id)
@@ -423,13 +415,18 @@ class PostgresStore(PostgresReader, Store):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
         async def purge(connection: Connection) -> int:
             member = self._membership
             bindings = {"incarnation": member.incarnation, "writer": member.writer}
+            end = only or LogEnd("", 0)
             gone = await connection.value(
-                "purge", session_id=clean(session_id), last_seq=last_seq, **bindings
+                "purge" if only is None else "purge_only",
+                session_id=clean(session_id),
+                epoch=end.epoch,
+                last_seq=end.last_seq,
+                **bindings,
             )
             if gone == -2:  # noqa: PLR2004  # see purge_session
                 raise NodeRowGone
@@ -551,3 +548,10 @@ class PostgresStore(PostgresReader, Store):
     @override
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
         return await self._blobs.sweep(unnamed_for_s=unnamed_for_s)
+
+
+def _insist_on_storable(session_id: str) -> None:
+    """Raise for an id that the database can't store, before it is in anybody's way; none is printable."""
+    if "\x00" in session_id:
+        raise ValueError("a session's id can't contain U+0000")
+    session_id.encode()

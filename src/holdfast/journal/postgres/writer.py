@@ -8,7 +8,7 @@ and only then answers.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,32 +84,35 @@ class StatementWriter:
         self._threads = Threads(1, "holdfast-words")
         self._is_refusing = False
         self._started: Any = None  # when the server that we are connected to was started
+        self._waiting_max = tuning.waiting_jobs_max
         self._loop = asyncio.get_running_loop()
+        self.future = self._loop.create_future  # for a new job
         self.heads = Heads()
         self.recent = RecentCommits(tuning.remember_s)
         self.trouble: JournalError | None = StoreClosed("the store is not open yet")
         self.tried = asyncio.Event()  # the first attempt to connect was made
         self.decided = asyncio.Event()  # the store was writable, or never will be
 
-    def future(self) -> asyncio.Future[Any]:
-        """The future of a new job."""
-        return self._loop.create_future()
-
     def submit(self, job: PendingAppend | PendingCall) -> asyncio.Future[Any]:
         """Submit a job; its future completes after its commit."""
-        if self._is_refusing:
-            job.future.set_exception(StoreClosed("the store is closed"))
-        elif self.trouble is not None:
-            job.future.set_exception(own_copy(self.trouble))
-        elif len(self._queue) >= self._tuning.waiting_jobs_max:
-            text = (
-                f"{self._tuning.waiting_jobs_max} writes are waiting for the database; try again in a moment"
-            )
-            job.future.set_exception(StoreOverloaded(text))
+        queue = self._queue
+        if self.trouble is not None or self._is_refusing or len(queue) >= self._waiting_max:
+            self._fail(job, self._refusal())
         else:
-            self._queue.append(job)
-            self._wanted.set()
+            if not queue:
+                self._wanted.set()
+            queue.append(job)
         return job.future
+
+    def _refusal(self) -> JournalError:
+        """Why nothing is accepted now."""
+        if self._is_refusing:
+            return StoreClosed("the store is closed")
+        if self.trouble is not None:
+            return self.trouble
+        return StoreOverloaded(
+            f"{self._waiting_max} writes are waiting for the database; try again in a moment"
+        )
 
     def refuse(self) -> None:
         """Accept no more work; `run` returns when everything accepted is done."""
@@ -274,12 +277,12 @@ class StatementWriter:
         await asyncio.sleep(0)
         group: deque[PendingAppend] = deque()
         queue, size, jobs_max = self._queue, 0, self._tuning.group_jobs_max
-        while queue and size < GROUP_BYTES_MAX and len(group) < jobs_max:
-            job = queue[0]
-            if not isinstance(job, PendingAppend):
+        for job in queue:
+            if isinstance(job, PendingCall) or size >= GROUP_BYTES_MAX or len(group) >= jobs_max:
                 break
             group.append(job)
             size += job.bytes
+        for _ in group:
             queue.popleft()
         await self._append(group)
 
@@ -354,14 +357,16 @@ class StatementWriter:
             await self._reconnect()
             connection = self._connection
             assert connection is not None, "it has just been opened"
-        lookups = await self.heads.look(connection, step.jobs)
-        deltas = plan_deltas(self.heads, step.jobs, incarnation=self._membership.incarnation)
-        if deltas is not None:
-            step.plan = deltas
-            step.results = [appended for _, appended in deltas.jobs]
-            await self._execute(connection, deltas)
-        else:
-            await self._try_with_rows(connection, step, lookups)
+        incarnation = self._membership.incarnation
+        deltas = plan_deltas(self.heads, step.jobs, incarnation=incarnation)
+        if deltas is None:
+            lookups = await self.heads.look(connection, step.jobs)
+            deltas = plan_deltas(self.heads, step.jobs, incarnation=incarnation)
+            if deltas is None:
+                await self._try_with_rows(connection, step, lookups)
+                return
+        step.plan, step.results = deltas, deltas.results
+        await self._execute(connection, deltas)
 
     async def _try_with_rows(self, connection: Connection, step: "_Step", lookups: Lookups) -> None:
         if len(self._new_keys) < len(step.jobs):
@@ -370,22 +375,23 @@ class StatementWriter:
         step.plan = plan = AppendPlan(
             self.heads, lookups, incarnation=self._membership.incarnation, new_keys=self._new_keys
         )
+        results = step.results = list[Any]()
         for job in step.jobs:
             if job.bytes > LONG_TEXT_BYTES and job.vectors is None:
                 job.vectors = await self._threads.run(_vectors, job)
             if job.new_types and (refusal := await self._types.refusal(connection, job.new_types)):
-                step.results.append(refusal)
+                results.append(refusal)
                 continue
             try:
-                step.results.append(plan.add(job))
+                results.append(plan.add(job))
             except NotFresh:
                 self.heads.forget([job.session_id])
                 break
             except JournalError as error:
-                step.results.append(error)
+                results.append(error)
         if plan.jobs:
             await self._execute(connection, plan)
-        elif not step.results:
+        elif not results:
             await self._try_again_fresh(step)
 
     async def _try_again_fresh(self, step: "_Step") -> None:
@@ -467,11 +473,13 @@ class StatementWriter:
                 _log.exception("saved events couldn't be published; readers take them from the database")
                 self._hooks.forget()
         for result in step.results:
-            job = left.popleft()
+            future = left.popleft().future
+            if future.done():
+                continue
             if isinstance(result, Exception):
-                self._fail(job, result)
-            elif not job.future.done():
-                job.future.set_result(result)
+                future.set_exception(own_copy(result))
+            else:
+                future.set_result(result)
 
     @staticmethod
     def _fail(job: PendingAppend | PendingCall, error: Exception) -> None:
@@ -488,7 +496,7 @@ class _Step:
 
     def __init__(self, jobs: list[PendingAppend]) -> None:
         self.jobs = jobs
-        self.results: list[Any] = []
+        self.results: Sequence[Any] = ()
         self.plan: AppendPlan | DeltaPlan | None = None
 
 

@@ -41,7 +41,7 @@ from holdfast.journal.sqlite.threads import Threads
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.sqlite.writer import Writer
 from holdfast.journal.thinning import READ_AT_ONCE, Joining, ThinningPlan
-from holdfast.values import Durability
+from holdfast.values import Durability, LogEnd
 
 if TYPE_CHECKING:
     from holdfast.journal.sqlite.jobs import Work
@@ -272,7 +272,7 @@ class SqliteStore(SqliteReader, Store):
 
     @override
     async def purge(
-        self, session_id: str, *, last_seq: int | None = None, then: Callable[[], None] | None = None
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
     ) -> bool:
 
         def end(is_gone: object) -> None:
@@ -281,7 +281,7 @@ class SqliteStore(SqliteReader, Store):
                 if then is not None:
                     then()
 
-        if not await self._call(lambda transaction: transaction.purge(session_id, last_seq), then=end):
+        if not await self._call(lambda transaction: transaction.purge(session_id, only), then=end):
             return False
         # Some is done after each commit. These empty commits drive it if nobody else commits.
         for _ in range(HELD_UP_MAX):

@@ -30,6 +30,7 @@ from holdfast.journal.sqlite.queries import queries
 from holdfast.journal.sqlite.recent_events import APPEND_BYTES_MAX, RecentEvents
 from holdfast.journal.sqlite.tuning import Tuning
 from holdfast.journal.thinning import Joining
+from holdfast.values import LogEnd
 
 if TYPE_CHECKING:
     from holdfast.journal.sqlite.wiping import WipingState
@@ -180,12 +181,12 @@ class Transaction:
             while len(remembered) > HEADS_MAX:
                 remembered.popitem(last=False)
 
-    def purge(self, session_id: str, last_seq: int | None) -> bool:
+    def purge(self, session_id: str, only: LogEnd | None) -> bool:
         """Delete the session's rows and note which blobs only it names; return whether it is gone."""
         head = self._head(session_id)
         if head is None:
             return True
-        if last_seq is not None and head.last_seq > last_seq:
+        if only is not None and only != (head.row.epoch, head.last_seq):
             return False
         self.flush()
         bindings = {

@@ -1,11 +1,21 @@
 """The states of channels, kept up to date from their logs for everyone who asks."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
 from holdfast.folds.channel import ChannelState, apply_to_channel
-from holdfast.interfaces.journal import Journal
+from holdfast.interfaces.journal import Record
 
 READ_AT_ONCE = 500
+
+
+class Reading(Protocol):
+    """What a fold needs of a journal."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Events after a seq, in order."""
+        ...
 
 
 class ChannelFolds:
@@ -15,7 +25,7 @@ class ChannelFolds:
         self._folds: dict[str, tuple[ChannelState, int]] = {}
         self._reading = asyncio.Lock()
 
-    async def state(self, journal: Journal, log_id: str) -> ChannelState:
+    async def state(self, journal: Reading, log_id: str) -> ChannelState:
         """The channel's state at the end of its log; an empty one if there is no such log."""
         async with self._reading:
             state, after = self._folds.get(log_id, (ChannelState(), 0))

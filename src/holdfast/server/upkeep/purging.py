@@ -11,7 +11,7 @@ from holdfast.folds.rows import SessionRow
 from holdfast.interfaces.journal import IfSessionKnown, JournalError, RunQuery, StoreDamaged
 from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
-from holdfast.values import OPENAI, RELAY
+from holdfast.values import OPENAI, RELAY, LogEnd
 
 _log = logging.getLogger(__name__)
 
@@ -178,13 +178,13 @@ class Purges:
             return
         await self.stop_runs(session_id)
         await self._until_unowned(session_id)
-        last_seq = await store.last_seq(session_id)
+        end = LogEnd(known.epoch, await store.last_seq(session_id))
         if await self._is_still(known):
             if self._deps.agent.snapshots is not None:
                 # Before the log: after a crash in between, the purge is tried again.
                 await self._deps.agent.snapshots.forget(session_id)
                 self.collect_soon()
-            await store.purge(session_id, last_seq=last_seq, then=lambda: self._forget(session_id))
+            await store.purge(session_id, only=end, then=lambda: self._forget(session_id))
 
     def _forget(self, session_id: str) -> None:
         """Forget at once: the next session may have the same id."""

@@ -23,6 +23,7 @@ from holdfast.values import Action
 
 DIFF_CHARS_MAX = 64 * 1024
 _DIFF_LINES_MAX = 2_000
+NOT_COMPARED = "[too large to compare"  # in place of a change that is not shown
 _DIFF_CONTEXT = 3
 _PLACES_NAMED = 10
 
@@ -183,7 +184,7 @@ def unified_diff(path: str, before: str, *, after: str) -> str:
     cut = max(0, _lines_in_common(old[::-1], new[::-1]) - _DIFF_CONTEXT)
     old, new = old[: len(old) - cut], new[: len(new) - cut]
     if len(old) + len(new) > 2 * _DIFF_LINES_MAX and before and after:
-        return f"--- {path}\n+++ {path}\n[too large to compare: {was:,} lines become {now:,}]\n"
+        return f"--- {path}\n+++ {path}\n{NOT_COMPARED}: {was:,} lines become {now:,}]\n"
     lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}", n=_DIFF_CONTEXT)
     lines = (_moved_down(line, skipped) if line.startswith("@@") else line for line in lines)
     text = "".join(

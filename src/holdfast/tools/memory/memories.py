@@ -18,6 +18,8 @@ from holdfast.values import CHANNEL_SOURCES, MEMORY, MemoryOrigin
 READ_AT_ONCE = 1_000
 TRIES_MAX = 5  # others may write at the same time
 NOTE_KEPT = "memory-left/"  # what is left of a memory while its log is being replaced
+OTHERS_S = 0.5  # after this time, who left such a note is taken for dead
+DONE = b""  # in place of that note, once it is in the new log
 BUSY = "The memory is changed by others all the time. Try again."
 PROPOSALS_MAX = 100
 SKILL_CHARS_MAX = 20_000
@@ -112,16 +114,25 @@ class Memories:
 
     async def load(self, scope: MemoryScope, *, upto_seq: int = 0) -> Memory:
         """The memory now, or as it was after a seq."""
+        pairs = await self._events(scope)
+        if not pairs and not upto_seq and await self._finish_forgetting(scope):
+            return await self.load(scope)
+        return fold(pair for pair in pairs if not upto_seq or pair[0] <= upto_seq)
+
+    async def has(self, scope: MemoryScope, text: str) -> bool:
+        """Whether the log has the text anywhere: also in its history and in what was refused."""
+        await self.load(scope)  # a log that is just being replaced comes back first
+        wanted = msgspec.json.encode(text)[1:-1]
+        return any(wanted in msgspec.json.encode(event) for _, event in await self._events(scope))
+
+    async def _events(self, scope: MemoryScope) -> Sequence[tuple[int, e.Event]]:
         pairs: list[tuple[int, e.Event]] = []
         while True:
             after = pairs[-1][0] if pairs else 0
             records = await self._store.read(scope.log_id, after=after, limit=READ_AT_ONCE)
             pairs += [(record.seq, record.event) for record in records]
             if len(records) < READ_AT_ONCE:
-                break
-        if not pairs and not upto_seq and await self._finish_forgetting(scope):
-            return await self.load(scope)
-        return fold(pair for pair in pairs if not upto_seq or pair[0] <= upto_seq)
+                return pairs
 
     async def scopes(self, owner: str) -> Sequence[MemoryScope]:
         """All memories of this owner that have a log."""
@@ -312,23 +323,36 @@ class Memories:
         Raises NotRemembered if others change the memory all the time.
         What is left is written into a new log, also after a crash in between.
         """
-        memory = await self.load(scope)
+        note, sessions = NOTE_KEPT + scope.log_id, dict[str, None]()
         for _ in range(TRIES_MAX):
-            left = _left(memory, text) if text else _Left({})
-            await self._store.put_note(NOTE_KEPT + scope.log_id, msgspec.json.encode(left))
-            if await self._store.purge(scope.log_id, last_seq=memory.last_seq):
-                break
+            # Read before the memory: whoever puts another one meanwhile may know of a newer memory.
+            pending = await self._pending(note)
             memory = await self.load(scope)
-        else:
-            await self._store.drop_note(NOTE_KEPT + scope.log_id)
-            raise NotRemembered(BUSY)
-        await self._finish_forgetting(scope)
-        return _sessions_of(memory, text)
+            sessions |= dict.fromkeys(_sessions_of(memory, text))
+            left = msgspec.json.encode(_left(memory, text) if text else _Left({}))
+            if not await self._store.swap_note(note, left, expected=pending):
+                continue
+            if not await self._store.purge(scope.log_id, only=memory.end):
+                await self._store.swap_note(note, DONE, expected=left)
+                continue
+            await self._finish_forgetting(scope)
+            # Someone who forgot something else at the same time may have brought it back.
+            if not _has_any_of(await self.load(scope), memory, text):
+                return tuple(sessions)
+        raise NotRemembered(BUSY)
+
+    async def _pending(self, note: str) -> bytes | None:
+        """The note that is there; one that someone else still works on gets the time to be done."""
+        pending = await self._store.note(note)
+        if pending:
+            await self._clock.sleep_s(OTHERS_S)
+            pending = await self._store.note(note)
+        return pending
 
     async def _finish_forgetting(self, scope: MemoryScope) -> bool:
         """Begin the new log with what is left, unless someone else has; whether there is a log now."""
         raw = await self._store.note(NOTE_KEPT + scope.log_id)
-        if raw is None:
+        if not raw:
             return False
         left = msgspec.json.decode(raw, type=_Left)
         written = [
@@ -345,7 +369,8 @@ class Memories:
         if written or left.proposals:
             begun = [self._created(scope), *written, *left.proposals]
             await self._store.append(scope.log_id, begun, when=[IfSessionNew()])
-        await self._store.drop_note(NOTE_KEPT + scope.log_id)
+        # Not one that someone has put in its place, who goes on to purge what was just written.
+        await self._store.swap_note(NOTE_KEPT + scope.log_id, DONE, expected=raw)
         return bool(written or left.proposals)
 
     def _created(self, scope: MemoryScope) -> e.SessionCreated:
@@ -404,6 +429,16 @@ def _sessions_of(memory: Memory, text: str) -> tuple[str, ...]:
         written = [event for _, event in memory.history]
     origins = [one.origin for one in (*written, *proposed) if one.origin is not None]
     return tuple(dict.fromkeys(origin.session_id for origin in origins))
+
+
+def _has_any_of(now: Memory, before: Memory, text: str) -> bool:
+    """Whether what was to be forgotten is there: the text or, if it is empty, anything from before."""
+    if not text:
+        return bool(
+            now.texts.items() & before.texts.items() or now.proposals.keys() & before.proposals.keys()
+        )
+    left = _left(now, text)
+    return left.texts != dict(now.texts) or len(left.proposals) != len(now.proposals)
 
 
 def _left(memory: Memory, text: str) -> _Left:

@@ -295,7 +295,10 @@ examined AS (
 DELETE FROM events USING complete WHERE session = :session AND seq > complete.first AND seq <= complete.last
 
 -- name: purge
-SELECT purge_session(:session_id, :last_seq, :incarnation, :writer)
+SELECT purge_session(:session_id, NULL, :incarnation, :writer)
+
+-- name: purge_only
+SELECT purge_log(:session_id, :epoch, :last_seq, :incarnation, :writer)
 
 -- name: note
 SELECT value FROM notes WHERE key = :key

@@ -1,0 +1,200 @@
+"""The cards of approvals and questions: nobody decides on words that they can't see.
+
+A card shows all of what it asks for, or it offers no consent: one that doesn't fit into a message of the
+platform can only be denied there, and is decided on the page.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from holdfast import events as e
+from holdfast.channels.words import button_data
+from holdfast.folds.run import AskStatus
+from holdfast.safe_text import exact, safe
+from holdfast.tools.files.edits import NOT_COMPARED
+from holdfast.values import Choice
+
+TOO_LONG = "This is too long to show here. Open the page to read all of it and to allow it."
+LONG_QUESTION = "This question is too long to show here. Open the page to read all of it."
+SHORT_CHARS_MAX = 200  # of the headline of a card that is cut
+LABEL_CHARS_MAX = 60
+LISTED_CHARS_MAX = 1_200  # of all actions in a list, which is one message on every platform
+CHOICES: Final[Mapping[Choice, str]] = MappingProxyType(
+    {
+        "once": "Allow once",
+        "session": "Allow in this conversation",
+        "always": "Always allow",
+        "deny": "Deny",
+    }
+)
+_DECIDED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "once": "✓ Allowed once",
+        "session": "✓ Allowed in this conversation",
+        "always": "✓ Always allowed",
+        "deny": "✗ Denied",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An ask with its buttons: each has a label and the data that a press sends, at most 64 bytes."""
+
+    headline: str
+    detail: str = ""  # shown as it is, in a fixed width
+    notes: tuple[str, ...] = ()
+    buttons: tuple[tuple[str, str], ...] = ()
+
+
+# Whether a platform shows all of a card in one message, also if that is marked as a possible repeat.
+FitsIn: TypeAlias = Callable[[Card], bool]
+
+
+def card_of(ask: AskStatus, fits: FitsIn) -> Card:
+    """The card of an approval or a question, open or decided, as the platform can show it."""
+    card = _whole(ask)
+    if ask.state != "open":
+        decided = Card(card.headline, card.detail, (_decision(ask),))
+        return decided if fits(decided) else _cut(decided, fits)
+    return card if is_shown_whole(ask, fits) else _cut(_without_consent(ask, card), fits)
+
+
+def is_shown_whole(ask: AskStatus, fits: FitsIn) -> bool:
+    """Whether a card shows everything that this ask is about, so that it can be allowed there."""
+    return _is_complete(ask) and fits(_whole(ask))
+
+
+def listed(asks: Sequence[AskStatus]) -> str:
+    """Actions with their ids, each with all of its words, as markdown; those that don't fit are counted."""
+    entries: list[str] = []
+    left, unlisted = LISTED_CHARS_MAX, 0
+    for ask in asks:
+        text = _listed_text(ask)
+        if _is_complete(ask) and len(text) <= left:
+            left -= len(text)
+            entries.append(f"`{ask.asked.ask_id}`:\n\n{_fenced(text)}")
+        else:
+            unlisted += 1
+    if unlisted:
+        entries.append(f"Too long to list here: {unlisted}. Look at their cards, or open the page.")
+    return "\n\n".join(entries)
+
+
+def is_listed_whole(ask: AskStatus) -> bool:
+    """Whether a list can show all of this action."""
+    return _is_complete(ask) and len(_listed_text(ask)) <= LISTED_CHARS_MAX
+
+
+def _whole(ask: AskStatus) -> Card:
+    """Everything that the ask is about."""
+    match ask.asked:
+        case e.ApprovalAsked() as asked:
+            return _approval_card(asked)
+        case e.QuestionAsked() as asked:
+            return _question_card(asked)
+        case _:
+            raise AssertionError("a client's tools are no card")
+
+
+def _is_complete(ask: AskStatus) -> bool:
+    """Whether the ask itself has all of its words: a change may be too big to compare."""
+    return not (isinstance(ask.asked, e.ApprovalAsked) and NOT_COMPARED in ask.asked.action.diff)
+
+
+def _approval_card(asked: e.ApprovalAsked) -> Card:
+    return Card(
+        headline=f"Allow this action? ({exact(asked.action.tool)})"
+        + (f" {exact(asked.headline)}" if asked.headline else ""),
+        detail=_detail(asked),
+        notes=(*_about(asked), f"For /approve and /deny: {asked.approval_id}"),
+        buttons=tuple(_button(asked, choice) for choice in asked.choices),
+    )
+
+
+def _button(asked: e.ApprovalAsked, choice: Choice) -> tuple[str, str]:
+    return CHOICES[choice], button_data("approval", asked.approval_id, choice)
+
+
+def _detail(asked: e.ApprovalAsked) -> str:
+    return "\n".join(exact(text).rstrip("\n") for text in (asked.action.summary, asked.action.diff) if text)
+
+
+def _about(asked: e.ApprovalAsked) -> list[str]:
+    """Where it acts, and what was found about it."""
+    place = [f"In {', '.join(map(exact, asked.action.paths))}"] if asked.action.paths else []
+    return [note for note in (*place, *map(exact, asked.findings), exact(asked.once_because)) if note]
+
+
+def _question_card(asked: e.QuestionAsked) -> Card:
+    """A question; choices that are too long for a button are listed above the buttons."""
+    choices = [exact(choice) for choice in asked.choices]
+    labels, detail = choices, ""
+    if any(len(choice) > LABEL_CHARS_MAX for choice in choices):
+        detail = "\n".join(f"{at}. {choice}" for at, choice in enumerate(choices, 1))
+        labels = [f"{at}. {choice}"[: LABEL_CHARS_MAX - 1] + "…" for at, choice in enumerate(choices, 1)]
+    buttons = tuple(
+        (label, button_data("question", asked.question_id, str(at))) for at, label in enumerate(labels)
+    )
+    note = "Press a button, or write your answer." if buttons else "Write your answer."
+    return Card(safe(asked.text), detail, (note,), buttons)
+
+
+def _without_consent(ask: AskStatus, card: Card) -> Card:
+    """The card of something that can't be shown whole: it can only be refused."""
+    if isinstance(ask.asked, e.QuestionAsked):
+        return Card(card.headline, card.detail, (LONG_QUESTION,))
+    assert isinstance(ask.asked, e.ApprovalAsked)
+    refusals = tuple(_button(ask.asked, choice) for choice in ask.asked.choices if choice == "deny")
+    return Card(card.headline, card.detail, (TOO_LONG, f"For /deny: {ask.asked.approval_id}"), refusals)
+
+
+def _cut(card: Card, fits: FitsIn) -> Card:
+    """As much of the beginning as fits: of the detail, or of the headline if there is none."""
+    if fits(card):
+        return card
+    if not card.detail:
+        return _longest(card.headline, lambda text: replace(card, headline=text), fits)
+    short = replace(card, headline=_shortened(card.headline, SHORT_CHARS_MAX))
+    return _longest(card.detail, lambda text: replace(short, detail=text), fits)
+
+
+def _longest(text: str, made: Callable[[str], Card], fits: FitsIn) -> Card:
+    """The card with the longest beginning of this text that fits."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(made(_shortened(text, middle))) else (low, middle - 1)
+    return made(_shortened(text, low))
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[:chars_max]}…"
+
+
+def _decision(ask: AskStatus) -> str:
+    by = f" by {ask.by}" if ask.by else ""
+    match ask.state:
+        case "answered" if isinstance(ask.asked, e.ApprovalAsked):
+            return f"{_DECIDED.get(ask.answer, ask.answer)}{by}"
+        case "answered":
+            return f"✓ Answered{by}: {safe(ask.answer)[:500]}"
+        case "expired":
+            return "✗ Expired: nobody answered in time"
+        case _:
+            return "✗ No longer needed"
+
+
+def _listed_text(ask: AskStatus) -> str:
+    assert isinstance(ask.asked, e.ApprovalAsked), "only actions are listed"
+    return "\n".join([_detail(ask.asked), *_about(ask.asked)])
+
+
+def _fenced(text: str) -> str:
+    """A text as it is, in markdown: nothing in it ends its block."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

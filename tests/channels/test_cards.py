@@ -1,0 +1,148 @@
+"""Cards: what can be allowed is shown whole, on every platform; what can't be shown can only be denied."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from channels.slack.test_blocks import ANY_TEXT
+from holdfast import events as e
+from holdfast.channels.cards import (
+    LISTED_CHARS_MAX,
+    LONG_QUESTION,
+    TOO_LONG,
+    Card,
+    FitsIn,
+    card_of,
+    is_listed_whole,
+    is_shown_whole,
+    listed,
+)
+from holdfast.channels.discord import carrier as discord
+from holdfast.channels.slack import blocks as slack
+from holdfast.channels.telegram import carrier as telegram
+from holdfast.channels.words import MARK
+from holdfast.chaos.discord.markup import read_markdown
+from holdfast.chaos.slack.markup import read_blocks
+from holdfast.chaos.telegram.markup import read_html
+from holdfast.folds.run import AskStatus
+from holdfast.safe_text import exact
+from holdfast.tools.files.edits import unified_diff
+from holdfast.values import Action
+
+ID = f"apr_{'0' * 24}"
+
+
+def approval(summary: str, **fields: Any) -> AskStatus:
+    action = Action(tool="shell", summary=summary, diff=fields.pop("diff", ""), paths=fields.pop("paths", ()))
+    asked = e.ApprovalAsked(at_ms=1, run_id="r", approval_id=ID, tool_call_id="c", action=action, **fields)
+    return AskStatus(asked)
+
+
+def question(text: str, *choices: str) -> AskStatus:
+    return AskStatus(
+        e.QuestionAsked(at_ms=1, run_id="r", question_id="qst", tool_call_id="c", text=text, choices=choices)
+    )
+
+
+def _on_telegram(card: Card) -> tuple[str, int]:
+    text, _ = read_html(telegram.card_html(card))
+    return text, 4096 - telegram.utf16_units(text)
+
+
+def _on_slack(card: Card) -> tuple[str, int]:
+    message = slack.card_message(card)
+    assert len(message.text) <= slack.CHARS_MAX
+    return read_blocks(message.blocks).shown, 1
+
+
+def _on_discord(card: Card) -> tuple[str, int]:
+    content = discord.card_content(card)
+    return read_markdown(content).text, 2000 - discord.utf16_units(content)
+
+
+PLATFORMS: dict[str, tuple[FitsIn, Callable[[Card], tuple[str, int]]]] = {
+    "telegram": (telegram.card_fits, _on_telegram),
+    "slack": (slack.card_fits, _on_slack),
+    "discord": (discord.card_fits, _on_discord),
+}
+
+
+def choices_of(card: Card) -> list[str]:
+    return [data.rpartition(":")[2] for _, data in card.buttons]
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+@settings(max_examples=60, deadline=None)
+@given(ANY_TEXT, st.integers(min_value=1, max_value=400))
+@example("rm -rf `x` && echo **hi** <@1> ", 100)
+@example("\u202e x\t", 300)
+def test_what_can_be_allowed_is_shown_to_its_last_character(platform: str, text: str, times: int) -> None:
+    """P8: a card fits with its mark, and one that offers consent leaves nothing out."""
+    fits, shown_on = PLATFORMS[platform]
+    ask = approval(f"{text * times} end", findings=("found", "also"), once_because="why")
+    card = card_of(ask, fits)
+    shown, left = shown_on(card)
+    assert left >= len(MARK) + 1 or platform == "slack"
+    if is_shown_whole(ask, fits):
+        assert choices_of(card) == ["once", "session", "always", "deny"]
+        wanted = exact(text * times).strip()
+        assert "".join(wanted.split()) in "".join(shown.replace("\u200b", "").split())
+        assert all(word in shown for word in ("found", "also", "why", ID))
+    else:
+        assert choices_of(card) == ["deny"]
+        assert TOO_LONG in shown
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+@pytest.mark.parametrize(
+    "ask",
+    [
+        approval("x" * 5_000),
+        approval("write", diff="+line\n" * 2_000),
+        approval("ls", findings=tuple(f"finding {at} {'x' * 100}" for at in range(50))),
+        approval("ls", paths=tuple(f"/a/{at}" * 9 for at in range(200))),
+        approval("ls", headline="h" * 5_000),
+        approval("write", diff=unified_diff("a", "a\n" * 9_000, after="b\n" * 9_000)),
+    ],
+    ids=["command", "diff", "findings", "paths", "headline", "not compared"],
+)
+def test_what_does_not_fit_can_only_be_denied(platform: str, ask: AskStatus) -> None:
+    """P8: nobody allows what they can't see; also if a change is too big to be shown anywhere."""
+    fits, shown_on = PLATFORMS[platform]
+    card = card_of(ask, fits)
+    assert choices_of(card) == ["deny"]
+    assert fits(card)
+    shown, _ = shown_on(card)
+    assert TOO_LONG in shown
+    assert "/approve" not in shown
+    decided = AskStatus(ask.asked, state="answered", answer="deny", by="page")
+    assert fits(card_of(decided, fits))
+    assert "Denied by page" in shown_on(card_of(decided, fits))[0]
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+def test_a_long_choice_is_listed_whole_and_a_long_question_has_no_buttons(platform: str) -> None:
+    fits, shown_on = PLATFORMS[platform]
+    choice = "delete everything " + "but not " * 12 + "this"
+    card = card_of(question("What?", choice, "nothing"), fits)
+    assert f"1. {choice}" in shown_on(card)[0]
+    assert choices_of(card) == ["0", "1"]
+    assert all(len(label) <= 60 for label, _ in card.buttons)
+    card = card_of(question("why " * 2_000, "yes", "no"), fits)
+    assert card.buttons == ()
+    assert LONG_QUESTION in shown_on(card)[0]
+    assert fits(card)
+
+
+def test_a_list_shows_actions_whole_or_only_counts_them() -> None:
+    """P8: an id stands only beside all of its action."""
+    short, long = approval("ls ``` -l"), approval("x" * (LISTED_CHARS_MAX + 1))
+    text = listed([short, long])
+    assert "````\nls ``` -l\n````" in text
+    assert text.count(ID) == 1
+    assert "Too long to list here: 1." in text
+    assert (is_listed_whole(short), is_listed_whole(long)) == (True, False)
+    assert listed([approval("y" * 700), approval("z" * 700)]).count(ID) == 1

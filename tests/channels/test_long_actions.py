@@ -1,0 +1,122 @@
+"""An action that is too long for a chat: no button, no command and no old card lets anyone allow it there."""
+
+import pytest
+
+from agent.world import Effect, World, asks_about, process
+from channels.discord import lab as discord_lab
+from channels.lab import ME, channel, options_for, until
+from channels.slack import slack_lab
+from holdfast import events as e
+from holdfast.channels.asks import DENIED
+from holdfast.channels.cards import TOO_LONG
+from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos.discord import FakeDiscord
+from holdfast.chaos.slack import FakeSlack
+from holdfast.chaos.telegram import FakeTelegram
+from runner.steered_clock import SteeredClock, settle
+
+LONG = {"text": "x" * 5_000}
+
+
+def acting(request: SeenRequest, args: dict[str, object]) -> Script:
+    """Acts once, and then says that it is done."""
+    messages = (request.body or {})["messages"]
+    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
+    return [Say("well")] if results else [CallTool("act", args)]
+
+
+def at_length(request: SeenRequest) -> Script:
+    return acting(request, dict(LONG))
+
+
+async def approval_of(world: World, log_id: str) -> str:
+    """The id of what is asked, once it is asked in the channel's only session."""
+    records = await world.until(log_id, e.ChannelChatBound)
+    (session_id,) = [one.event.session_id for one in records if isinstance(one.event, e.ChannelChatBound)]
+    events = [one.event for one in await world.until(session_id, e.ApprovalAsked)]
+    return next(one.approval_id for one in events if isinstance(one, e.ApprovalAsked))
+
+
+async def test_on_telegram_it_can_only_be_denied() -> None:
+    """P8: nobody allows what they can't see."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, channel(world, options_for(telegram)):
+            texts = telegram.world.chat(ME).texts
+            telegram.world.say(ME, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            await until(telegram, lambda: bool(telegram.world.buttons(ME)))
+            assert list(telegram.world.buttons(ME)) == ["Deny"]
+            message_id, data = telegram.world.buttons(ME)["Deny"]
+            telegram.world.click(ME, message_id, data.replace("deny", "always"))
+            await until(telegram, lambda: len(telegram.world.done("answerCallbackQuery")) == 1)
+            assert telegram.world.done("answerCallbackQuery")[0].parameters["text"] == TOO_LONG
+            for number, command in enumerate(("/approve", f"/approve {approval_id}"), 2):
+                telegram.world.say(ME, command)
+                await until(telegram, lambda number=number: len(texts()) == number)
+            assert texts()[1:] == [TOO_LONG, TOO_LONG]
+            telegram.world.say(ME, f"/deny {approval_id}")
+            await until(telegram, lambda: DENIED in texts())
+    assert not done
+
+
+async def test_on_slack_it_can_only_be_denied() -> None:
+    """P8: nobody allows what they can't see."""
+    done: list[str] = []
+    async with FakeSlack() as slack, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, slack_lab.talking(world, slack):
+            my = slack_lab.MY
+            slack.world.say(my, "do it")
+            approval_id = await approval_of(world, slack_lab.LOG)
+            await slack_lab.until(slack, lambda: bool(slack.world.buttons(my)))
+            assert list(slack.world.buttons(my)) == ["Deny"]
+            slack.world.say(my, f"!approve {approval_id}")
+            await slack_lab.until(slack, lambda: TOO_LONG in slack.world.conversation(my).texts())
+            slack.world.click(my, *slack.world.buttons(my)["Deny"])
+            await slack_lab.until(slack, lambda: "well" in slack.world.conversation(my).texts())
+    assert not done
+
+
+async def test_on_discord_it_can_only_be_denied() -> None:
+    """P8: nobody allows what they can't see."""
+    done: list[str] = []
+    async with FakeDiscord() as discord, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, discord_lab.channel(world, discord):
+            chat = discord.world.direct(discord_lab.ME)
+            discord_lab.say(discord, "do it")
+            approval_id = await approval_of(world, discord_lab.LOG)
+            await discord_lab.until(discord, lambda: bool(discord.world.buttons(chat)))
+            assert list(discord.world.buttons(chat)) == ["Deny"]
+            discord_lab.say(discord, f"/approve {approval_id}")
+            await discord_lab.until(discord, lambda: TOO_LONG in chat.texts())
+            discord.world.click(chat, *discord.world.buttons(chat)["Deny"])
+            await discord_lab.until(discord, lambda: "well" in chat.texts())
+    assert not done
+
+
+@pytest.mark.parametrize("asker", [ME, 43], ids=["its own chat", "the approver's chat"])
+async def test_an_action_whose_card_may_be_missing_is_shown_before_it_can_be_allowed(asker: int) -> None:
+    """P8: /approve without an id is no consent to something unseen."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=lambda request: acting(request, {})) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        options = options_for(telegram, allow=frozenset({"42", "43"}))
+        clock = SteeredClock()
+        async with working as world, channel(world, options, clock=clock):
+            telegram.scripts.add_text(f"sendMessage@{asker}: reset")
+            telegram.world.say(asker, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            await world.until("chn_tg", e.DeliveryUnknown)
+            telegram.world.say(ME, "/approve")
+            await world.until("chn_tg", e.ChannelUpdateTaken, times=2)
+            await settle()
+            clock.advance(1)
+            listed = f"{approval_id}:\n\nact {{}}"
+            await until(telegram, lambda: any(listed in one for one in telegram.world.chat(ME).texts()))
+            assert not done
+            telegram.world.say(ME, f"/approve {approval_id}")
+            await until(telegram, lambda: "well" in telegram.world.chat(asker).texts())
+    assert done == ["act {}"]
