@@ -14,7 +14,7 @@ from holdfast.journal.postgres.event_types import OBJECTS, READS
 from holdfast.journal.postgres.objects import ObjectPatience
 from holdfast.journal.postgres.store import PostgresStore
 from journal.labs import PostgresLab
-from journal.object_checks import AGED, BIG, OTHER, ObjectLab
+from journal.object_checks import AGED, ALL_S, BIG, OTHER, ObjectLab
 from journal.sample import begin, created, delta, message
 from object_lab import KEY, PATIENT, Fault, S3Faults, S3Server, objects_in
 
@@ -199,6 +199,37 @@ async def test_a_wrong_key_is_named_and_shown_to_nobody(lab: ObjectLab) -> None:
         assert lab.s3.keys(bucket) == set()
 
 
+async def test_a_key_that_may_not_delete_is_named(lab: ObjectLab, faults: S3Faults) -> None:
+    """P11: what can't be deleted now is deleted once that is allowed."""
+    bucket = lab.s3.bucket(port=faults.port)
+    async with lab.connected(), lab.blobs(objects_in(bucket)) as blobs:
+        for data in (BIG, OTHER):
+            await blobs.put(data)
+        await blobs.tend()
+        await blobs.sweep(unnamed_for_s=ALL_S)
+        faults.refuses = "403 AccessDenied"
+        with pytest.raises(StoreUnreachable, match="403 AccessDenied"):
+            await blobs.tend()
+        assert len(lab.s3.keys(bucket)) == 2
+        faults.refuses = ""
+        await blobs.tend()
+        assert lab.s3.keys(bucket) == set()
+
+
+async def test_bytes_that_were_changed_are_replaced_by_the_next_upload(lab: ObjectLab) -> None:
+    bucket = lab.s3.bucket()
+    async with lab.connected(), lab.blobs(objects_in(bucket)) as blobs:
+        name = await blobs.put(BIG)
+        (key,) = lab.s3.keys(bucket)
+        lab.s3.damage(bucket, key)
+        assert await blobs.put(BIG) == name
+        assert await blobs.get(name) == BIG
+        await blobs.tend()
+        assert len(lab.s3.keys(bucket)) == 1
+        assert await blobs.put(BIG) == name
+        assert len(lab.s3.keys(bucket)) == 1, "what is there and whole isn't uploaded again"
+
+
 async def test_what_is_configured_wins_over_variables_for_other_programs(
     lab: ObjectLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +255,8 @@ async def test_a_server_without_its_bucket_says_which_blobs_it_cannot_read(lab: 
             await without.get(name)
         assert await without.put(BIG) == name
         assert await without.get(name) == BIG
+        await without.tend()
+        assert without.trouble is None
 
 
 class OlderStore(PostgresStore):

@@ -100,7 +100,7 @@ class PostgresBlobs:
             return False
         key, broken = there["key"] or "", ""
         try:
-            if not key or not await objects.holds(key, size=len(data)):
+            if not key or await objects.get(key, size=len(data)) != data:
                 key, broken = await self.upload(name, data), key
         except StoreUnreachable:
             return False  # the object store says so itself

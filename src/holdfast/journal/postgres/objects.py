@@ -100,9 +100,10 @@ class ObjectStore:
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; those that aren't there count as deleted."""
-        async with asyncio.TaskGroup() as tasks:
-            for key in keys:
-                tasks.create_task(self._unless_missing(partial(self._store.delete_async, key)))
+        deleting = [self._unless_missing(partial(self._store.delete_async, key)) for key in keys]
+        for error in await asyncio.gather(*deleting, return_exceptions=True):
+            if isinstance(error, BaseException):
+                raise error
 
     async def probe(self, key: str) -> None:
         """Write, read and delete an object; raises StoreUnreachable if any of it fails."""

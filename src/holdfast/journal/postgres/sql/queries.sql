@@ -362,11 +362,14 @@ SELECT key FROM blob_objects WHERE blob IS NULL AND due_at <= clock_timestamp() 
 DELETE FROM blob_objects WHERE key = ANY (:keys::text[]) AND blob IS NULL
 
 -- name: objects_to_check
-SELECT key, blob, bytes FROM blob_objects JOIN blobs ON name = blob ORDER BY blob LIMIT :limit
+SELECT key, blob, bytes FROM blob_objects JOIN blobs ON name = blob
+WHERE NOT EXISTS (SELECT FROM blob_pieces AS piece WHERE piece.name = blob) ORDER BY blob LIMIT :limit
 
 -- name: blobs_in_objects
 SELECT place, count(*) AS blobs, sum(bytes)::bigint AS bytes
-FROM blob_objects JOIN blobs ON name = blob GROUP BY place ORDER BY place
+FROM blob_objects JOIN blobs ON name = blob
+WHERE NOT EXISTS (SELECT FROM blob_pieces AS piece WHERE piece.name = blob)
+GROUP BY place ORDER BY place
 
 -- name: sweep_blobs
 -- An append that names a blob touches its row, so a blob that was named meanwhile is no longer old.
