@@ -9,6 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from object_lab import S3Server, s3_server
 from postgres_lab import PostgresServer, postgres_server
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
 def postgres() -> Iterator[PostgresServer]:
     """A real Postgres, started for the first test of this process that asks for it."""
     with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A real S3 server, started for the first test of this process that asks for it."""
+    with s3_server() as server:
         yield server
 
 
