@@ -101,10 +101,10 @@ async def test_on_discord_it_can_only_be_denied() -> None:
 async def test_an_action_whose_card_may_be_missing_is_shown_before_it_can_be_allowed(asker: int) -> None:
     """P8: /approve without an id is no consent to something unseen."""
     done: list[str] = []
+    clock = SteeredClock()
     async with FakeTelegram() as telegram, ChaosServer(choose=lambda request: acting(request, {})) as chaos:
-        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        working = process(chaos, Effect("act", done), judge=asks_about("act"), clock=clock)
         options = options_for(telegram, allow=frozenset({"42", "43"}))
-        clock = SteeredClock()
         async with working as world, channel(world, options, clock=clock):
             telegram.scripts.add_text(f"sendMessage@{asker}: reset")
             telegram.world.say(asker, "do it")

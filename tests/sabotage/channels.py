@@ -1,7 +1,7 @@
 """Wrong parts of channels: each breaks a promise in one small way."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
@@ -43,7 +43,7 @@ class AcknowledgesFirst(TelegramPolling):
     """Tells Telegram that it has the updates, and then takes them."""
 
     @override
-    async def _taken(self, updates: Sequence[Any], offset: int) -> int:
+    async def _taken(self, updates: Any, offset: int) -> int | None:
         if updates:
             last = max(one["update_id"] for one in updates)
             await self._api.call("getUpdates", {"offset": last + 1, "timeout": 0})

@@ -35,9 +35,10 @@ async def test_a_hundred_chats_have_their_answers_while_one_is_at_its_limit() ->
 async def test_a_change_of_a_card_whose_answer_is_lost_is_made_again_at_once() -> None:
     """P10: the chat doesn't wait; no time passes in this test."""
     done: list[str] = []
+    clock = SteeredClock()
     async with FakeDiscord() as discord, ChaosServer(choose=acts) as chaos:
-        acting = process(chaos, Effect("act", done), judge=asks_about("act"))
-        async with acting as world, channel(world, discord, clock=SteeredClock()):
+        acting = process(chaos, Effect("act", done), judge=asks_about("act"), clock=clock)
+        async with acting as world, channel(world, discord, clock=clock):
             discord.scripts.add("editMessage", [Accept(), ResetConnection()])
             say(discord, "do it")
             chat = discord.world.direct(ME)

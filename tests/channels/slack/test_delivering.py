@@ -107,7 +107,7 @@ async def test_a_platform_that_is_away_is_red_and_everything_arrives_once_it_is_
 async def test_a_wrong_token_is_said_with_what_to_do_and_never_shown(which: str, hint: str) -> None:
     """P11: the token is in no event."""
     async with FakeSlack() as slack, ChaosServer() as chaos, process(chaos) as world:
-        wrong = options_for(slack, **{which: "xoxb-wrong-token"})
+        wrong = options_for(slack, **{which: f"{hint}-wrong-token"})
         async with channel(world, wrong, clock=SteeredClock()):
             records = await world.until(LOG, e.ChannelFailed)
         failed = records[-1].event

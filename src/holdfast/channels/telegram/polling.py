@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramResult
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.updates import ALLOWED, update_id_of
-from holdfast.channels.written import UNREADABLE, Unanswered
+from holdfast.channels.written import UNREADABLE, Unanswered, shaped
 
 POLL_S = 25
 ANSWER_S = POLL_S + 15.0
@@ -33,17 +33,15 @@ class TelegramPolling:
         failures = 0
         while True:
             reply = await self._connect()
-            offset = 0
+            offset, has_polled = 0, False
             while isinstance(reply, TelegramResult):
-                updates = reply.value
-                if not isinstance(updates, list):
+                taken = await self._taken(reply.value, offset)
+                if taken is None:
                     reply = Unanswered(UNREADABLE)
                     break
-                before, offset = offset, await self._taken(cast("list[Any]", updates), offset)
-                if updates and offset == before:  # none has a number, so that all would come again at once
-                    reply = Unanswered(UNREADABLE)
-                    break
-                failures = 0
+                offset = taken
+                failures = 0 if has_polled else failures
+                has_polled = True
                 reply = await self._api.call(
                     "getUpdates",
                     {"timeout": POLL_S, "allowed_updates": ALLOWED, **({"offset": offset} if offset else {})},
@@ -64,8 +62,14 @@ class TelegramPolling:
         await self._connection.works()
         return TelegramResult([])
 
-    async def _taken(self, updates: Sequence[Any], offset: int) -> int:
-        """Take the updates, those of one chat in order; the offset that acknowledges them all."""
+    async def _taken(self, updates: Any, offset: int) -> int | None:
+        """Take the updates, those of one chat in order; the offset that acknowledges them all.
+
+        None if they can't be read, or none has a number: they would come again at once, for ever.
+        """
+        updates = shaped(updates, list[Any])
+        if updates is None:
+            return None
         chats: dict[str, list[Arrival]] = {}
         for update in sorted(updates, key=update_id_of):
             arrival = self._connection.read(update)
@@ -74,7 +78,10 @@ class TelegramPolling:
         async with asyncio.TaskGroup() as tasks:
             for arrivals in chats.values():
                 tasks.create_task(self._in_order(arrivals))
-        return max([offset, *(update_id_of(one) + 1 for one in updates)])
+        if not updates:
+            return 0  # all before it is acknowledged, and after a quiet week numbers may begin anywhere
+        newest = max(update_id_of(one) for one in updates)
+        return max(offset, newest + 1) if newest else None
 
     async def _in_order(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:

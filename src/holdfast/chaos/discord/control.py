@@ -1,20 +1,19 @@
 """Routes by which people and other programs play the users of the fake Discord, and read its record."""
 
-import json
 from typing import Any
 
 from aiohttp import web
 
 from holdfast.chaos.discord.world import Channel, DiscordWorld
 from holdfast.chaos.exchanges import Scripts
-from holdfast.chaos.script_text import BadScript
+from holdfast.chaos.platform_control import button_of, given_in, script_route
 
 CLOSED = (403, 50007, "Cannot send messages to this user")
 
 
 def control_routes(world: DiscordWorld, scripts: Scripts) -> list[web.RouteDef]:
     """`/fake/…`: say, edit, delete, click, command, file, block, sockets, script, chats and calls."""
-    control = _Control(world, scripts)
+    control = _Control(world)
     return [
         web.post("/fake/say", control.say),
         web.post("/fake/edit", control.edit),
@@ -24,7 +23,7 @@ def control_routes(world: DiscordWorld, scripts: Scripts) -> list[web.RouteDef]:
         web.post("/fake/file", control.file),
         web.post("/fake/block", control.block),
         web.post("/fake/sockets", control.sockets),
-        web.post("/fake/script", control.script),
+        script_route(scripts),
         web.get("/fake/chats", control.chats),
         web.get("/fake/calls", control.calls),
     ]
@@ -33,9 +32,8 @@ def control_routes(world: DiscordWorld, scripts: Scripts) -> list[web.RouteDef]:
 class _Control:
     """What the routes do. A place is {"user": 42}, or with "channel" and perhaps "thread" in the guild."""
 
-    def __init__(self, world: DiscordWorld, scripts: Scripts) -> None:
+    def __init__(self, world: DiscordWorld) -> None:
         self._world = world
-        self._scripts = scripts
 
     async def say(self, request: web.Request) -> web.Response:
         """{"user": 42, "text": "hello"} is a direct message to the bot."""
@@ -61,10 +59,7 @@ class _Control:
         given = await _given(request)
         channel = self._place(given)
         buttons = self._world.buttons(channel)
-        if given.get("button") not in buttons:
-            known = ", ".join(buttons) or "none"
-            raise web.HTTPNotFound(text=f"There is no such button; there are: {known}\n")
-        message_id, data = buttons[given["button"]]
+        message_id, data = button_of(buttons, given.get("button"))
         made = self._world.click(channel, message_id, data, user=given["user"])
         return web.json_response({"id": made.interaction_id})
 
@@ -108,14 +103,6 @@ class _Control:
             raise web.HTTPBadRequest(text='"do" is drop, forget or reconnect\n')
         known[do]()
         return web.json_response({"sockets": sessions.sockets})
-
-    async def script(self, request: web.Request) -> web.Response:
-        """The body is a script: lines like `createMessage: accept; reset | retry-after 2`."""
-        try:
-            self._scripts.add_text(await request.text())
-        except BadScript as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
-        return web.json_response({"ok": True})
 
     async def chats(self, request: web.Request) -> web.Response:
         """All channels with their messages, as people see them now."""
@@ -162,10 +149,7 @@ def _message(channel: Channel, given: dict[str, Any]) -> str:
 
 
 async def _given(request: web.Request) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(await request.read())
-    except ValueError as error:
-        raise web.HTTPBadRequest(text="The body must be a JSON object\n") from error
-    if not isinstance(found, dict) or not str(found.get("user", "")).isdigit():  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        raise web.HTTPBadRequest(text='The body must be a JSON object with a numeric "user"\n')
-    return dict(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    given = await given_in(request, "user")
+    if not str(given["user"]).isdigit():
+        raise web.HTTPBadRequest(text='"user" must be a number\n')
+    return given

@@ -6,14 +6,14 @@ from typing import Any
 from aiohttp import web
 
 from holdfast.chaos.exchanges import Scripts
-from holdfast.chaos.script_text import BadScript
+from holdfast.chaos.platform_control import button_of, given_in, script_route
 from holdfast.chaos.slack.sockets import SlackSockets
 from holdfast.chaos.slack.world import SlackConversation, SlackWorld
 
 
 def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -> list[web.RouteDef]:
     """`/fake/…`: say, edit, delete, click, command, file, archive, sockets, script, chats and calls."""
-    control = _Control(world, scripts, sockets)
+    control = _Control(world, sockets)
     return [
         web.post("/fake/say", control.say),
         web.post("/fake/edit", control.edit),
@@ -23,7 +23,7 @@ def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -
         web.post("/fake/file", control.file),
         web.post("/fake/archive", control.archive),
         web.post("/fake/sockets", control.sockets),
-        web.post("/fake/script", control.script),
+        script_route(scripts),
         web.get("/fake/chats", control.chats),
         web.get("/fake/calls", control.calls),
     ]
@@ -32,14 +32,13 @@ def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -
 class _Control:
     """What the routes do. A `chat` is a channel's id: D42 is direct with U42, C5 is a channel."""
 
-    def __init__(self, world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -> None:
+    def __init__(self, world: SlackWorld, sockets: SlackSockets) -> None:
         self._world = world
-        self._scripts = scripts
         self._sockets = sockets
 
     async def say(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "text": "hello", "user": "U42", "thread": ""}; `@bot` mentions the bot."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         message = self._world.say(
             str(given["chat"]),
             str(given["text"]),
@@ -50,32 +49,29 @@ class _Control:
 
     async def edit(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "message": "1800000001.000001", "text": "hello!"} edits what someone said."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         return web.json_response(
             self._world.edit(str(given["chat"]), self._message(given), str(given["text"]))
         )
 
     async def delete(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "message": "1800000001.000001"} deletes a message, also one of the bot."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         self._world.delete(str(given["chat"]), self._message(given))
         return web.json_response({"ok": True})
 
     async def click(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "button": "Allow once", "user": "U42"} presses a button that is on screen."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         channel = str(given["chat"])
         buttons = self._world.buttons(channel)
-        if given.get("button") not in buttons:
-            listed = ", ".join(buttons) or "none"
-            raise web.HTTPNotFound(text=f"There is no such button; there are: {listed}\n")
-        ts, value = buttons[given["button"]]
+        ts, value = button_of(buttons, given.get("button"))
         trigger = self._world.click(channel, ts, value, user=str(given.get("user", "")))
         return web.json_response({"id": trigger})
 
     async def command(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "text": "new", "user": "U42"} is the slash command `/holdfast new`."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         self._world.command(
             str(given["chat"]),
             str(given.get("text", "")),
@@ -98,7 +94,7 @@ class _Control:
 
     async def archive(self, request: web.Request) -> web.Response:
         """{"chat": "C5"} archives the channel; with "archived": false, no longer."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         self._world.conversation(str(given["chat"])).archived = bool(given.get("archived", True))
         return web.json_response({"ok": True})
 
@@ -110,14 +106,6 @@ class _Control:
         else:
             await self._sockets.cut()
         return web.json_response({"open": len(self._sockets.open)})
-
-    async def script(self, request: web.Request) -> web.Response:
-        """The body is a script: lines like `chat.postMessage: accept; reset | retry-after 2`."""
-        try:
-            self._scripts.add_text(await request.text())
-        except BadScript as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
-        return web.json_response({"ok": True})
 
     async def chats(self, request: web.Request) -> web.Response:
         """All conversations with their messages, as people see them now."""
@@ -154,13 +142,3 @@ def _shown(conversation: SlackConversation) -> dict[str, Any]:
         "ephemeral": conversation.ephemeral,
         "messages": list(conversation.messages.values()),
     }
-
-
-async def _given(request: web.Request) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(await request.read())
-    except ValueError as error:
-        raise web.HTTPBadRequest(text="The body must be a JSON object\n") from error
-    if not isinstance(found, dict) or "chat" not in found:
-        raise web.HTTPBadRequest(text='The body must be a JSON object with a "chat"\n')
-    return dict(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

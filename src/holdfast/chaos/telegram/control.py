@@ -1,25 +1,24 @@
 """Routes by which people and other programs play the users of the fake Telegram, and read its record."""
 
-import json
 from typing import Any
 
 from aiohttp import web
 
 from holdfast.chaos.exchanges import Scripts
-from holdfast.chaos.script_text import BadScript
+from holdfast.chaos.platform_control import button_of, given_in, script_route
 from holdfast.chaos.telegram.world import Chat, World
 
 
 def control_routes(world: World, scripts: Scripts) -> list[web.RouteDef]:
     """`/fake/…`: say, edit, click, file, block, script, chats and calls."""
-    control = _Control(world, scripts)
+    control = _Control(world)
     return [
         web.post("/fake/say", control.say),
         web.post("/fake/edit", control.edit),
         web.post("/fake/click", control.click),
         web.post("/fake/file", control.file),
         web.post("/fake/block", control.block),
-        web.post("/fake/script", control.script),
+        script_route(scripts),
         web.get("/fake/chats", control.chats),
         web.get("/fake/calls", control.calls),
     ]
@@ -28,13 +27,12 @@ def control_routes(world: World, scripts: Scripts) -> list[web.RouteDef]:
 class _Control:
     """What the routes do."""
 
-    def __init__(self, world: World, scripts: Scripts) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._scripts = scripts
 
     async def say(self, request: web.Request) -> web.Response:
         """{"chat": 42, "text": "hello", "user": 42, "thread": 0} is a message to the bot."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         message = self._world.say(
             int(given["chat"]),
             str(given["text"]),
@@ -45,7 +43,7 @@ class _Control:
 
     async def edit(self, request: web.Request) -> web.Response:
         """{"chat": 42, "message": 1, "text": "hello!"} edits what someone said."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         chat = self._world.chat(int(given["chat"]))
         if int(given["message"]) not in chat.messages:
             raise web.HTTPNotFound(text="There is no message with this id\n")
@@ -53,14 +51,10 @@ class _Control:
 
     async def click(self, request: web.Request) -> web.Response:
         """{"chat": 42, "button": "Allow once", "user": 42} presses a button that is on screen."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         chat_id = int(given["chat"])
         buttons = self._world.buttons(chat_id)
-        if given.get("button") not in buttons:
-            raise web.HTTPNotFound(
-                text=f"There is no such button; there are: {', '.join(buttons) or 'none'}\n"
-            )
-        message_id, data = buttons[given["button"]]
+        message_id, data = button_of(buttons, given.get("button"))
         click = self._world.click(chat_id, message_id, data, user_id=int(given.get("user", 0)))
         return web.json_response({"id": click})
 
@@ -78,16 +72,8 @@ class _Control:
 
     async def block(self, request: web.Request) -> web.Response:
         """{"chat": 42} blocks the bot; with "blocked": false, no longer."""
-        given = await _given(request)
+        given = await given_in(request, "chat")
         self._world.chat(int(given["chat"])).blocked = bool(given.get("blocked", True))
-        return web.json_response({"ok": True})
-
-    async def script(self, request: web.Request) -> web.Response:
-        """The body is a script: lines like `sendMessage: accept; reset | retry-after 2`."""
-        try:
-            self._scripts.add_text(await request.text())
-        except BadScript as error:
-            raise web.HTTPBadRequest(text=f"{error}\n") from error
         return web.json_response({"ok": True})
 
     async def chats(self, request: web.Request) -> web.Response:
@@ -113,13 +99,3 @@ class _Control:
 
 def _shown(chat: Chat) -> dict[str, Any]:
     return {"chat": chat.shown(), "blocked": chat.blocked, "messages": list(chat.messages.values())}
-
-
-async def _given(request: web.Request) -> dict[str, Any]:
-    try:
-        found: Any = json.loads(await request.read())
-    except ValueError as error:
-        raise web.HTTPBadRequest(text="The body must be a JSON object\n") from error
-    if not isinstance(found, dict) or "chat" not in found:
-        raise web.HTTPBadRequest(text='The body must be a JSON object with a "chat"\n')
-    return dict(found)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
