@@ -25,12 +25,18 @@ REPORT_DEPTH = 20_000
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, object, object]:
-    """Show a failure with hundreds of causes or nested groups; otherwise pytest ends the whole run."""
+    """Show whatever fails; otherwise pytest ends the whole run with an error of its own.
+
+    A failure may have hundreds of causes or nested groups. Python 3.11 also takes it for an error if garbage
+    collection, which may log lost exceptions with their lines, reads source while pytest does.
+    """
     usual = sys.getrecursionlimit()
     sys.setrecursionlimit(REPORT_DEPTH)
+    gc.disable()
     try:
         return (yield)
     finally:
+        gc.enable()
         sys.setrecursionlimit(usual)
 
 

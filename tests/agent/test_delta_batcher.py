@@ -34,7 +34,7 @@ async def test_those_who_come_soon_after_wait_for_the_beat() -> None:
 
 
 async def test_at_the_beat_all_are_called_together_and_in_their_order() -> None:
-    batcher = DeltaBatcher(beat_s=0.05)
+    batcher = DeltaBatcher(beat_s=0.5)
     loop, called, done = asyncio.get_running_loop(), list[str](), asyncio.Event()
 
     def later() -> None:

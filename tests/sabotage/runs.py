@@ -89,7 +89,7 @@ async def check_an_answer_without_end_is_cut_off(answer_bytes_max: int) -> None:
     ):
         await send(world)
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(5):
                 ended = ending(await world.until("s", e.RunEnded))
         except TimeoutError:
             raise AssertionError("it is still listening") from None

@@ -29,8 +29,8 @@ def is_answered(discord: FakeDiscord, user: int, text: str) -> bool:
     return f"re: {text}" in discord.world.direct(user).texts()
 
 
-async def talk(discord: FakeDiscord, said: set[tuple[int, str]]) -> None:
-    """Each person writes once the bot is there, and writes again once they have their answer."""
+async def talk(discord: FakeDiscord, store: MemoryStore, said: set[tuple[int, str]]) -> None:
+    """Each person writes once the bot is there, and again once they have their answer, no preview of it."""
     world = discord.world
     await world.changed.until(lambda: bool(world.sessions.known))
     for number in range(ROUNDS):
@@ -42,6 +42,7 @@ async def talk(discord: FakeDiscord, said: set[tuple[int, str]]) -> None:
         for user in PEOPLE:
             text = f"{number} of {user}"
             await world.changed.until(lambda user=user, text=text: is_answered(discord, user, text))
+        await until_settled(store)
 
 
 async def live(
@@ -67,13 +68,9 @@ async def live(
             process(chaos, store=store) as world,
             starting(world, options_for(discord, allow=ALLOWED), preview_after_s=0.0),
         ):
-            talking = asyncio.create_task(talk(discord, said))
+            talking = asyncio.create_task(talk(discord, store, said))
             dead = asyncio.create_task(died.wait())
             await asyncio.wait({talking, dead}, return_when=asyncio.FIRST_COMPLETED)
-            if talking.done() and not died.is_set():
-                settled = asyncio.create_task(until_settled(store))
-                await asyncio.wait({settled, dead}, return_when=asyncio.FIRST_COMPLETED)
-                settled.cancel()
             for task in (talking, dead):
                 task.cancel()
             await asyncio.wait({talking, dead})
