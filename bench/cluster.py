@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -41,6 +41,7 @@ from holdfast.events import RunQueued, SessionCreated, TextDelta, Usage
 from holdfast.interfaces.journal import Fence
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.postgres.store import PostgresStore
+from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.retrying_append import RetryingAppend
 
 TURNS = 20
@@ -192,8 +193,11 @@ async def by_nodes(postgres: Any) -> None:
 
     Each number of nodes has a database of its own, because all nodes of a database hear of each other's
     appends. All nodes are in this process, so it counts what they do together. They take turns, too. The rows
-    in a statement show whether more nodes also means smaller statements, which would cost more for another
-    reason.
+    in a statement show that each has as many, however many nodes there are.
+
+    Nodes that share a processor take as many times longer for a statement as there are nodes. So the pause
+    between their notices is longer by as much. Otherwise a notice would tell of fewer statements than on
+    machines of their own, and an event would cost more for that reason alone.
     """
     async with AsyncExitStack() as stack:
         fleets = [await fleet(stack, await asyncio.to_thread(postgres.database), count) for count in NODES]
@@ -230,8 +234,10 @@ async def fleet(stack: AsyncExitStack, dsn: str, count: int) -> Fleet:
     calls: list[Call] = []
     loud: list[Call] = []
     session_ids: list[str] = []
+    usual = PostgresTuning()
+    shared = replace(usual, notice_pause_s=usual.notice_pause_s * count)
     for name in [f"node-{nth}" for nth in range(count)]:
-        store = await stack.enter_async_context(node(dsn, name))
+        store = await stack.enter_async_context(node(dsn, name, tuning=shared))
         fences = {f"{name}-{nth}": await begin(store, f"{name}-{nth}") for nth in range(SESSIONS)}
         session_ids += fences
         calls += ours(store, fences)
@@ -278,8 +284,8 @@ async def answers(delta: Call, usage: Call) -> None:
 
 
 @asynccontextmanager
-async def node(dsn: str, name: str) -> AsyncGenerator[PostgresStore]:
-    store = await PostgresStore.open(dsn, name=name)
+async def node(dsn: str, name: str, *, tuning: PostgresTuning | None = None) -> AsyncGenerator[PostgresStore]:
+    store = await PostgresStore.open(dsn, name=name, tuning=tuning)
     try:
         yield store
     finally:

@@ -1,6 +1,7 @@
 """What holds for every test: nothing in holdfast blocks the event loop, and no clock decides a property."""
 
 import gc
+import sys
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 
+from object_lab import S3Server, s3_server
 from postgres_lab import PostgresServer, postgres_server
 
 if TYPE_CHECKING:
@@ -16,6 +18,20 @@ if TYPE_CHECKING:
 # A busy machine makes an example slow, and that says nothing about the property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# How deep pytest may go into the causes of a failure and the groups in it.
+REPORT_DEPTH = 20_000
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, object, object]:
+    """Show a failure with hundreds of causes or nested groups; otherwise pytest ends the whole run."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(REPORT_DEPTH)
+    try:
+        return (yield)
+    finally:
+        sys.setrecursionlimit(usual)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,6 +83,13 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
 def postgres() -> Iterator[PostgresServer]:
     """A real Postgres, started for the first test of this process that asks for it."""
     with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """A real S3 server, started for the first test of this process that asks for it."""
+    with s3_server() as server:
         yield server
 
 

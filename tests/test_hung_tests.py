@@ -1,4 +1,4 @@
-"""A test that hangs ends as a failure that names it, even where an event loop swallows the timeout."""
+"""A test that hangs or fails in an unusual way is a failure that is named, and the others run."""
 
 import subprocess
 import sys
@@ -11,13 +11,29 @@ HANGS = """
 import asyncio
 import threading
 
+import pytest
+
 async def test_that_hangs():
     asyncio.get_running_loop().call_soon(threading.Event().wait)
     await asyncio.Event().wait()
 
+@pytest.mark.timeout(60)
 def test_that_comes_afterwards():
     pass
 """
+# As a retry that raises within the handling of the failure before it.
+DEEP = """
+def test_that_fails_after_many_tries():
+    error = ValueError("the first")
+    for nth in range(1_000):
+        cause, error = error, ExceptionGroup("again", [ValueError(nth)])
+        error.__context__ = cause
+    raise error
+
+def test_that_comes_afterwards():
+    pass
+"""
+RUN = "import sys; sys.path.insert(0, sys.argv.pop(1)); import pytest; sys.exit(pytest.main())"
 
 
 def test_a_hung_test_whose_timeout_is_swallowed_is_named_with_its_stacks_and_the_others_run(
@@ -25,17 +41,32 @@ def test_a_hung_test_whose_timeout_is_swallowed_is_named_with_its_stacks_and_the
 ) -> None:
     (tmp_path / "test_hanging.py").write_text(HANGS, "utf-8")
     settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:randomly", "-p", "no:cacheprovider"]
-    short = ["--timeout", "0.2", "-o", "faulthandler_timeout=0.6"]
+    short = ["--timeout", "0.5", "-o", "faulthandler_timeout=4"]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "--numprocesses", "1", *settings, *short, str(tmp_path)],
         check=False,
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
     )
     assert "crashed while running" in ended.stdout, ended.stdout + ended.stderr
     assert "test_hanging.py::test_that_hangs" in ended.stdout
-    assert "Timeout (0:00:00.600000)!" in ended.stderr
+    assert "Timeout (0:00:04)!" in ended.stderr
     assert "in run_until_complete" in ended.stderr  # where the test waits
     assert "1 failed, 1 passed" in ended.stdout
+
+
+def test_a_failure_with_a_thousand_causes_is_shown_and_the_others_run(tmp_path: Path) -> None:
+    (tmp_path / "test_deep.py").write_text(DEEP, "utf-8")
+    settings = ["-c", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", "-p", "conftest"]
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN, str(ROOT / "tests"), *settings, str(tmp_path)],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "INTERNALERROR" not in ended.stdout + ended.stderr
+    assert "1 failed, 1 passed" in ended.stdout, ended.stdout + ended.stderr

@@ -46,7 +46,7 @@ SABOTAGES = (
 )
 
 # Only a broken check waits as long as this, and that is no proof.
-PATIENCE_S = 15
+PATIENCE_S = 90
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda one: one.name)

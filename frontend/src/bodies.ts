@@ -1323,6 +1323,7 @@ export interface StoreHealth {
   readonly error?: string;
   readonly write_ms?: number;
   readonly lost?: string;
+  readonly blobs?: string;
 }
 
 /** A target and its health, never its key; a wait of 0 is none. */

@@ -1,14 +1,20 @@
 """What the doctor says about a Postgres store."""
 
+import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as changed
 
 from holdfast.cli.doctor.database import check_database, clock_skew, durability
-from holdfast.config.settings import Secret, ServerSettings, Settings
+from holdfast.config.settings import BlobStoreSettings, Secret, ServerSettings, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
+from holdfast.journal.postgres.objects import Bucket
+from holdfast.journal.postgres.store import PostgresStore
+from object_lab import KEY, S3Server, objects_in
 from postgres_lab import PostgresServer
 
 URL = "postgresql://holdfast:p%40ss:word@db-1:5432,db-2/work?sslmode=require"
@@ -90,3 +96,53 @@ def test_two_servers_on_one_machine_have_different_names(tmp_path: Path) -> None
     assert one.node_name != other.node_name
     assert one.node_name == settings_of(URL, tmp_path / "a").node_name
     assert Settings(server=ServerSettings(node_name="web-2")).node_name == "web-2"
+
+
+def with_bucket(settings: Settings, bucket: Bucket) -> Settings:
+    blob_store = BlobStoreSettings(
+        bucket=bucket.name,
+        endpoint=bucket.endpoint,
+        prefix=bucket.prefix,
+        access_key_id=Secret(bucket.access_key_id),
+        secret_access_key=Secret(bucket.secret_access_key),
+    )
+    return changed(settings, server=changed(settings.server, blob_store=blob_store))
+
+
+def of_bucket(settings: Settings) -> list[tuple[str, str]]:
+    return [(one.state, one.text) for one in check_database(settings) if one.name == "blob store"]
+
+
+def test_a_bucket_is_tried_and_every_blob_is_looked_for(
+    postgres_dsn: str, s3: S3Server, tmp_path: Path
+) -> None:
+    """P1: a blob that is missing is named; a bucket that isn't configured any more is, too."""
+    bucket = s3.bucket()
+    without = settings_of(postgres_dsn, tmp_path)
+    settings = with_bucket(without, bucket)
+    assert of_bucket(without) == []
+
+    async def put() -> str:
+        store = await PostgresStore.open(postgres_dsn, name="one", objects=objects_in(bucket))
+        try:
+            return await store.put_blob(bytes(2 << 20))
+        finally:
+            await store.close()
+
+    name = asyncio.run(put())
+    works = "writing, reading and deleting work; 1 blob there"
+    assert of_bucket(settings) == [("ok", f"{bucket.place}: {works}")]
+    assert len(s3.everything(bucket)) == 1
+    ((state, text),) = of_bucket(without)
+    assert (state, text.partition(" (")[0]) == ("fault", f"1 blob is in {bucket.place}")
+    asyncio.run(objects_in(bucket).delete(list(s3.keys(bucket))))
+    assert of_bucket(settings) == [("fault", f"1 blob missing in {bucket.place}: {name}")]
+    wrong = replace(bucket, secret_access_key=f"{bucket.secret_access_key}-of-another")
+    ((state, text),) = of_bucket(with_bucket(without, wrong))
+    assert (state, text.endswith("403 SignatureDoesNotMatch")) == ("fault", True)
+
+
+def test_the_key_of_a_bucket_is_a_secret(tmp_path: Path) -> None:
+    """P11."""
+    bucket = Bucket(name="b", access_key_id="id", secret_access_key=KEY)
+    assert KEY in known_secrets(with_bucket(settings_of("", tmp_path), bucket))

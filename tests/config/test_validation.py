@@ -28,6 +28,18 @@ WRONG = [
     ),
     ("[server]\napi_keys = [\n1]\n", 3, "server.api_keys[0] must be text, not a whole number"),
     ("[server]\non_restart = 'resum'\n", 2, "must be one of interrupt, resume; did you mean resume?"),
+    (
+        "[server]\n[server.blob_store]\nbucket = 'b'\n",
+        3,
+        "server.blob_store.bucket needs a Postgres database in server.store",
+    ),
+    ("[server.blob_store]\nprefix = 'a'\n", 1, "server.blob_store.bucket must not be empty"),
+    (
+        "[server]\nstore = 'postgresql://db/x'\n[server.blob_store]\nbucket = 'b'\naccess_key_id = 'k'\n",
+        3,
+        "server.blob_store.secret_access_key must not be empty",
+    ),
+    ("[server.blob_store]\nendpoint = 's3.example.com'\n", 2, "server.blob_store.endpoint must be a URL"),
     ("[server]\nlimits = 3\n", 2, "server.limits must be a table, not a whole number"),
     ("[server.limits]\nbody_s = -0.5\n", 2, "server.limits.body_s must be 0 or more"),
     ("[server]\ncors_origins = ['https://a.example/']\n", 2, "server.cors_origins[0] must be an origin"),

@@ -14,6 +14,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.node import end_node
+from holdfast.journal.postgres.objects import ObjectStore
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.redacting import RedactingStore
@@ -62,6 +63,7 @@ class PostgresLab:
     tuning: PostgresTuning | None = None
     kind: type[PostgresStore] = PostgresStore
     direct: str = ""
+    objects: ObjectStore | None = None
     stores: list[PostgresStore] = field(default_factory=list[PostgresStore])
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:
@@ -76,6 +78,7 @@ class PostgresLab:
             self.dsn,
             name=f"node-{len(self.stores) + 1}",
             direct=self.direct,
+            objects=self.objects,
             tuning=replace(self.tuning or PostgresTuning(), window_bytes_max=window_bytes_max),
         )
         self.stores.append(store)

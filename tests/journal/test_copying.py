@@ -20,13 +20,17 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.interfaces.usage import UsageQuery
 from holdfast.journal.copying.copy import copy
+from holdfast.journal.copying.postgres_side import PostgresTarget
 from holdfast.journal.copying.sides import CopiedLog, CopyRefused
 from holdfast.journal.copying.sqlite_side import SqliteSource, SqliteTarget
+from holdfast.journal.postgres.objects import Bucket
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.sqlite.integrity import check_store
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.values import HistoryMessage
+from journal.object_checks import AGED, ObjectLab
 from journal.sample import AT_MS, asked, begin, created, delta, ended, message, started
+from object_lab import S3Server, objects_in
 from postgres_lab import PostgresServer
 
 KEY = IdempotencyKey("once", "digest", b"answer", AT_MS + 1_000_000_000_000)
@@ -173,3 +177,66 @@ async def test_a_copy_that_lacks_one_event_is_found_out_and_a_second_try_begins_
     assert copied.events == 2
     with pytest.raises(CopyRefused):
         await SqliteTarget.open(to)
+
+
+def configured(folder: Path, dsn: str, bucket: Bucket) -> dict[str, object]:
+    """The flags for a configuration with a bucket for large blobs."""
+    file = folder / "with-bucket.toml"
+    file.write_text(
+        f'[server]\nstore = "{dsn}"\n[server.blob_store]\nbucket = "{bucket.name}"\n'
+        f'endpoint = "{bucket.endpoint}"\nprefix = "{bucket.prefix}"\n'
+        f'access_key_id = "{bucket.access_key_id}"\nsecret_access_key = "{bucket.secret_access_key}"\n',
+        encoding="utf-8",
+    )
+    file.chmod(0o600)
+    return {"config": file}
+
+
+def test_large_blobs_are_copied_to_a_bucket_and_back(
+    postgres_dsn: str, s3: S3Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P1, P7: whoever doesn't name the bucket is told so, and nothing is copied by halves."""
+    first, last = tmp_path / "first", tmp_path / "last"
+    bucket = s3.bucket()
+    flags = configured(tmp_path, postgres_dsn, bucket)
+
+    async def make() -> None:
+        first.mkdir()
+        store = await SqliteStore.open(first / "holdfast.db")
+        await fill(store)
+        await store.close()
+
+    asyncio.run(make())
+    assert copy_store(str(first), postgres_dsn, flags=flags) == 0
+    there = capsys.readouterr().out
+    assert {key.partition("-")[0] for key in s3.keys(bucket)} == {sha256(BIG).hexdigest()}
+    assert copy_store(postgres_dsn, str(last)) == 1
+    assert "1 blob is in bucket" in capsys.readouterr().err
+    assert copy_store(postgres_dsn, str(last), flags=flags) == 0
+    assert capsys.readouterr().out == there, "the same counts and the same digest"
+
+
+async def test_objects_of_a_copy_that_failed_are_deleted_later(
+    postgres_dsn: str, s3: S3Server, tmp_path: Path
+) -> None:
+    bucket = s3.bucket()
+    lab = ObjectLab(postgres_dsn, s3)
+    store = await SqliteStore.open(tmp_path / "holdfast.db")
+    await fill(store)
+    await store.close()
+    source = await SqliteSource.open(tmp_path)
+    target = await PostgresTarget.open(postgres_dsn, objects_in(bucket))
+    name = sha256(BIG).hexdigest()
+    data = await source.blob(name)
+    assert data is not None
+    await target.put_blob(name, data)
+    await target.close()
+    await source.close()
+    async with lab.connected() as connection, lab.blobs(objects_in(bucket)) as blobs:
+        assert await blobs.get(name) is None
+        assert len(s3.keys(bucket)) == 1
+        await connection.execute(AGED, {})
+        await blobs.tend()
+        assert s3.keys(bucket) == set()
+    again = await PostgresTarget.open(postgres_dsn)  # the database still counts as empty
+    await again.close()

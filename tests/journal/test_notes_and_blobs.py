@@ -9,10 +9,24 @@ import pytest
 
 from holdfast.interfaces.journal import IdempotencyKey, Store, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
-from journal.labs import Lab, SqliteLab
+from holdfast.journal.postgres.tuning import PostgresTuning
+from journal.labs import LABS, Lab, PostgresLab, SqliteLab
 from journal.sample import AT_MS, asked, begin, created, delta, message, queued
+from object_lab import S3Server, objects_in
 
 FOREVER_S = float(1 << 40)  # everything is older than that
+
+
+@pytest.fixture(params=[*LABS, "postgres", "objects"])
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Lab:
+    """Every store, and one that keeps all its blobs in a bucket."""
+    if request.param in LABS:
+        return LABS[request.param](tmp_path)
+    dsn: str = request.getfixturevalue("postgres_dsn")
+    if request.param == "postgres":
+        return PostgresLab(dsn)
+    s3: S3Server = request.getfixturevalue("s3")
+    return PostgresLab(dsn, PostgresTuning(object_bytes_min=-1), objects=objects_in(s3.bucket()))
 
 
 async def test_the_last_note_wins_and_survives(lab: Lab) -> None:

@@ -9,7 +9,7 @@ from holdfast.journal.sqlite.store import SqliteStore
 from journal.sabotage_journal import SABOTAGES, Sabotage
 
 # Only a broken check waits as long as this, and that is no proof.
-PATIENCE_S = 30
+PATIENCE_S = 90
 # What `pytest.raises` in a check raises when nothing was refused is no AssertionError.
 NOTICED = (AssertionError, pytest.fail.Exception)
 

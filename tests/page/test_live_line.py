@@ -353,7 +353,7 @@ async def test_the_line_names_the_model_that_was_fallen_back_to(visit: Visit) ->
     options = replace(LOG_ALONE, page=await asyncio.to_thread(read_page, BUILT))
     gate = Gate()
     async with (
-        ChaosServer([overloaded()], [overloaded()], [overloaded()]) as first,
+        ChaosServer([Say("hello")], [overloaded()], [overloaded()], [overloaded()]) as first,
         ChaosServer([Wait(gate), Say("from the other")]) as second,
         served(
             target_of(first, patience=UNHURRIED),
@@ -362,6 +362,10 @@ async def test_the_line_names_the_model_that_was_fallen_back_to(visit: Visit) ->
         ) as server,
     ):
         chat = await visit(server.url)
+        # a chat that is open already follows the log; one that is opened shows what the server says then
+        await chat.say("hi")
+        await chat.answered("hello")
+        await chat.is_over()
         await chat.say("go")
         await says(chat, "Waiting for other-model")
         gate.open()

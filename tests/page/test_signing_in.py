@@ -44,11 +44,14 @@ def refusals_of(chat: Chat) -> list[str]:
         Request
     ] = []  # what was asked for before somebody signed in may be refused as late as it likes
 
+    def ask(request: Request) -> None:
+        asked.append(request)
+
     def hear(answer: Response) -> None:
         if answer.status in {401, 403} and answer.request in asked:
             refused.append(answer.url)
 
-    chat.page.on("request", asked.append)
+    chat.page.on("request", ask)
     chat.page.on("response", hear)
     return refused
 

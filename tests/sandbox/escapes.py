@@ -30,6 +30,12 @@ def _call(x86: int, aarch: int, *arguments: object) -> str:
     return f"perl -e '$! = 0; my $got = syscall({words}); exit($got == -1 ? 1 : 0)'"
 
 
+def _comes(name: str) -> str:
+    """Whether a file comes to be outside, made by another process; it is looked for $LOOKS times."""
+    looking = f'for _ in $(seq $LOOKS); do [ -e "$OUT/{name}" ] && break; sleep 0.1; done'
+    return f'{{ {looking}; [ -e "$OUT/{name}" ]; }}'
+
+
 def _perl_connect(family: str, address: str, kind: str = "SOCK_STREAM") -> str:
     return (
         f"perl -MSocket -e 'socket(my $s, {family}, {kind}, 0) or exit 1; "
@@ -128,14 +134,14 @@ _PROCESSES = {
 }
 _LEAVING = {
     "a session of its own": 'setsid sh -c \'echo x > "$OUT/setsid"\'; [ -e "$OUT/setsid" ]',
-    "a double fork": '(setsid sh -c \'(echo x > "$OUT/forked") &\' &) ; sleep 0.1; [ -e "$OUT/forked" ]',
+    "a double fork": "(setsid sh -c '(echo x > \"$OUT/forked\") &' &) ; " + _comes("forked"),
     "a program that runs as its owner": 'cp /bin/true "$WORK/own" && chmod 4755 "$WORK/own"',
     "a new program that runs as its owner": (
         """perl -e 'umask 0; my $f = $ENV{WORK} . "/made"; """
         f"""exit(syscall({257 if _X86 else 56}, -100, $f, 0101, 04755) >= 0 && -u $f ? 0 : 1)'"""
     ),
     "an empty environment": 'env -i OUT="$OUT" sh -c \'echo x > "$OUT/env"\'',
-    "a command that a daemon runs": 'at now <<< "touch $OUT/at" && sleep 0.1 && [ -e "$OUT/at" ]',
+    "a command that a daemon runs": 'at now <<< "touch $OUT/at" && ' + _comes("at"),
     "a systemd service": "systemd-run --user --wait true",
     "a container": "docker version",
     "another user": "sudo -n true",
@@ -172,7 +178,7 @@ _NETWORK = {
     "a connection": 'exec 5<>"/dev/tcp/127.0.0.1/$PORT"',
     "a connection by name": 'exec 5<>"/dev/tcp/localhost/$PORT"',
     "a connection by perl": _perl_connect("PF_INET", 'pack_sockaddr_in($ENV{PORT}, inet_aton("127.0.0.1"))'),
-    "a datagram": 'echo x > "/dev/udp/127.0.0.1/$UDP" && sleep 0.1 && [ -e "$OUT/datagram" ]',
+    "a datagram": 'echo x > "/dev/udp/127.0.0.1/$UDP" && ' + _comes("datagram"),
     "a name by DNS": "getent ahosts example.com",
     "a raw socket": "perl -MSocket -e 'socket(my $s, PF_INET, SOCK_RAW, 1) or exit 1; "
     'send($s, "\\x08\\0\\xf7\\xff\\0\\0\\0\\0", 0, pack_sockaddr_in(0, inet_aton("127.0.0.1"))) or exit 1; '

@@ -69,7 +69,9 @@ class Stage:
 
     def run(self, backend: Backend | None, script: str) -> str:
         """What a script prints."""
-        environment = {"PATH": PATH, "HOME": str(self.place / "home"), **self.variables}
+        # Where a way is open, a busy machine may take long to go it.
+        looks = "600" if backend is None else "1"
+        environment = {"PATH": PATH, "HOME": str(self.place / "home"), "LOOKS": looks, **self.variables}
         with ExitStack() as stack:
             launch = Launch(argv=("/bin/bash", "-c", script), environment=environment)
             if backend is not None:

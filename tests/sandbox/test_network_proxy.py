@@ -152,7 +152,7 @@ async def test_what_is_no_proxy_request_gets_a_clear_error() -> None:
 
 
 async def test_a_silent_client_a_silent_host_and_too_many_connections_are_bounded() -> None:
-    limits = ProxyLimits(connections=1, head_s=0.05, idle_s=0.05)
+    limits = ProxyLimits(connections=1, head_s=1.0, idle_s=1.0)
     async with stream_server(silently) as far:
         rules = host_rules([f"a.example:{far}", "127.0.0.1"])
         async with opened(NetworkProxy(rules, resolve=Names(), limits=limits)) as port:

@@ -91,10 +91,15 @@ class Away(MemoryStore):
     """A store whose database comes and goes."""
 
     away: JournalError | None = None
+    bucket_away: JournalError | None = None
 
     @property
     def trouble(self) -> JournalError | None:
         return self.away
+
+    @property
+    def blob_trouble(self) -> JournalError | None:
+        return self.bucket_away
 
 
 async def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_is_back() -> None:
@@ -116,4 +121,18 @@ async def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_i
         store.away = None
         assert (await server.get("/health/ready"))[0] == 200
         assert (await server.get("/health/detailed"))[1]["status"] == "ok"
+    await store.close()
+
+
+async def test_a_server_whose_bucket_is_away_works_and_says_so() -> None:
+    store = Away()
+    async with ChaosServer() as chaos, served(target_of(chaos), store=store) as server:
+        store.bucket_away = StoreUnreachable("the object store can't be used")
+        assert (await server.get("/health/ready"))[0] == 200
+        _, health = await server.get("/health/detailed")
+        assert (health["status"], health["store"]["writable"]) == ("degraded", True)
+        assert health["store"]["blobs"] == "the object store can't be used"
+        store.bucket_away = None
+        _, health = await server.get("/health/detailed")
+        assert (health["status"], "blobs" in health["store"]) == ("ok", False)
     await store.close()

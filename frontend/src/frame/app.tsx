@@ -2,8 +2,10 @@
 import type { JSX } from "preact";
 import { connection } from "../state.ts";
 import { Layout } from "./layout.tsx";
-import { SignIn } from "./sign_in.tsx";
+import { Panel } from "./panel.tsx";
 
 export function App(): JSX.Element {
-  return connection.value === "signed-out" ? <SignIn /> : <Layout />;
+  // most people are signed in, and need no way in
+  if (connection.value === "signed-out") return <Panel name="SignIn" onClose={() => location.reload()} />;
+  return <Layout />;
 }

@@ -5,6 +5,7 @@ export { FilesPlace } from "./files_place.tsx";
 export { Inbox } from "./inbox.tsx";
 export { KeyboardHelp } from "./keyboard_help.tsx";
 export { SettingsDialog } from "./settings.tsx";
+export { SignIn } from "./sign_in.tsx";
 export { TimelinePanel } from "./timeline_panel.tsx";
 
 export const MemoryDialog = later(

@@ -139,6 +139,7 @@ class StoreHealth(ResponseBody, frozen=True):
     error: str | UnsetType = UNSET
     write_ms: float | UnsetType = UNSET
     lost: str | UnsetType = UNSET  # what a database lost within the last day that it had confirmed
+    blobs: str | UnsetType = UNSET  # why some blobs can't be read, or aren't in the bucket for large ones
 
 
 class OpenFilesShown(ResponseBody, frozen=True):

@@ -51,6 +51,7 @@ def issues_in(settings: msgspec.Struct, table: Mapping[str, object]) -> Iterator
     match settings:
         case ServerSettings():
             yield from _server(settings)
+            yield from _blob_store(settings)
         case TargetSettings():
             yield from _target(settings)
         case RetrySettings():
@@ -124,6 +125,17 @@ def _server(server: ServerSettings) -> Iterator[ConfigIssue]:
             yield ConfigIssue(
                 path, short if loopback else f"{short}, and host is not loopback", is_warning=loopback
             )
+
+
+def _blob_store(server: ServerSettings) -> Iterator[ConfigIssue]:
+    blobs = server.blob_store
+    if blobs.bucket and not server.store:
+        yield ConfigIssue(("blob_store", "bucket"), "needs a Postgres database in server.store")
+    if not blobs.bucket and (blobs.endpoint or blobs.prefix or blobs.access_key_id):
+        yield ConfigIssue(("blob_store", "bucket"), "must not be empty")
+    if bool(blobs.access_key_id) != bool(blobs.secret_access_key):
+        missing = "secret_access_key" if blobs.access_key_id else "access_key_id"
+        yield ConfigIssue(("blob_store", missing), "must not be empty: a key has an id and a secret")
 
 
 def _target(target: TargetSettings) -> Iterator[ConfigIssue]:

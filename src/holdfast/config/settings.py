@@ -36,6 +36,29 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ] = 30.0
 
 
+class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[server.blob_store]: where a Postgres store keeps attachments and other blobs over 1 MiB."""
+
+    bucket: Annotated[
+        str,
+        doc(
+            "The bucket, in Amazon S3 or a service with the same API; if empty, large blobs are in the "
+            "database. Needs the extra `holdfast[s3]`.",
+            "name",
+        ),
+    ] = ""
+    endpoint: Annotated[str, doc("The URL of the service; if empty, Amazon S3.", "url or empty")] = ""
+    region: Annotated[str, doc("The region of the bucket.", "name")] = "us-east-1"
+    prefix: Annotated[
+        str, doc("What the names of all objects begin with, for a bucket with other things in it.", "name")
+    ] = ""
+    access_key_id: Annotated[
+        Secret,
+        doc("The id of the access key; if empty, AWS's variables or the machine's role give access.", "key"),
+    ] = Secret()
+    secret_access_key: Annotated[Secret, doc("The access key that belongs to this id.", "key")] = Secret()
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[server]: where the server listens, who may use it, and where it keeps its data."""
 
@@ -126,6 +149,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ),
     ] = ""
     limits: LimitSettings = LimitSettings()
+    blob_store: BlobStoreSettings = BlobStoreSettings()
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,6 +19,7 @@ def known_secrets(settings: Settings) -> Iterator[str]:
         yield from (str(token) for token in (channel.token, channel.app_token) if token)
     yield from database_secrets(settings.server.store)
     yield from database_secrets(settings.server.store_direct)
+    yield from filter(None, [str(settings.server.blob_store.secret_access_key)])
 
 
 def mcp_secrets_of(settings: Settings) -> Iterator[str]:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from holdfast.agent.homes import Homes
-from holdfast.config.settings import Settings
+from holdfast.config.settings import BlobStoreSettings, Settings
 from holdfast.config.value_formats import shown_database
 from holdfast.host.lock import identity_of
 from holdfast.interfaces.journal import Store, StoreFailed
@@ -17,6 +17,7 @@ from holdfast.tools.shell.keeper import Keeper
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
+    from holdfast.journal.postgres.objects import ObjectStore
     from holdfast.journal.postgres.store import PostgresStore
 
 INSTALL = "pip install 'holdfast[postgres]'"
@@ -38,7 +39,29 @@ async def open_store(settings: Settings, keeper: Keeper | None = None) -> Store:
     kind = await asyncio.to_thread(_postgres)  # reading its files would block
     entry = await asyncio.to_thread(_entry, settings, keeper)
     return await kind.open_readable(
-        str(server.store), name=settings.node_name, entry=entry, direct=str(server.store_direct)
+        str(server.store),
+        name=settings.node_name,
+        entry=entry,
+        direct=str(server.store_direct),
+        objects=await asyncio.to_thread(object_store, server.blob_store),
+    )
+
+
+def object_store(settings: BlobStoreSettings) -> "ObjectStore | None":
+    """The bucket for large blobs, if there is one; raises StoreFailed if it can't be used at all. Blocks."""
+    if not settings.bucket:
+        return None
+    from holdfast.journal.postgres.objects import Bucket, open_objects
+
+    return open_objects(
+        Bucket(
+            name=settings.bucket,
+            endpoint=settings.endpoint,
+            region=settings.region,
+            prefix=settings.prefix,
+            access_key_id=str(settings.access_key_id),
+            secret_access_key=str(settings.secret_access_key),
+        )
     )
 
 

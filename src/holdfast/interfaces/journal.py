@@ -580,6 +580,11 @@ class Store(Journal, Index, Notes, Blobs, Nodes, Protocol):
         """Why nothing can be written now; None if writing works. A store that was opened may return to it."""
         ...
 
+    @property
+    def blob_trouble(self) -> JournalError | None:
+        """Why some blobs can't be read or aren't where they should be, while everything else works."""
+        return None
+
     async def writable(self) -> None:
         """Wait until the store is open for writing; raises if it never will be."""
         ...

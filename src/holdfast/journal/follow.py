@@ -146,9 +146,15 @@ class Tails:
                 tail = recent[session_id] = self.of(session_id)
             else:
                 recent.move_to_end(session_id)
+            is_next = records[0].seq == tail.last + 1
             self._bytes += tail.take(records)
             tail.quiet = quiet = tail.quiet + len(records)
-            if quiet >= QUIET_RECORDS_MAX:
+            if not is_next:
+                # Another process appended what is in between, such as a stop. Its notice comes too late to
+                # be told from an old one.
+                tail.wake()
+                self._changes.tell(session_id)
+            elif quiet >= QUIET_RECORDS_MAX:
                 tail.wake()
             elif tail.waiters:
                 tail.wake_eager()

@@ -223,6 +223,11 @@ class ForwardingStore(Store):
     def trouble(self) -> JournalError | None:
         return self._inner.trouble
 
+    @property
+    @override
+    def blob_trouble(self) -> JournalError | None:
+        return self._inner.blob_trouble
+
     @override
     async def writable(self) -> None:
         await self._inner.writable()

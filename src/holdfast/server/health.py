@@ -135,10 +135,11 @@ class HealthRoutes:
         deps = self._deps
         store = await self._store()
         files = deps.options.open_files
+        is_well = store.writable and not store.lost and not store.blobs and not files.warning
         folder = deps.options.data_dir
         return json_response(
             DetailedHealth(
-                status="ok" if store.writable and not store.lost and not files.warning else "degraded",
+                status="ok" if is_well else "degraded",
                 version=__version__,
                 store=store,
                 active_sessions=deps.supervisor.active,
@@ -188,7 +189,8 @@ class HealthRoutes:
             late = self._deps.store.trouble is not None
             return StoreHealth(writable=False, late=late, error=str(error))
         lost = UNSET if loss is None else loss.text
-        return StoreHealth(writable=True, late=False, write_ms=write_ms, lost=lost)
+        blobs = UNSET if self._deps.store.blob_trouble is None else str(self._deps.store.blob_trouble)
+        return StoreHealth(writable=True, late=False, write_ms=write_ms, lost=lost, blobs=blobs)
 
     async def capabilities(self, request: Request) -> Response:
         """GET /v1/capabilities."""

@@ -39,7 +39,7 @@ async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conver
 
 async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_message() -> None:
     """P14: the same message again becomes nothing, also if Slack tells of it in two ways."""
-    async with FakeSlack(ack_s=0.05) as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
+    async with FakeSlack(ack_s=1.0) as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         slack.scripts.add("event", [Double()], [MissAcknowledgement()], [Reverse()])
         async with talking(world, slack, allow=frozenset({ME, "U43", "U44"})):
             slack.world.say(MY, "one")

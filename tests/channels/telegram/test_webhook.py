@@ -97,7 +97,7 @@ async def test_spoofed_oversized_slow_and_unreadable_deliveries_leave_nothing_be
     async with FakeTelegram() as telegram, ChaosServer(choose=echo) as chaos:
         options = options_for(telegram)
         setting, url = hooked(options, store)
-        limits = Limits(hook_s=0.3)
+        limits = Limits(hook_s=1.0)
         setting = replace(setting, options=replace(setting.options, limits=limits))
         async with served(target_of(chaos), setting=setting) as server:
             url.set_result(server.url)

@@ -125,7 +125,7 @@ async def test_a_real_socket_client_hears_what_people_do_and_acknowledges_it() -
 
 async def test_an_envelope_that_is_not_acknowledged_is_told_again_and_one_without_a_socket_is_lost() -> None:
     seen: list[Any] = []
-    async with FakeSlack(ack_s=0.05) as slack:
+    async with FakeSlack(ack_s=1.0) as slack:
         slack.world.say(CHAT, "nobody hears it")
         assert len(slack.sockets.lost) == 1
         async with socket(slack, seen):

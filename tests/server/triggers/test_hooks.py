@@ -100,7 +100,7 @@ async def test_forged_unknown_and_oversized_deliveries_learn_and_leave_nothing()
 
 
 async def test_slow_deliveries_have_a_deadline_and_only_signed_ones_are_told_of_a_limit() -> None:
-    setting = limited(hooks_at_once=1, hook_s=0.2, hook_per_minute=1)
+    setting = limited(hooks_at_once=1, hook_s=1.0, hook_per_minute=1)
     gate = Gate()
 
     async def never() -> AsyncIterator[bytes]:

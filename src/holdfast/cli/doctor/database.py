@@ -8,13 +8,16 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from holdfast.cli.doctor.findings import DoctorFinding, fault, note, ok
+from holdfast.cli.doctor.objects import NAME as BLOB_STORE
+from holdfast.cli.doctor.objects import blobs_of, check_objects
 from holdfast.config.settings import Settings
-from holdfast.host.stores import require_postgres, store_place
+from holdfast.host.stores import object_store, require_postgres, store_place
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.lost_writes import NOTE, LostWrites, loss_in
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.connection import Connection, Database
+    from holdfast.journal.postgres.objects import ObjectStore
 
 VERSION_MIN = 15
 SKEW_MAX_S = 1.0
@@ -43,10 +46,16 @@ def check_database(settings: Settings) -> list[DoctorFinding]:
     except JournalError as error:
         advice = "correct server.store and server.store_direct"
         return [fault("store", f"{store_place(settings)}: {error}", advice)]
-    return asyncio.run(_check(database, store_place(settings), near=near))
+    try:
+        objects = object_store(server.blob_store)
+    except JournalError as error:
+        return [fault(BLOB_STORE, str(error), "correct server.blob_store, then run doctor again")]
+    return asyncio.run(_check(database, store_place(settings), near=near, objects=objects))
 
 
-async def _check(database: "Database", place: str, *, near: "Database") -> list[DoctorFinding]:
+async def _check(
+    database: "Database", place: str, *, near: "Database", objects: "ObjectStore | None"
+) -> list[DoctorFinding]:
     try:
         connection = await database.connect("doctor")
     except (JournalError, OSError) as error:
@@ -54,7 +63,13 @@ async def _check(database: "Database", place: str, *, near: "Database") -> list[
         return [fault("store", f"{place}: {error}", advice)]
     try:
         async with aclosing(_checks(near, connection, place)) as checks:
-            return [finding async for finding in checks]
+            findings = [finding async for finding in checks]
+        blobs = blobs_of(database, objects)
+        try:
+            async with aclosing(check_objects(objects, connection, blobs)) as checks:
+                return findings + [finding async for finding in checks]
+        finally:
+            await blobs.close()
     except JournalError as error:
         return [fault("store", f"{place}: {error}", "run doctor again")]
     finally:

@@ -19,14 +19,16 @@ def store_copy(
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="TO", help="The same; it must be empty.")],
+    config: Config = None,
 ) -> None:
     """Copy everything from one store to an empty one, and verify the copy event by event.
 
     Stop the servers that use either store first. If it is interrupted, nothing is left in TO: start again.
+    Large blobs of a database are in the bucket that the configuration names, if it names one.
     """
     from holdfast.cli.stores.copy import copy_store
 
-    raise typer.Exit(copy_store(source, target))
+    raise typer.Exit(copy_store(source, target, flags={"config": config}))
 
 
 def nodes(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:

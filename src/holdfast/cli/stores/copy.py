@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from rich.progress import Progress, SpinnerColumn
 
 from holdfast.cli.doctor.findings import counted
+from holdfast.config.load import BadConfiguration, load_configuration
 from holdfast.config.value_formats import DATABASE_SCHEMES, shown_database
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
-from holdfast.host.stores import require_postgres
+from holdfast.host.stores import object_store, require_postgres
 from holdfast.interfaces.journal import JournalError
 from holdfast.journal.copying.copy import Copied, copy
 from holdfast.journal.copying.sides import CopyRefused
@@ -22,18 +23,24 @@ from holdfast.journal.copying.sqlite_side import FILE, SqliteSource, SqliteTarge
 
 if TYPE_CHECKING:
     from holdfast.journal.copying.postgres_side import PostgresSource, PostgresTarget
+    from holdfast.journal.postgres.objects import ObjectStore
 
 OK, FAILED = 0, 1
 ENV = "env:"
 
 
-def copy_store(source: str, target: str) -> int:
-    """Copy everything and say what was copied; the exit code."""
+def copy_store(source: str, target: str, *, flags: Mapping[str, object] | None = None) -> int:
+    """Copy everything and say what was copied; the exit code.
+
+    The configuration, which the flags may name, says where the large blobs of a database are.
+    """
     try:
         with ExitStack() as stack:
-            reads, writes = _source(_named(source), stack), _target(_named(target), stack)
+            objects = object_store(load_configuration(flags or {}).settings.server.blob_store)
+            reads = _source(_named(source), stack, objects)
+            writes = _target(_named(target), stack, objects)
             copied = asyncio.run(_copy(reads, writes))
-    except (CopyRefused, DirectoryBusy, JournalError, OSError) as error:
+    except (BadConfiguration, CopyRefused, DirectoryBusy, JournalError, OSError) as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return FAILED
     sessions, notes = counted(len(copied.logs), "session"), counted(copied.rows["notes"], "note")
@@ -57,12 +64,14 @@ def _named(place: str) -> str:
     return found
 
 
-def _source(place: str, stack: ExitStack) -> Callable[[], Awaitable["SqliteSource | PostgresSource"]]:
+def _source(
+    place: str, stack: ExitStack, objects: "ObjectStore | None"
+) -> Callable[[], Awaitable["SqliteSource | PostgresSource"]]:
     if place.startswith(DATABASE_SCHEMES):
         require_postgres()
         from holdfast.journal.copying.postgres_side import PostgresSource
 
-        return partial(PostgresSource.open, place)
+        return partial(PostgresSource.open, place, objects)
     folder = _folder(place)
     if not (folder / FILE).exists():
         raise CopyRefused(f"there is no store in {folder}")
@@ -70,12 +79,14 @@ def _source(place: str, stack: ExitStack) -> Callable[[], Awaitable["SqliteSourc
     return partial(SqliteSource.open, folder)
 
 
-def _target(place: str, stack: ExitStack) -> Callable[[], Awaitable["SqliteTarget | PostgresTarget"]]:
+def _target(
+    place: str, stack: ExitStack, objects: "ObjectStore | None"
+) -> Callable[[], Awaitable["SqliteTarget | PostgresTarget"]]:
     if place.startswith(DATABASE_SCHEMES):
         require_postgres()
         from holdfast.journal.copying.postgres_side import PostgresTarget
 
-        return partial(PostgresTarget.open, place)
+        return partial(PostgresTarget.open, place, objects)
     folder = _folder(place)
     stack.enter_context(DirectoryLock(folder))
     return partial(SqliteTarget.open, folder)

@@ -1,5 +1,6 @@
 """A Postgres store as the source or the target of a copy."""
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 from zlib import crc32
@@ -7,7 +8,7 @@ from zlib import crc32
 import asyncpg
 from typing_extensions import override
 
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.journal.copying.sides import (
     BOOLEANS,
     ROWS_AT_ONCE,
@@ -21,12 +22,15 @@ from holdfast.journal.copying.sides import (
     plain,
 )
 from holdfast.journal.postgres.address import DatabaseAddress
+from holdfast.journal.postgres.blobs import PostgresBlobs, pieces_of
 from holdfast.journal.postgres.connection import Database, named
+from holdfast.journal.postgres.event_types import EventTypes
+from holdfast.journal.postgres.objects import ObjectStore
 from holdfast.journal.postgres.schema import migrate
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import vectors
 
-PIECE_BYTES = 1024 * 1024
+_log = logging.getLogger(__name__)
 _connect: Any = getattr(asyncpg, "connect")  # noqa: B009  # the library has few types
 _FILLED = ("sessions", "notes", "once", "usage_days", "blobs")
 _TEXT = """
@@ -36,24 +40,30 @@ ON CONFLICT (session, seq, part) DO UPDATE SET text = excluded.text, words = exc
 
 
 class PostgresSource(CopySource):
-    """A database that no server uses now."""
+    """A database that no server uses now, and the bucket with its large blobs, if there is one."""
 
-    def __init__(self, connection: Any) -> None:
+    isolation = "repeatable_read"
+
+    def __init__(self, connection: Any, blobs: PostgresBlobs) -> None:
         self._connection = connection
-        self._transaction = connection.transaction(isolation="repeatable_read")
+        self._blobs = blobs
+        self._transaction = connection.transaction(isolation=self.isolation)
 
     @classmethod
-    async def open(cls, dsn: str) -> Self:
+    async def open(cls, dsn: str, objects: ObjectStore | None = None) -> Self:
         """Connect; raises CopyRefused if servers use the database, and JournalError if there is none."""
-        preparing = await Database(dsn, PostgresTuning()).connect("copy")
+        tuning = PostgresTuning()
+        database = Database(dsn, tuning)
+        preparing = await database.connect("copy")
         try:
             await migrate(preparing)
         finally:
             preparing.terminate()
         try:
-            side = cls(await _connect(**await DatabaseAddress.parse(dsn).arguments(), timeout=10.0))
+            connection = await _connect(**await DatabaseAddress.parse(dsn).arguments(), timeout=10.0)
         except Exception as error:
             raise named(error) from error
+        side = cls(connection, PostgresBlobs(database, objects=objects, types=EventTypes(), tuning=tuning))
         try:
             await side.begin()
         except BaseException:
@@ -68,10 +78,13 @@ class PostgresSource(CopySource):
         if nodes:
             names = ", ".join(sorted(row["name"] for row in nodes))
             raise CopyRefused(f"the database is in use by {names}; stop these servers first")
+        if unreadable := await self._blobs.unreadable():
+            raise CopyRefused(f"{unreadable}, and copy again")
 
     async def close(self) -> None:
-        """End the connection; what isn't finished is gone."""
+        """End the connections; what isn't finished is gone."""
         self._connection.terminate()
+        await self._blobs.close()
 
     @override
     async def rows(self, table: str) -> AsyncIterator[Sequence[Row]]:
@@ -98,14 +111,20 @@ class PostgresSource(CopySource):
 
     @override
     async def blob(self, name: str) -> bytes | None:
-        found = await self._connection.fetch(
-            "SELECT data FROM blob_pieces WHERE name = $1 ORDER BY nth", name
-        )
-        return b"".join(row["data"] for row in found) if found else None
+        try:
+            return await self._blobs.get(name)
+        except StoreDamaged as damage:
+            _log.warning("left a blob out of the copy: %s", damage)
+            return None
 
 
 class PostgresTarget(PostgresSource, CopyTarget):
-    """An empty database; everything is written in one transaction, so a copy that fails leaves nothing."""
+    """An empty database; everything is written in one transaction, so a copy that fails leaves nothing.
+
+    Objects of a copy that fails are deleted by the next server that uses the database, a day later.
+    """
+
+    isolation = "read_committed"  # to see which objects are stored; nobody else writes
 
     @override
     async def begin(self) -> None:
@@ -144,15 +163,20 @@ class PostgresTarget(PostgresSource, CopyTarget):
 
     @override
     async def put_blob(self, name: str, data: bytes) -> None:
+        if self._blobs.wants_object(data):
+            key = await self._blobs.upload(name, data)
+            await self._connection.execute(
+                "SELECT put_blob_object($1, $2, $3, 0, 0, '')", key, name, len(data)
+            )
+            return
         await self._connection.execute(
             "INSERT INTO blobs (name, bytes, touched_at, promised, offered) VALUES ($1, $2, now(), 0, 0)",
             name,
             len(data),
         )
-        pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)] or [b""]
         await self._connection.copy_records_to_table(
             "blob_pieces",
-            records=[(name, nth, piece) for nth, piece in enumerate(pieces, 1)],
+            records=[(name, nth, piece) for nth, piece in enumerate(pieces_of(data), 1)],
             columns=("name", "nth", "data"),
         )
 

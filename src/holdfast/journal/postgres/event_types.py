@@ -1,4 +1,4 @@
-"""Which types of events may be written while nodes of several versions use one database.
+"""Which types of events may be written while nodes of several versions use one database; also, which blobs.
 
 A type is written only if every node that is there reads it, and then it is recorded for good. A node that
 doesn't read every recorded type doesn't start. Each side writes before it looks, so one of them sees the
@@ -14,7 +14,8 @@ from holdfast.interfaces.journal import NotReadableYet, StoreReadOnly
 from holdfast.journal.postgres.connection import Connection
 from holdfast.journal.postgres.queries import queries
 
-READS = frozenset(TYPES) | frozenset(UPCASTS)
+OBJECTS = "blob.object"  # stands among the types for blobs that are in an object store
+READS = frozenset(TYPES) | frozenset(UPCASTS) | {OBJECTS}
 _TAGS = {event: tag for tag, event in TYPES.items()}
 
 
@@ -25,6 +26,7 @@ class EventTypes:
         self.reads = reads
         self.deltas: set[type[Event]] = set()  # those among the writable ones that change no row
         self._writable: set[type[Event]] = set()
+        self._has_objects = False  # everybody reads them
 
     def new(self, events: Iterable[Event]) -> Sequence[type[Event]]:
         """The types of these events of which it isn't known that every node reads them."""
@@ -39,6 +41,7 @@ class EventTypes:
                 "machine"
             )
         self._allow({TYPES[tag] for tag in recorded if tag in TYPES})
+        self._has_objects = OBJECTS in recorded
 
     async def refusal(self, connection: Connection, wanted: Iterable[type[Event]]) -> NotReadableYet | None:
         """Why events of these types can't be written yet; None if they can."""
@@ -46,13 +49,23 @@ class EventTypes:
         if not new:
             return None
         tags = sorted(_TAGS[event] for event in new)
-        if behind := await self._behind(connection, tags):
-            return _not_yet(behind, tags)
-        await connection.execute(queries()["add_event_types"], {"tags": tags})
-        if behind := await self._behind(connection, tags):
+        if behind := await self._behind(connection, tags) or await self._recorded(connection, tags):
             return _not_yet(behind, tags)
         self._allow(self._writable | new)
         return None
+
+    async def allows_objects(self, connection: Connection) -> bool:
+        """Whether blobs may be in an object store, because every node can read them there."""
+        if not self._has_objects:
+            tags = [OBJECTS]
+            behind = await self._behind(connection, tags) or await self._recorded(connection, tags)
+            self._has_objects = not behind
+        return self._has_objects
+
+    async def _recorded(self, connection: Connection, tags: Sequence[str]) -> list[str]:
+        """Record the types; return the nodes that have come meanwhile and can't read them."""
+        await connection.execute(queries()["add_event_types"], {"tags": tags})
+        return await self._behind(connection, tags)
 
     def _allow(self, types: set[type[Event]]) -> None:
         self._writable = types

@@ -1,7 +1,6 @@
 """The store in a Postgres database, as one of any number of nodes."""
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.follow import ChangeFeed, Changes, Follower, Tails
+from holdfast.journal.postgres.blobs import PostgresBlobs
 from holdfast.journal.postgres.connection import Connection, Database, Pool
 from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.event_types import READS, EventTypes
@@ -39,6 +39,7 @@ from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.lost_commits import Restoring
 from holdfast.journal.postgres.node import Lease, Membership, NodeEntry, NodeRowGone
 from holdfast.journal.postgres.notices import NoticeListener, NoticeSender
+from holdfast.journal.postgres.objects import ObjectStore
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import queries
 from holdfast.journal.postgres.reader import PostgresReader
@@ -50,8 +51,6 @@ from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joine
 from holdfast.values import LogEnd
 
 _log = logging.getLogger(__name__)
-
-BLOB_PIECE_BYTES = 1024 * 1024
 
 
 class PostgresStore(PostgresReader, Store):
@@ -69,6 +68,7 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
+        objects: ObjectStore | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
         database = self.database_type(dsn, tuning)
@@ -76,11 +76,11 @@ class PostgresStore(PostgresReader, Store):
         near = self.database_type(direct, tuning) if direct else database
         self._direct = near if direct else None
         super().__init__(Pool(database, "reader", tuning.readers))
-        self._blob_pool = Pool(database, "blobs", tuning.blob_connections)
         self._tails = Tails(self._read_on, window_bytes_max=tuning.window_bytes_max)
         self._ownership: ChangeFeed[OwnershipChange] = ChangeFeed()
         self._channel = ""
         self._types = EventTypes(self.reads)
+        self._blobs = PostgresBlobs(database, objects=objects, types=self._types, tuning=tuning)
         self._membership = Membership(
             near, name=name, entry=entry or NodeEntry(), types=self._types, tuning=tuning
         )
@@ -136,9 +136,10 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
+        objects: ObjectStore | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
-        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning)
+        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
         try:
             await store._writer.tried.wait()
             store._writer.insist()
@@ -157,9 +158,10 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
+        objects: ObjectStore | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, and wait for the database if it can't be reached yet."""
-        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning)
+        store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
         try:
             await store.writable()
         except BaseException:
@@ -201,13 +203,18 @@ class PostgresStore(PostgresReader, Store):
     async def _help(self) -> None:
         await self._writer.decided.wait()
         async with asyncio.TaskGroup() as tasks:
-            for helper in (self._lease, self._notifier, self._listener):
+            for helper in (self._lease, self._notifier, self._listener, self._blobs):
                 tasks.create_task(helper.run())
 
     @property
     @override
     def trouble(self) -> JournalError | None:
         return self._writer.trouble
+
+    @property
+    @override
+    def blob_trouble(self) -> JournalError | None:
+        return self._blobs.trouble
 
     @override
     async def writable(self) -> None:
@@ -228,7 +235,7 @@ class PostgresStore(PostgresReader, Store):
         self._tails.close()
         self._ownership.close()
         await super().close()
-        await self._blob_pool.close()
+        await self._blobs.close()
 
     @property
     @override
@@ -433,6 +440,7 @@ class PostgresStore(PostgresReader, Store):
             self._tails.end(session_id)
             if gone:
                 self._notifier.purged(session_id)
+                self._blobs.look()
             if then is not None:
                 then()
 
@@ -521,46 +529,25 @@ class PostgresStore(PostgresReader, Store):
 
     @override
     async def put_blob(self, data: bytes) -> str:
-        return await self._put_blob(data, promised=1)
+        self._writer.insist()
+        return await self._blobs.put(data, promised=1)
 
     @override
     async def offer_blob(self, data: bytes) -> str:
-        return await self._put_blob(data, offered=1)
-
-    async def _put_blob(self, data: bytes, *, promised: int = 0, offered: int = 0) -> str:
         self._writer.insist()
-        name = await asyncio.to_thread(_digest, data) if len(data) > BLOB_PIECE_BYTES else _digest(data)
-        pieces = [data[at : at + BLOB_PIECE_BYTES] for at in range(0, len(data), BLOB_PIECE_BYTES)]
-        bindings = {"name": name, "bytes": len(data), "pieces": pieces}
-        bindings |= {"promised": promised, "offered": offered}
-        await self._blob_pool.run(lambda connection: connection.execute(queries()["put_blob"], bindings))
-        return name
+        return await self._blobs.put(data, offered=1)
 
     @override
     async def keep_blob(self, name: str) -> bool:
-        return bool(await self._blob_pool.rows("keep_blob", name=clean(name)))
+        return await self._blobs.keep(name)
 
     @override
     async def blob(self, name: str) -> bytes | None:
-        found = await self._blob_pool.rows("blob", name=clean(name))
-        if not found:
-            return None
-        data = b"".join([row["data"] or b"" for row in found])
-        digest = await asyncio.to_thread(_digest, data) if len(data) > BLOB_PIECE_BYTES else _digest(data)
-        if digest != name:
-            raise StoreDamaged(
-                f"integrity check failed at blob {name}: its bytes are not the ones written; restore a backup"
-            )
-        return data
+        return await self._blobs.get(name)
 
     @override
     async def sweep_blobs(self, *, unnamed_for_s: float = 86_400.0) -> int:
-        swept = 0
-        while True:
-            ((count,),) = await self._blob_pool.rows("sweep_blobs", unnamed_for_s=unnamed_for_s)
-            swept += count
-            if not count:
-                return swept
+        return await self._blobs.sweep(unnamed_for_s=unnamed_for_s)
 
 
 def _insist_on_storable(session_id: str) -> None:
@@ -568,7 +555,3 @@ def _insist_on_storable(session_id: str) -> None:
     if "\x00" in session_id:
         raise ValueError("a session's id can't contain U+0000")
     session_id.encode()
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

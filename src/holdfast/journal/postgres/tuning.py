@@ -28,5 +28,10 @@ class PostgresTuning:
     window_bytes_max: int = WINDOW_BYTES_MAX  # the newest records that are kept in memory
     readers: int = 4
     blob_connections: int = 2
+    object_bytes_min: int = 1024 * 1024  # larger blobs are objects, if there is an object store
+    object_kept_s: float = 86_400.0  # after this, an object whose upload wasn't finished is deleted
+    object_look_s: float = (
+        60.0  # between looks for objects to delete, and whether the object store works again
+    )
     group_jobs_max: int = 1_024  # per commit
     waiting_jobs_max: int = 65_536  # beyond this, appends are refused

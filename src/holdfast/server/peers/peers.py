@@ -23,6 +23,7 @@ from holdfast.server.problems import Problem
 
 ANSWER_S = 2.0  # how long a question about a session may take
 CONNECT_S = 2.0
+IDLE_S = 2.0  # a server closes idle connections after 5 s, and a POST that meets that is not sent again
 SILENT_S = 60.0  # how long a request that was passed on may take before its answer begins, or go silent
 AGAIN_S = 3.0  # a server that gave no answer isn't asked again for so long
 ANSWER_BYTES_MAX = 4 * 1024 * 1024
@@ -113,7 +114,8 @@ class Peers:
     ) -> aiohttp.ClientResponse:
         if self._http is None:
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENT_S)
-            self._http = aiohttp.ClientSession(timeout=timeout, auto_decompress=False)
+            connector = aiohttp.TCPConnector(keepalive_timeout=IDLE_S)
+            self._http = aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
         if urlsplit(node.url).scheme not in {"http", "https"}:
             raise ValueError("its server.node_url isn't set")
         seal = self.seals.sealed(question, key_name=key_name)

@@ -167,10 +167,11 @@ refs_put AS (
 
 -- name: owned
 -- For deltas: `locked`, where every session must be this node's. One index scan finds the rows. Numbers of fences
--- only grow, so if a session had another one now, their sum would be larger.
+-- only grow, so if a session had another one now, their sum would be larger. The sum with 0 keeps the planner from
+-- the index of owners: by that, a statement would look at every session that the node owns.
 locked AS MATERIALIZED (
   SELECT sessions.fence FROM sessions
-  WHERE sessions.key = ANY (:session::bigint[]) AND sessions.owner = :incarnation
+  WHERE sessions.key = ANY (:session::bigint[]) AND sessions.owner + 0 = :incarnation
     AND EXISTS (SELECT 1 FROM fence)
   ORDER BY sessions.key FOR KEY SHARE OF sessions
 )

@@ -339,7 +339,37 @@ WHERE name = :name
 RETURNING name
 
 -- name: blob
-SELECT data FROM blobs LEFT JOIN blob_pieces USING (name) WHERE name = :name ORDER BY nth
+SELECT bytes, data, object.key, object.place
+FROM blobs LEFT JOIN blob_pieces USING (name) LEFT JOIN blob_objects AS object ON object.blob = name
+WHERE name = :name ORDER BY nth
+
+-- name: blob_place
+SELECT EXISTS (SELECT FROM blob_pieces WHERE name = :name) AS has_pieces,
+       (SELECT key FROM blob_objects WHERE blob = :name) AS key
+
+-- name: begin_object
+INSERT INTO blob_objects (key, place, due_at)
+VALUES (:key, :place, clock_timestamp() + make_interval(secs => :kept_s))
+ON CONFLICT DO NOTHING
+
+-- name: put_object
+SELECT put_blob_object(:key, :name, :bytes, :promised, :offered, :broken)
+
+-- name: due_objects
+SELECT key FROM blob_objects WHERE blob IS NULL AND due_at <= clock_timestamp() ORDER BY due_at LIMIT 100
+
+-- name: forget_objects
+DELETE FROM blob_objects WHERE key = ANY (:keys::text[]) AND blob IS NULL
+
+-- name: objects_to_check
+SELECT key, blob, bytes FROM blob_objects JOIN blobs ON name = blob
+WHERE NOT EXISTS (SELECT FROM blob_pieces AS piece WHERE piece.name = blob) ORDER BY blob LIMIT :limit
+
+-- name: blobs_in_objects
+SELECT place, count(*) AS blobs, sum(bytes)::bigint AS bytes
+FROM blob_objects JOIN blobs ON name = blob
+WHERE NOT EXISTS (SELECT FROM blob_pieces AS piece WHERE piece.name = blob)
+GROUP BY place ORDER BY place
 
 -- name: sweep_blobs
 -- An append that names a blob touches its row, so a blob that was named meanwhile is no longer old.

@@ -1,0 +1,19 @@
+"""A process that stores one large blob in a bucket: `python object_child.py DSN ENDPOINT PREFIX`."""
+
+import asyncio
+import sys
+
+from holdfast.journal.postgres.objects import Bucket, open_objects
+from holdfast.journal.postgres.store import PostgresStore
+
+KEY_ID, KEY, NAME = "holdfast-tests", "a-secret-of-the-tests", "bucket-of-tests"
+
+
+async def main(dsn: str, endpoint: str, prefix: str) -> None:
+    """Store it, however long that takes."""
+    bucket = Bucket(name=NAME, endpoint=endpoint, prefix=prefix, access_key_id=KEY_ID, secret_access_key=KEY)
+    store = await PostgresStore.open(dsn, name="child", objects=open_objects(bucket))
+    await store.put_blob(bytes(range(256)) * 8_192)
+
+
+asyncio.run(main(*sys.argv[1:]))
