@@ -22,7 +22,7 @@ from typing import Literal, Self
 from obstore.store import S3Store
 
 from holdfast.journal.postgres.blobs import PROBE
-from holdfast.journal.postgres.objects import Bucket, ObjectPatience, ObjectStore, open_objects
+from holdfast.journal.postgres.objects import BlobBucket, Bucket, ObjectPatience, open_objects
 
 START_S = 60.0
 KEY_ID, KEY = "holdfast-tests", "a-secret-of-the-tests"
@@ -83,7 +83,7 @@ class S3Server:
         return self.folder / bucket.name / bucket.prefix
 
 
-def objects_in(bucket: Bucket, patience: ObjectPatience = PATIENT) -> ObjectStore:
+def objects_in(bucket: Bucket, patience: ObjectPatience = PATIENT) -> BlobBucket:
     """The bucket as our program uses it."""
     return open_objects(bucket, patience=patience)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast import events as e
+from holdfast.decisions.deliveries import MayHaveArrived, record_of
 from holdfast.folds import outbox as outbox_module
 from holdfast.folds.outbox import Outbox, apply_to_outbox, note_written
 
@@ -121,3 +122,20 @@ def test_only_the_newest_settled_deliveries_are_remembered() -> None:
         apply_to_outbox(outbox, 2, e.DeliveryConfirmed(at_ms=2, delivery=f"run/{number}/0"))
     assert len(outbox.deliveries) == count - 1
     assert "run/0/0" not in outbox.deliveries
+
+
+def test_what_certainly_is_not_there_is_never_given_up_and_its_pauses_stay_short() -> None:
+    """P14: each time the platform was asked and had nothing, so that no copy can be in the chat."""
+    outbox, answer = Outbox(), intended()
+    apply_to_outbox(outbox, 1, answer)
+    delivery = outbox.deliveries[answer.key]
+    waits: list[int] = []
+    for nth in range(1, 30):
+        attempted = e.DeliveryAttempted(at_ms=1, delivery=answer.key, nth=nth, absent=nth > 1)
+        apply_to_outbox(outbox, 2 * nth, attempted)
+        record = record_of(delivery, MayHaveArrived("cut"), 0)
+        assert isinstance(record, e.DeliveryUnknown)
+        waits.append(record.until_ms // 1000)
+        apply_to_outbox(outbox, 2 * nth + 1, record)
+    assert delivery.is_open
+    assert waits == [1, 10, *[60] * 27]

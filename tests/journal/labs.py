@@ -14,7 +14,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.journal.postgres.connection import Database
 from holdfast.journal.postgres.node import end_node
-from holdfast.journal.postgres.objects import ObjectStore
+from holdfast.journal.postgres.objects import BlobBucket
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.redacting import RedactingStore
@@ -63,7 +63,7 @@ class PostgresLab:
     tuning: PostgresTuning | None = None
     kind: type[PostgresStore] = PostgresStore
     direct: str = ""
-    objects: ObjectStore | None = None
+    objects: BlobBucket | None = None
     stores: list[PostgresStore] = field(default_factory=list[PostgresStore])
 
     async def open(self, *, window_bytes_max: int = WINDOW_BYTES_MAX) -> Store:

@@ -9,15 +9,19 @@ from zlib import crc32
 
 import pytest
 
+from holdfast import events as e
 from holdfast.chaos.tcp_proxy import TcpProxy
 from holdfast.codec import encode
 from holdfast.interfaces.journal import Appended, FenceLost, Store, UnknownSession
 from holdfast.journal.postgres.connection import Connection, Database
+from holdfast.journal.postgres.deltas import DeltaPlan
+from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
+from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.promise_checks import first_seqs
-from journal.sample import begin, created, delta, message, say, seqs
+from journal.sample import AT_MS, begin, created, delta, message, say, seqs
 
 NodeCheck = Callable[[PostgresLab], Awaitable[None]]
 _WAITING = (
@@ -276,6 +280,36 @@ async def check_a_sweep_leaves_a_blob_that_is_being_named(lab: PostgresLab) -> N
     await store.close()
 
 
+class _TellsTooLate(PostgresStore):
+    """A node whose notices arrive after everything that the others do next."""
+
+    def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
+        """Tell nobody."""
+
+
+async def check_a_late_notice_holds_up_no_stop(lab: PostgresLab) -> None:
+    """P5, P7: what another node appended is seen with the next delta, not after many have gathered."""
+    owner = await lab.join()
+    other = await _TellsTooLate.open(lab.dsn, name="other")
+    fence = await begin(owner, run_id="r1")
+    await say(owner, 1, fence=fence)
+    changes = owner.changes()
+    patient = asyncio.ensure_future(anext(aiter(owner.follow("s1", after=3, pace="seldom"))))
+    await other.append("s1", [e.StopRequested(at_ms=AT_MS, run_id="r1")])
+    await other.close()
+    assert not patient.done()
+    await owner.append_run("s1", [delta("after the stop")], fence=fence)
+    told = asyncio.ensure_future(anext(aiter(changes)))
+    await asyncio.sleep(0)  # enough for what was told before the append returned
+    try:
+        assert told.done(), "nobody is told of what is in the gap"
+        assert seqs(await patient) == [4, 5]
+    finally:
+        patient.cancel()
+        told.cancel()
+    await owner.close()
+
+
 NODE_CHECKS: list[NodeCheck] = [
     check_no_statement_outlives_a_take_over,
     check_raising_the_writer_waits_for_what_is_in_flight,
@@ -289,4 +323,5 @@ NODE_CHECKS: list[NodeCheck] = [
     check_nobody_is_told_before_the_commit,
     check_nobody_is_buried_because_the_database_was_away,
     check_a_sweep_leaves_a_blob_that_is_being_named,
+    check_a_late_notice_holds_up_no_stop,
 ]

@@ -12,7 +12,7 @@ from holdfast.interfaces.journal import StoreDamaged
 from holdfast.journal.postgres.blobs import PostgresBlobs
 from holdfast.journal.postgres.connection import Connection, Database, Row
 from holdfast.journal.postgres.event_types import EventTypes
-from holdfast.journal.postgres.objects import Bucket, ObjectStore
+from holdfast.journal.postgres.objects import BlobBucket, Bucket
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.schema import migrate
 from holdfast.journal.postgres.tuning import PostgresTuning
@@ -41,7 +41,7 @@ class Steps:
             raise Crash
 
 
-class CrashingObjects(ObjectStore):
+class CrashingObjects(BlobBucket):
     """A bucket whose user crashes before or after a request."""
 
     def __init__(self, bucket: Bucket, steps: Steps) -> None:
@@ -107,7 +107,7 @@ class ObjectLab:
     @asynccontextmanager
     async def blobs(
         self,
-        objects: ObjectStore | None,
+        objects: BlobBucket | None,
         *,
         kind: type[PostgresBlobs] = PostgresBlobs,
         steps: Steps | None = None,

@@ -2,13 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.events import Event
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
+from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.heads import Heads, Lookups
@@ -21,6 +22,7 @@ from journal.node_checks import (
     NodeCheck,
     check_a_delta_after_a_purge_leaves_nothing,
     check_a_frozen_node_holds_no_lock,
+    check_a_late_notice_holds_up_no_stop,
     check_a_sweep_leaves_a_blob_that_is_being_named,
     check_an_input_after_a_purge_leaves_nothing,
     check_deltas_need_the_newest_fence,
@@ -181,6 +183,21 @@ class NamesBlobsWithoutLockingThem(PostgresStore):
     database_type = _NoBlobLockDatabase
 
 
+class _IgnoresGaps(Tails):
+    def publish_deltas(self, grown: Iterable[tuple[str, Sequence[Record]]]) -> None:
+        for session_id, records in grown:
+            self.of(session_id).last = records[0].seq - 1
+            super().publish_deltas([(session_id, records)])
+
+
+class TakesGapsForDeltas(PostgresStore):
+    """Leaves it to the notices to tell of what other nodes append, and those can be late."""
+
+    def __init__(self, dsn: str, **options: Any) -> None:
+        super().__init__(dsn, **options)
+        self._tails = _IgnoresGaps(self._read_on)
+
+
 @dataclass(frozen=True)
 class NodeSabotage:
     """A wrong store or a wrong schema, and the check that finds it out."""
@@ -253,5 +270,10 @@ NODE_SABOTAGES = [
         "an append doesn't lock the blobs that it names",
         check_a_sweep_leaves_a_blob_that_is_being_named,
         kind=NamesBlobsWithoutLockingThem,
+    ),
+    NodeSabotage(
+        "what is in a gap is taken for deltas",
+        check_a_late_notice_holds_up_no_stop,
+        kind=TakesGapsForDeltas,
     ),
 ]

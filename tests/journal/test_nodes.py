@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import events as e
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
@@ -17,14 +16,12 @@ from holdfast.interfaces.journal import (
     Store,
     UnknownSession,
 )
-from holdfast.journal.postgres.deltas import DeltaPlan
 from holdfast.journal.postgres.node import NodeEntry
-from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.promise_checks import drain, first_seqs
-from journal.sample import AT_MS, begin, created, delta, ended, message, queued, say, seqs, started
+from journal.sample import begin, created, delta, ended, message, queued, say, seqs, started
 
 # A lease that a test waits for. Whoever has to keep one needs longer: on a busy machine beats come late.
 QUICK = PostgresTuning(lease_s=0.5, beat_s=0.1)
@@ -223,31 +220,3 @@ async def test_a_node_whose_lease_ran_out_is_taken_over_from(postgres_dsn: str) 
     await alive.claim("s1")
     await dead.close()
     await alive.close()
-
-
-class _TellsTooLate(PostgresStore):
-    """A node whose notices arrive after everything that the others do next."""
-
-    def _publish(self, plan: AppendPlan | DeltaPlan) -> None:
-        """Tell nobody."""
-
-
-async def test_what_another_node_appended_is_seen_with_the_next_delta_though_its_notice_is_late(
-    postgres_dsn: str,
-) -> None:
-    """P5, P7: a stop must not wait until many deltas have gathered, nor for its notice."""
-    owner = await PostgresStore.open(postgres_dsn, name="owner")
-    other = await _TellsTooLate.open(postgres_dsn, name="other")
-    try:
-        fence = await begin(owner, run_id="r1")
-        await owner.append_run("s1", [delta("x")], fence=fence)
-        changes = owner.changes()
-        patient = asyncio.ensure_future(anext(aiter(owner.follow("s1", after=3, pace="seldom"))))
-        await other.append("s1", [e.StopRequested(at_ms=AT_MS, run_id="r1")])
-        await owner.append_run("s1", [delta("y")], fence=fence)
-        # That both are told at all is the proof: nothing else is appended.
-        assert seqs(await patient) == [4, 5]
-        assert "s1" in await anext(aiter(changes))
-    finally:
-        await other.close()
-        await owner.close()

@@ -11,6 +11,7 @@ DeliveryState: TypeAlias = Literal[
     "intended", "attempted", "postponed", "unknown", "confirmed", "rejected", "given_up", "moot"
 ]
 OPEN: frozenset[DeliveryState] = frozenset({"intended", "attempted", "postponed", "unknown"})
+UNKNOWNS_IF_ABSENT = 2  # so many are counted, if the platform says that nothing arrived
 SETTLED_MAX = 20_000  # how many settled deliveries are remembered, to know repeats and to edit messages
 
 
@@ -103,7 +104,9 @@ def _attempted(outbox: Outbox, _: int, event: e.DeliveryAttempted) -> None:
         delivery.state = "attempted"
         delivery.attempts, delivery.attempted_ms = event.nth, event.at_ms
         delivery.was_marked = event.marked
-        delivery.may_have_arrived &= not event.absent
+        if event.absent:  # no earlier attempt arrived, so it isn't given up; its pauses don't begin anew
+            delivery.may_have_arrived = False
+            delivery.unknowns = min(delivery.unknowns, UNKNOWNS_IF_ABSENT)
 
 
 def _confirmed(outbox: Outbox, seq: int, event: e.DeliveryConfirmed) -> None:

@@ -17,7 +17,7 @@ from holdfast.tools.shell.keeper import Keeper
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.node import NodeEntry
-    from holdfast.journal.postgres.objects import ObjectStore
+    from holdfast.journal.postgres.objects import BlobBucket
     from holdfast.journal.postgres.store import PostgresStore
 
 INSTALL = "pip install 'holdfast[postgres]'"
@@ -47,7 +47,7 @@ async def open_store(settings: Settings, keeper: Keeper | None = None) -> Store:
     )
 
 
-def object_store(settings: BlobStoreSettings) -> "ObjectStore | None":
+def object_store(settings: BlobStoreSettings) -> "BlobBucket | None":
     """The bucket for large blobs, if there is one; raises StoreFailed if it can't be used at all. Blocks."""
     if not settings.bucket:
         return None

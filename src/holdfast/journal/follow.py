@@ -56,7 +56,7 @@ class Tail:
         for record in records:
             window.append(record)
             size += len(record.body) + RECORD_BYTES
-        self.last = first + len(records) - 1
+        self.last = records[-1].seq
         # Records of one commit stay together: the followers about to wake will read them.
         while size > LOG_BYTES_MAX and window[0].seq < first:
             size -= len(window.popleft().body) + RECORD_BYTES

@@ -176,7 +176,8 @@ class DiscordCarrier:
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
         """Change what a preview shows."""
         body = {"content": discord_draft(text) or "…", "allowed_mentions": SILENT, "flags": SUPPRESS_EMBEDS}
-        return sent_as(await self._api.call(message_at(preview.intended.chat, preview.platform_id), body))
+        place = message_at(preview.intended.chat, preview.platform_id)
+        return sent_as(await self._api.call(place, body, answer_s=EDIT_ANSWER_S))
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
         """Look for it among the newest messages: one of ours that no other delivery is."""
@@ -226,7 +227,8 @@ class DiscordCarrier:
         removed = self._outbox.deliveries.get(intended.edits)
         if removed is None or not removed.platform_id:
             return Arrived("")
-        reply = await self._api.call(message_at(intended.chat, removed.platform_id, method="DELETE"))
+        place = message_at(intended.chat, removed.platform_id, method="DELETE")
+        reply = await self._api.call(place, answer_s=EDIT_ANSWER_S)
         if isinstance(reply, DiscordFailure) and reply.code in {UNKNOWN_MESSAGE, UNKNOWN_CHANNEL}:
             return Arrived("")
         return sent_as(reply)

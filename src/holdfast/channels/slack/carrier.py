@@ -76,7 +76,7 @@ class SlackCarrier:
             return _cannot_edit(intended, "the message that it changes is not there")
         if intended.removes:
             place = {"channel": place_of(intended.chat)["channel"], "ts": target}
-            return _removed(await self._api.call("chat.delete", place))
+            return _removed(await self._api.call("chat.delete", place, answer_s=EDIT_ANSWER_S))
         words = await self._words(intended)
         if isinstance(words, FileContent):
             if not delivery.is_plain:
@@ -94,7 +94,8 @@ class SlackCarrier:
     async def show(self, preview: OutboxEntry, text: str) -> SendResult:
         """Change a preview to this text."""
         body = _content(preview, plain_message(text))
-        reply = await self._api.call("chat.update", _edit_of(preview.intended, preview.platform_id, body))
+        change = _edit_of(preview.intended, preview.platform_id, body)
+        reply = await self._api.call("chat.update", change, answer_s=EDIT_ANSWER_S)
         return _edited(preview.intended, reply)
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:

@@ -17,7 +17,7 @@ from holdfast.journal.lost_writes import NOTE, LostWrites, loss_in
 
 if TYPE_CHECKING:
     from holdfast.journal.postgres.connection import Connection, Database
-    from holdfast.journal.postgres.objects import ObjectStore
+    from holdfast.journal.postgres.objects import BlobBucket
 
 VERSION_MIN = 15
 SKEW_MAX_S = 1.0
@@ -54,7 +54,7 @@ def check_database(settings: Settings) -> list[DoctorFinding]:
 
 
 async def _check(
-    database: "Database", place: str, *, near: "Database", objects: "ObjectStore | None"
+    database: "Database", place: str, *, near: "Database", objects: "BlobBucket | None"
 ) -> list[DoctorFinding]:
     try:
         connection = await database.connect("doctor")

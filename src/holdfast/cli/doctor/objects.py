@@ -10,14 +10,14 @@ from holdfast.interfaces.journal import JournalError
 if TYPE_CHECKING:
     from holdfast.journal.postgres.blobs import PostgresBlobs
     from holdfast.journal.postgres.connection import Connection, Database
-    from holdfast.journal.postgres.objects import ObjectStore
+    from holdfast.journal.postgres.objects import BlobBucket
 
 NAME = "blob store"
 LOOKS_MAX = 1_000
 NAMED_MAX = 3
 
 
-def blobs_of(database: "Database", objects: "ObjectStore | None") -> "PostgresBlobs":
+def blobs_of(database: "Database", objects: "BlobBucket | None") -> "PostgresBlobs":
     """The blobs of the database; whoever calls this closes them."""
     from holdfast.journal.postgres.blobs import PostgresBlobs
     from holdfast.journal.postgres.event_types import EventTypes
@@ -27,7 +27,7 @@ def blobs_of(database: "Database", objects: "ObjectStore | None") -> "PostgresBl
 
 
 async def check_objects(
-    objects: "ObjectStore | None", connection: "Connection", blobs: "PostgresBlobs"
+    objects: "BlobBucket | None", connection: "Connection", blobs: "PostgresBlobs"
 ) -> AsyncGenerator[DoctorFinding]:
     """What there is to say about the bucket; nothing if none is configured or needed."""
     from holdfast.journal.postgres.blobs import PROBE
@@ -58,7 +58,7 @@ async def check_objects(
     yield ok(NAME, text, blobs=total)
 
 
-async def _missing(objects: "ObjectStore", connection: "Connection") -> list[str]:
+async def _missing(objects: "BlobBucket", connection: "Connection") -> list[str]:
     """The names of blobs whose objects aren't there; with many blobs, only some are looked at."""
     rows = await connection.rows("objects_to_check", limit=LOOKS_MAX)
     found = await asyncio.gather(*[objects.holds(row["key"], size=row["bytes"]) for row in rows])

@@ -23,7 +23,7 @@ from holdfast.journal.copying.sqlite_side import FILE, SqliteSource, SqliteTarge
 
 if TYPE_CHECKING:
     from holdfast.journal.copying.postgres_side import PostgresSource, PostgresTarget
-    from holdfast.journal.postgres.objects import ObjectStore
+    from holdfast.journal.postgres.objects import BlobBucket
 
 OK, FAILED = 0, 1
 ENV = "env:"
@@ -65,7 +65,7 @@ def _named(place: str) -> str:
 
 
 def _source(
-    place: str, stack: ExitStack, objects: "ObjectStore | None"
+    place: str, stack: ExitStack, objects: "BlobBucket | None"
 ) -> Callable[[], Awaitable["SqliteSource | PostgresSource"]]:
     if place.startswith(DATABASE_SCHEMES):
         require_postgres()
@@ -80,7 +80,7 @@ def _source(
 
 
 def _target(
-    place: str, stack: ExitStack, objects: "ObjectStore | None"
+    place: str, stack: ExitStack, objects: "BlobBucket | None"
 ) -> Callable[[], Awaitable["SqliteTarget | PostgresTarget"]]:
     if place.startswith(DATABASE_SCHEMES):
         require_postgres()

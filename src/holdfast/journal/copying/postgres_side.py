@@ -25,7 +25,7 @@ from holdfast.journal.postgres.address import DatabaseAddress
 from holdfast.journal.postgres.blobs import PostgresBlobs, pieces_of
 from holdfast.journal.postgres.connection import Database, named
 from holdfast.journal.postgres.event_types import EventTypes
-from holdfast.journal.postgres.objects import ObjectStore
+from holdfast.journal.postgres.objects import BlobBucket
 from holdfast.journal.postgres.schema import migrate
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import vectors
@@ -50,7 +50,7 @@ class PostgresSource(CopySource):
         self._transaction = connection.transaction(isolation=self.isolation)
 
     @classmethod
-    async def open(cls, dsn: str, objects: ObjectStore | None = None) -> Self:
+    async def open(cls, dsn: str, objects: BlobBucket | None = None) -> Self:
         """Connect; raises CopyRefused if servers use the database, and JournalError if there is none."""
         tuning = PostgresTuning()
         database = Database(dsn, tuning)

@@ -15,7 +15,7 @@ from asyncpg import RaiseError
 from holdfast.interfaces.journal import JournalError, StoreDamaged, StoreUnreachable
 from holdfast.journal.postgres.connection import Connection, Database, Pool, Row
 from holdfast.journal.postgres.event_types import EventTypes
-from holdfast.journal.postgres.objects import ObjectStore
+from holdfast.journal.postgres.objects import BlobBucket
 from holdfast.journal.postgres.queries import queries
 from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
@@ -32,7 +32,7 @@ class PostgresBlobs:
     """The blobs of a store; `run` deletes objects that hold none, and tries an object store that failed."""
 
     def __init__(
-        self, database: Database, *, objects: ObjectStore | None, types: EventTypes, tuning: PostgresTuning
+        self, database: Database, *, objects: BlobBucket | None, types: EventTypes, tuning: PostgresTuning
     ) -> None:
         self._pool = Pool(database, "blobs", tuning.blob_connections)
         self._objects = objects
@@ -83,7 +83,7 @@ class PostgresBlobs:
             lambda connection: connection.execute(queries()["forget_objects"], {"keys": keys})
         )
 
-    async def probe(self, objects: ObjectStore) -> None:
+    async def probe(self, objects: BlobBucket) -> None:
         """Write, read and delete an object; raises StoreUnreachable if that fails."""
         key = f"{PROBE}-{token_hex(8)}"
         await self._begin(key, objects.place)  # so that it goes, also after a crash

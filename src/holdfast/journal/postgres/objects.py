@@ -62,7 +62,7 @@ class ObjectPatience:
         return self.answer_s + size / self.bytes_per_s
 
 
-class ObjectStore:
+class BlobBucket:
     """A bucket. Making one reads files, so don't do it on the event loop's thread.
 
     Every method raises StoreUnreachable if the service doesn't answer in time or refuses. `trouble` is the
@@ -161,14 +161,14 @@ def _reason(error: Exception) -> str:
     return text.partition("\n")[0].rpartition(" - ")[2].strip()
 
 
-def open_objects(bucket: Bucket, *, patience: ObjectPatience | None = None) -> ObjectStore:
+def open_objects(bucket: Bucket, *, patience: ObjectPatience | None = None) -> BlobBucket:
     """The bucket; raises StoreFailed if its library is missing or the settings can't be used. Blocks."""
     try:
         from obstore.exceptions import BaseError
     except ModuleNotFoundError as error:
         raise StoreFailed(f"server.blob_store needs one more package. Run: {INSTALL}") from error
     try:
-        return ObjectStore(bucket, patience=patience)
+        return BlobBucket(bucket, patience=patience)
     except (BaseError, ValueError) as error:
         raise StoreFailed(f"server.blob_store can't be used: {_reason(error)}") from error
 

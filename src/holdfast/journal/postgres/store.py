@@ -39,7 +39,7 @@ from holdfast.journal.postgres.jobs import PendingAppend, PendingCall
 from holdfast.journal.postgres.lost_commits import Restoring
 from holdfast.journal.postgres.node import Lease, Membership, NodeEntry, NodeRowGone
 from holdfast.journal.postgres.notices import NoticeListener, NoticeSender
-from holdfast.journal.postgres.objects import ObjectStore
+from holdfast.journal.postgres.objects import BlobBucket
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import queries
 from holdfast.journal.postgres.reader import PostgresReader
@@ -68,7 +68,7 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
-        objects: ObjectStore | None = None,
+        objects: BlobBucket | None = None,
     ) -> None:
         self._tuning = tuning = tuning or PostgresTuning()
         database = self.database_type(dsn, tuning)
@@ -136,7 +136,7 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
-        objects: ObjectStore | None = None,
+        objects: BlobBucket | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, creating its tables if they are missing; raises if that fails now."""
         store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
@@ -158,7 +158,7 @@ class PostgresStore(PostgresReader, Store):
         entry: NodeEntry | None = None,
         direct: str = "",
         tuning: PostgresTuning | None = None,
-        objects: ObjectStore | None = None,
+        objects: BlobBucket | None = None,
     ) -> "PostgresStore":
         """Join the store as a node, and wait for the database if it can't be reached yet."""
         store = cls(dsn, name=name, entry=entry, direct=direct, tuning=tuning, objects=objects)
