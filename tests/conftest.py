@@ -89,7 +89,7 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
 @pytest.fixture(autouse=True)
 def _source_is_read_alone(request: pytest.FixtureRequest) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
     """Tests that read source do so without garbage collection, for the reason given above."""
-    if not hasattr(request.module, "ast"):
+    if not hasattr(request.module, "ast"):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         yield
         return
     gc.disable()
