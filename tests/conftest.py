@@ -30,14 +30,15 @@ def pytest_runtest_makereport() -> Generator[None, object, object]:
     A failure may have hundreds of causes or nested groups. Python 3.11 also takes it for an error if garbage
     collection, which may log lost exceptions with their lines, reads source while pytest does.
     """
-    usual = sys.getrecursionlimit()
+    usual, collects = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(REPORT_DEPTH)
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
         sys.setrecursionlimit(usual)
+        if collects:
+            gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,6 +84,17 @@ def _nothing_blocks_the_loop() -> Iterator[None]:  # pyright: ignore[reportUnuse
             # The measuring of coverage has a lock of its own.
             blocking.functions[acquire].can_block_in("coverage/collector.py", {"lock_data"})
         yield
+
+
+@pytest.fixture(autouse=True)
+def _source_is_read_alone(request: pytest.FixtureRequest) -> Iterator[None]:  # pyright: ignore[reportUnusedFunction]
+    """Tests that read source do so without garbage collection, for the reason given above."""
+    if not hasattr(request.module, "ast"):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        yield
+        return
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
