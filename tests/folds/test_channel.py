@@ -28,6 +28,20 @@ def test_trouble_lasts_until_the_platform_answers() -> None:
     assert (state.trouble, state.account, state.is_connected, state.since_ms) == ("", "bot", True, 2)
 
 
+def test_what_may_have_arrived_is_repeated_once_the_platform_is_back_and_limits_are_kept() -> None:
+    """P14: nobody waits an hour for a repeat that a platform could take now."""
+    unclear, limited = (e.DeliveryIntended(at_ms=1, chat=chat, message="answer", run="r") for chat in "12")
+    state = channel_of(
+        unclear,
+        e.DeliveryUnknown(at_ms=2, delivery=unclear.key, why="cut", until_ms=90),
+        e.ChannelConnected(at_ms=5, account="bot"),
+    )
+    assert state.outbox.deliveries[unclear.key].until_ms == 5
+    postponed = e.DeliveryPostponed(at_ms=2, delivery=limited.key, why="later", until_ms=90)
+    state = channel_of(limited, postponed, e.ChannelConnected(at_ms=5, account="bot"))
+    assert state.outbox.deliveries[limited.key].until_ms == 90
+
+
 def test_a_code_is_used_once_expires_and_is_void_after_five_wrong_tries() -> None:
     """P11: a pairing code can't be guessed."""
     assert code_digest("chn_tg", " ab12cd34 ") == code_digest("chn_tg", "AB12CD34")

@@ -30,6 +30,13 @@ def test_a_proposal_counts_for_nothing_until_it_is_written() -> None:
     assert memory.proposals == {}
 
 
+def test_a_memory_knows_which_log_it_is_of_and_how_far() -> None:
+    memory = fold([(1, e.SessionCreated(at_ms=1, epoch="e")), (2, written("", "x"))])
+    assert memory.end == ("e", 2)
+    apply(memory, 3, written("x", "", change_id="d"))
+    assert (memory.end, memory.texts) == (("e", 3), {})
+
+
 def test_a_rejected_proposal_is_gone() -> None:
     memory = fold([(1, proposed()), (2, e.MemoryRejected(at_ms=1, change_id="c"))])
     assert (memory.document, memory.proposals, memory.knows("c")) == ("", {}, True)

@@ -115,6 +115,9 @@ async def test_one_node_at_a_time_works_on_a_session(nodes: Pair) -> None:
     with pytest.raises(OwnedElsewhere, match="node-1"):
         await other.claim("s1")
     assert await other.claimable() == []
+    assert await other.claimable(busy=[]) == []
+    assert await one.claimable(busy=["s1"]) == []
+    assert list(await one.claimable(busy=["s2"])) == ["s1"], "it may not know that it owns the session"
     await one.append_run("s1", [started("r1")], fence=fence)
     changed = other.ownership()
     await one.release("s1", fence)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from typing_extensions import override
@@ -10,7 +10,14 @@ from typing_extensions import override
 from holdfast import events as e
 from holdfast.agent.calls import LEASE_S_MIN
 from holdfast.folds.rows import home_after
-from holdfast.interfaces.journal import Fence, FenceLost, HomedElsewhere, OwnedElsewhere, Record
+from holdfast.interfaces.journal import (
+    Fence,
+    FenceLost,
+    HomedElsewhere,
+    OwnedElsewhere,
+    Record,
+    StoreUnreachable,
+)
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
@@ -52,6 +59,7 @@ class NodeStore(MemoryStore):
         self.url = ""
         self.offers: tuple[str, ...] = ()
         self.claimed: list[str] = []
+        self.loses_releases = False  # the store is away whenever a session is released
         self._incarnation = cluster.disk.fence
 
     def say(self, change: OwnershipChange) -> None:
@@ -113,13 +121,19 @@ class NodeStore(MemoryStore):
 
     @override
     async def release(self, session_id: str, fence: Fence) -> None:
+        if self.loses_releases:
+            raise StoreUnreachable("the store is away")
         if self._cluster.owners.get(session_id) == (self, fence.number):
             del self._cluster.owners[session_id]
 
     @override
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
         found = await super().claimable(limit=1000)
-        return [session_id for session_id in found if self._may_claim(session_id)][:limit]
+        mine = [id_ for id_ in found if busy is not None and id_ not in busy and self._owns(id_)]
+        return [*mine, *(session_id for session_id in found if self._may_claim(session_id))][:limit]
+
+    def _owns(self, session_id: str) -> bool:
+        return self in self._cluster.alive and self._cluster.owners.get(session_id, (None, 0))[0] is self
 
     def _may_claim(self, session_id: str) -> bool:
         runs = [run for run in self._cluster.disk.runs.values() if run.session_id == session_id]

@@ -76,6 +76,24 @@ async def test_a_message_sent_to_another_node_is_answered_by_the_owner_once() ->
         assert len(chaos.seen.requests) == 2
 
 
+async def test_a_session_that_its_node_could_not_release_is_worked_on_again() -> None:
+    """P2, P3: whom the store calls its owner looks after it, though that node believes to have left it."""
+    cluster = Cluster()
+    async with (
+        ChaosServer([Say("first")], [Say("second")]) as chaos,
+        node(chaos, cluster.join("a")) as a,
+        node(chaos, cluster.join("b")) as b,
+    ):
+        cluster.alive[0].loses_releases = True
+        await send(a, "one")
+        await a.until("s", e.RunEnded)
+        await until(lambda: not a.supervisor.is_busy("s"))
+        assert (await b.store.place("s")).owner == "a"
+        await b.inbox.send("s", IncomingMessage(text="two"))
+        log = [record.event for record in await b.until("s", e.RunEnded, times=2)]
+        assert [end.outcome for end in log if isinstance(end, e.RunEnded)] == ["completed"] * 2
+
+
 async def test_a_dead_nodes_run_goes_on_at_another_and_the_dead_one_writes_nothing_more() -> None:
     """P6: a crash of any node is a pause; a node that wakes up too late can't write."""
     cluster, receiver = Cluster(), list[str]()

@@ -1,7 +1,7 @@
 """The processes that share a store: who they are, and which of them works on which session."""
 
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -62,11 +62,13 @@ class Nodes(Protocol):
         """Where the session is worked on; in a store that belongs to one process, this says nothing."""
         ...
 
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
         """Ids of sessions with open runs or undelivered steers that no node owns, oldest first.
 
         Those whose files this node can't reach are left out, unless a stopped run of theirs waits for its
-        ending. In a store that belongs to one process, these are all sessions with such work.
+        ending. In a store that belongs to one process, these are all sessions with such work. `busy` are
+        those that this process works on. If it is given, what the node owns without working on it is there,
+        too: it claimed or released that, and didn't hear whether it was done.
         """
         ...
 

@@ -1,6 +1,6 @@
 """A store that forwards every call to another store: the base class of the layers that wrap a store."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 
 from typing_extensions import override
 
@@ -64,8 +64,8 @@ class ForwardingStore(Store):
         return await self._inner.place(session_id)
 
     @override
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
-        return await self._inner.claimable(limit=limit)
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
+        return await self._inner.claimable(limit=limit, busy=busy)
 
     @override
     def ownership(self) -> AsyncIterator[Sequence[OwnershipChange]]:

@@ -1,7 +1,7 @@
 """A complete store in memory, for tests and for embedding; its contents are lost when the process ends."""
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
@@ -93,7 +93,8 @@ class MemoryStore(Store):
         return SessionPlace()
 
     @override
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
+        del busy
         self._check_open()
         found = [
             row.session_id

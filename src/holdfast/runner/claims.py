@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import JournalError, Store
@@ -18,11 +18,18 @@ class Claims:
     """Looks for work whenever there may be some, and takes no more of it than there is room for."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, room: Callable[[], int], wake: Callable[[str], None]
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        room: Callable[[], int],
+        busy: Callable[[], Collection[str]],
+        wake: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._room = room
+        self._busy = busy
         self._wake = wake
         self._left_until_s: dict[str, float] = {}
 
@@ -46,7 +53,7 @@ class Claims:
             await self._claim()
 
     def leave_for_now(self, session_id: str) -> None:
-        """Don't look at a session for a while, because this node lacks what its run needs."""
+        """Don't look at a session for a while: this node lacks what its run needs, or can't go on with it."""
         self._left_until_s[session_id] = self._clock.monotonic_s() + LEFT_S
 
     async def _claim(self) -> None:
@@ -56,7 +63,7 @@ class Claims:
             now_s = self._clock.monotonic_s()
             left = {id_: until_s for id_, until_s in self._left_until_s.items() if until_s > now_s}
             self._left_until_s = left
-            found = await self._store.claimable(limit=room + len(left))
+            found = await self._store.claimable(limit=room + len(left), busy=self._busy())
             for session_id in [id_ for id_ in found if id_ not in left][:room]:
                 self._wake(session_id)
         except JournalError as error:

@@ -160,7 +160,7 @@ class SessionOwner:
         try:
             await self._deps.store.release(self.session_id, fence)
         except JournalError as error:
-            _log.info("session %s stays with this node until its lease ends: %s", self.session_id, error)
+            _log.info("session %s may still belong to this node: %s", self.session_id, error)
 
     async def _follow_log(self, fence: Fence) -> None:
         """Do what the log asks for until there is nothing to do."""

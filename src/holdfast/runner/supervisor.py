@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -90,7 +90,9 @@ class Supervisor:
         self.lag = LoopLag()
         self._lag_task: asyncio.Task[None] | None = None
         self._resume_task: asyncio.Task[None] | None = None
-        self._claims = Claims(deps.store, deps.clock, room=self._room, wake=lambda id_: self.wake(id_, 0))
+        self._claims = Claims(
+            deps.store, deps.clock, room=self._room, busy=self._busy, wake=lambda id_: self.wake(id_, 0)
+        )
         self._claim_task: asyncio.Task[None] | None = None
         self._held_up: dict[str, int] = {}  # sessions whose owner ended because the store was away
         self._hold_up_task: asyncio.Task[None] | None = None
@@ -274,8 +276,10 @@ class Supervisor:
                 self._hold_up(session_id, wanted)
             elif isinstance(error, UnreadableEvent):
                 _log.error("session %s waits for a newer Holdfast: %s", session_id, error)
+                self._claims.leave_for_now(session_id)
             else:
                 _log.error("the owner of session %s failed", session_id, exc_info=error)
+                self._claims.leave_for_now(session_id)
             return
         self._shared_folds.keep(session_id, owner.view)
         self._titles.consider(session_id, owner.view)
@@ -286,6 +290,10 @@ class Supervisor:
     def _room(self) -> int:
         """How many more runs could begin here."""
         return 0 if self._deps.drain.closed else self._shared.slots.free
+
+    def _busy(self) -> Collection[str]:
+        """The sessions that something in this process works on, or waits with."""
+        return {*self._owners, *self._elsewhere, *self._held_up}
 
     def _hold_up(self, session_id: str, seq: int) -> None:
         self._held_up[session_id] = seq

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -269,11 +269,18 @@ class PostgresStore(PostgresReader, Store):
         return SessionPlace(**dict(found[0])) if found else SessionPlace()
 
     @override
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
-        return [row["session_id"] for row in await self._claimable(limit)]
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
+        return [row["session_id"] for row in await self._claimable(limit, busy)]
 
-    async def _claimable(self, limit: int) -> Sequence[Any]:
-        return await self._pool.rows("claimable", limit=limit, homes=list(self._membership.homes))
+    async def _claimable(self, limit: int, busy: Collection[str] | None) -> Sequence[Any]:
+        member = self._membership
+        return await self._pool.rows(
+            "claimable",
+            limit=limit,
+            homes=list(member.homes),
+            incarnation=member.incarnation,
+            busy=None if busy is None else [clean(one) for one in busy],
+        )
 
     @override
     def ownership(self) -> Changes[OwnershipChange]:

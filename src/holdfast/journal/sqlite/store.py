@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,7 +164,8 @@ class SqliteStore(SqliteReader, Store):
         return SessionPlace()
 
     @override
-    async def claimable(self, *, limit: int = 100) -> Sequence[str]:
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
+        del busy
         return [row[0] for row in await self._rows("claimable", {"limit": limit})]
 
     @override

@@ -134,9 +134,11 @@ WHERE session_id = :session_id AND owner = :incarnation AND fence = :fence
 RETURNING key
 
 -- name: claimable
+-- Also what this node owns and isn't busy with: a claim or a release whose answer was lost.
 SELECT session_id FROM sessions
 WHERE purge_at_ms = 0
-  AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.incarnation = owner))
+  AND (owner IS NULL OR NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.incarnation = owner)
+       OR (owner = :incarnation AND session_id <> ALL (:busy::text[])))
   AND key IN (SELECT session FROM runs WHERE status <> 'ended' UNION SELECT key FROM sessions WHERE steers <> '')
   AND (home = '' OR home = ANY (:homes::text[])
        OR key IN (SELECT session FROM runs WHERE status = 'stopping'))
