@@ -105,6 +105,7 @@ def expressions(draw: st.DrawFn) -> str:
 @example("15,45 1-2 * * *", "Australia/Lord_Howe", 1, 0)
 @example("*/15 0 * * *", "America/Santiago", 1, 0)
 @example("0 0 * * *", "America/Santiago", 1, 0)
+@example("*/15 * * * *", "Europe/Berlin", 1, 86_000)
 def test_instants_are_those_of_a_walk_through_every_minute(
     expression: str, zone: str, which: int, after_s: int
 ) -> None:
