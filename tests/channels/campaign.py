@@ -36,6 +36,7 @@ from serving import frames_in
 
 FIRST_CHAT = 1000
 UP_S = 4.0  # at most, before the next kill: a run that is killed too often ends as interrupted
+AGAIN_S = 0.2  # before a server is asked again that gave no answer
 SLOW_S = 2.2  # how long some answers take, so that they are previewed where previews are messages
 PARTIAL = frozenset({"re", "…"})  # what is shown of an answer that is still being written
 
@@ -114,14 +115,14 @@ async def say(side: Side, chat: int, text: str, campaign: Campaign) -> None:
 async def outcome(side: Side, chat: int, text: str, campaign: Campaign, *, nth: int) -> str:
     """How the nth run about a message ended, from whichever server lives to tell it."""
     session_id = derived_session_id(channel_log_id(side.name), side.chat(chat), "1")
-    server: Program | None = None
     while True:
-        await campaign.changed.until(lambda known=server: campaign.server not in {None, known})
+        await campaign.changed.until(lambda: campaign.server is not None)
         server = campaign.server
         assert server is not None
         with suppress(aiohttp.ClientError):  # it is killed
             if ended := await told_outcome(server, session_id, text, nth):
                 return ended
+        await asyncio.sleep(AGAIN_S)  # an idle connection may also have ended while the server lives on
 
 
 async def told_outcome(server: Program, session_id: str, text: str, nth: int) -> str:
