@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cli.terminal.screen import Screen
 from holdfast import events as e
@@ -158,6 +159,13 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
     screen = Screen(60)
     screen.write(ask_text(Style(lambda: 60), QUESTION))
     assert screen.text == "Which?"
+
+
+def test_a_long_change_is_shown_to_its_last_line() -> None:
+    """P8: nobody allows what they aren't shown."""
+    action = Action(tool="write_file", summary="writes a", diff="\n".join(f"+line {n}" for n in range(500)))
+    lines = ask_text(Style(lambda: 60), replace(ASKED, action=action)).splitlines()
+    assert sum("+line " in line for line in lines) == 500
 
 
 @pytest.mark.parametrize("typed", ["", " ", "\n", "ye", "o", "on", "a", "once more", "alwaysx", "1"])

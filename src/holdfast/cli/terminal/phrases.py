@@ -11,7 +11,6 @@ from holdfast.values import Choice, GrantOffer, GrantRule, Width
 
 ARGS_CHARS_MAX = 300
 RESULT_CHARS_MAX = 160
-DIFF_LINES_MAX = 60
 
 
 def seconds(ms: float) -> str:
@@ -68,11 +67,9 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
         text += style.line(f"  {what} {', '.join(exact(path) for path in action.paths)}")
     if action.host:
         text += style.line(f"  host: {exact(action.host)}")
-    lines = exact(action.diff).splitlines()
-    for line in lines[:DIFF_LINES_MAX]:
+    # All of it, however long: what isn't shown isn't approved.
+    for line in exact(action.diff).splitlines():
         text += style.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
-    if len(lines) > DIFF_LINES_MAX:
-        text += style.line(f"  … and {len(lines) - DIFF_LINES_MAX} more lines", "magenta")
     look = "dim" if asked.headline else "magenta"  # below a headline these are the details
     text += "".join(style.line(f"  · {exact(finding)}", look) for finding in asked.findings)
     if rule is not None and {"session", "always"} & set(asked.choices):
