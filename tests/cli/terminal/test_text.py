@@ -192,8 +192,10 @@ EVERY_KIND = (
 CODE = '@wraps\nclass A:\n    """Text."""\n    def f(self, x=1.5) -> str:\n        return f"{x}"  # why\n'
 
 
-def test_an_answer_is_readable_on_a_dark_and_on_a_light_background() -> None:
+def test_an_answer_is_readable_on_a_dark_and_on_a_light_background(monkeypatch: pytest.MonkeyPatch) -> None:
     """No background of its own, no bright colour and no yellow."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     style = Style(lambda: 80)
     blocks = [Block(EVERY_KIND), Block(CODE, "python"), Block("-old\n+new\n@@ -1 +1 @@\n", "diff")]
     shown = "".join(style.block(block) for block in blocks)

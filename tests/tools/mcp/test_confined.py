@@ -13,9 +13,8 @@ import pytest
 from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
-from holdfast.tools.shell.process_table import table
 from sandbox.confined_world import HAS_BUBBLEWRAP, one_sandbox
-from tools.calls import until
+from tools.calls import dead_children, until
 from tools.mcp.scene import ENVIRONMENT, QUICK, SERVERS, McpCall, left, run
 
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
@@ -130,7 +129,7 @@ async def test_a_killed_server_takes_all_its_processes_along(house: House, call:
         await _reach(of, call)
         assert await left(house.owner, ["reach"])
     assert await left(house.owner, ["reach"]) == []
-    await until(lambda: not [row for row in table() if row.name == "bwrap" and row.is_dead])
+    await until(lambda: not dead_children())
 
 
 @pytest.mark.parametrize("program", ["docker", "/usr/bin/podman"])
