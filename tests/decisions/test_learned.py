@@ -92,3 +92,10 @@ def test_others_have_none(base_url: str, model: str) -> None:
 def test_a_wrong_entry_is_an_error() -> None:
     with pytest.raises(msgspec.ValidationError):
         load_silent_rejects('[[reject]]\nendpoint = "x"\nmodel = "y"\nhints = "z"')
+
+
+def test_what_was_learned_is_read_again_unless_it_has_other_bands() -> None:
+    learned = learn(Learned(), 10, first_event_s=1.5)
+    assert load_learned(dump_learned(learned)) == learned
+    assert load_learned(dump_learned(Learned(((1.0,),)))) == Learned()
+    assert load_learned(b"{") == Learned()

@@ -50,3 +50,10 @@ def test_very_many_short_pieces_are_joined_on_the_way_and_read_the_same() -> Non
     for piece in pieces:
         gathered.add(piece)
     assert str(gathered) == "".join(pieces)
+
+
+def test_gathered_text_says_what_it_is_and_is_no_plain_text() -> None:
+    gathered = Gathered()
+    gathered.put("a")
+    assert repr(gathered) == "Gathered('a')"
+    assert gathered != "a"

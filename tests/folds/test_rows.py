@@ -208,3 +208,18 @@ def test_a_sessions_home_is_where_a_tool_began_to_work_until_a_person_moves_it()
     assert rows.home_after(replace(started, home="node:a")) == "node:a"
     assert rows.home_after(e.SessionMoved(at_ms=1)) == ""
     assert rows.home_after(e.SessionPinned(at_ms=1)) is None
+
+
+def test_what_comes_after_the_ending_or_from_elsewhere_leaves_a_run_as_it_is() -> None:
+    ended = replace(RUN, status="ended", outcome="completed")
+    stop = e.StopRequested(at_ms=9, run_id="r1")
+    late = rows.apply_to_run(ended, 9, session_id="s1", event=stop)
+    assert late is not None
+    assert (late.status, late.outcome) == ("ended", "completed")
+    assert rows.apply_to_run(RUN, 9, session_id="another", event=stop) is RUN
+
+
+def test_recovered_output_without_text_adds_none() -> None:
+    call = e.CallStarted(at_ms=1, run_id="r1", call_id="c", turn=1)
+    recovered = e.OutputRecovered(at_ms=2, run_id="r1", events=(msgspec.Raw(encode(call)),))
+    assert rows.search_text(3, recovered) is None

@@ -4,13 +4,23 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import TYPES, encode, type_of
 from holdfast.folds.phases import TRANSITIONS, IllegalEvent, Phase
 from holdfast.folds.run import DetailedStatus, Run
 from holdfast.folds.session import apply, fold
-from holdfast.values import Action, Budget, ChildUsage, ClientTool, ClientToolResult, Failure, RunSettings
+from holdfast.values import (
+    Action,
+    Budget,
+    CallFinish,
+    ChildUsage,
+    ClientTool,
+    ClientToolResult,
+    Failure,
+    RunSettings,
+)
 from strategies.legal_logs import Log
 
 FAILURE = Failure(kind="stalled", text="no events for 60 s after first byte")
@@ -468,3 +478,11 @@ def test_what_sub_agents_ask_is_open_until_it_is_settled_or_they_end() -> None:
     assert run_of(*begun, CHILD_ASKED, CHILD_ENDED).person_asks["p9"].state == "withdrawn"
     assert run_of(*begun, CHILD_ENDED, CHILD_ASKED).person_asks["p9"].state == "withdrawn"
     assert not run_of(*begun, CHILD_ASK_SETTLED).person_asks
+
+
+@pytest.mark.parametrize(("finish", "left"), [("failed", "required"), ("tools", "")])
+def test_what_tool_must_be_called_holds_until_a_call_has_answered(finish: CallFinish, left: str) -> None:
+    queued = replace(QUEUED, settings=RunSettings(tool_choice="required"))
+    ended = e.CallEnded(at_ms=6, run_id="r1", call_id="c1", finish=finish)
+    session = fold(list(enumerate((ACCEPTED, queued, STARTED, CALL, ended), 1)))
+    assert session.runs["r1"].tool_choice == left

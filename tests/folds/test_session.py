@@ -338,3 +338,10 @@ def test_a_pause_holds_what_was_there_before_it_and_without_one_nothing_is_held(
     for pause in ((), (e.QueuePaused(at_ms=4),)):
         session = fold(log_of(*lined_up, *pause))
         assert session.holds(session.inbox.messages["m2"]) is bool(pause)
+
+
+def test_a_person_moves_a_session_and_chooses_how_its_actions_are_approved() -> None:
+    moved, chosen = e.SessionMoved(at_ms=4, home="b"), e.SessionModeSet(at_ms=5, mode="unattended", by="ann")
+    session = fold(log_of(*RUNNING, moved, chosen))
+    assert (session.home, session.has_moved) == ("b", True)
+    assert (session.approval_mode, session.mode_set_by) == ("unattended", "ann")

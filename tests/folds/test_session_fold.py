@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from holdfast import events as e
 from holdfast.codec import UnreadableEvent
+from holdfast.folds.run_view import RunView, see
 from holdfast.folds.session_fold import RunReplay, SessionFold
 from scene import begun
 from strategies.legal_logs import BOUNDED, Log, logs
@@ -110,3 +111,10 @@ def test_the_milestone_is_what_people_were_told_last() -> None:
     assert fold.runs["r1"].message_text("m9") == "also this"
     assert fold.runs["r1"].message_text("m0") == ""
     assert fold.runs["r1"].terminal_seq == 0
+
+
+def test_the_calls_that_a_client_must_run_are_known_by_their_seq() -> None:
+    view = RunView("r1")
+    asked = e.ClientToolsAsked(at_ms=1, run_id="r1", client_tools_id="k", tool_call_ids=("t1",))
+    see(view, 7, asked)
+    assert view.client_asks == {7: asked}
