@@ -25,6 +25,7 @@ from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
 from holdfast.sandbox.sandbox import Sandbox, open_sandbox
 from holdfast.sandbox.summary import is_held
+from holdfast.sandbox.workspace_scan import WorkspaceScan
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.tool import Shell, ShellWorld
@@ -148,4 +149,5 @@ def _confined(
         own=(str(folder / "data"),),
     )
     protected = ProtectedPaths(Quarantine(folder / "data" / "quarantine"))
-    return Confiner(sandbox, Profiles(options)), protected
+    # Such a small workspace is always looked through, however long the machine stands still.
+    return Confiner(sandbox, Profiles(options, scan=WorkspaceScan(scan_s=60))), protected
