@@ -91,7 +91,7 @@ async def test_a_command_has_time_to_clean_up_and_nothing_of_it_is_left(
     """P5: TERM reaches the command itself, and KILL the rest."""
     deaf = "(setsid bash -c 'trap \"\" TERM; while :; do sleep 1000; done' &)"
     tidy = 'trap "echo cleaned > cleaned; exit 0" TERM; touch begun; while :; do sleep 0.05; done'
-    ended = await _run(confiner, background, call, f"{deaf}; {tidy}", time_limit_s=1)
+    ended = await _run(confiner, background, call, f"{deaf}; {tidy}", time_limit_s=4)
     assert ended.ending == "killed"
     assert await asyncio.to_thread((call.workspace / "cleaned").read_text) == "cleaned\n"
     assert await call.left() == []

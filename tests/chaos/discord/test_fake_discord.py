@@ -2,12 +2,13 @@
 
 import asyncio
 import io
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import discord
 import pytest
-from discord.gateway import DiscordWebSocket
+from discord.gateway import DiscordWebSocket, KeepAliveHandler
 from discord.http import Route
 from yarl import URL
 
@@ -79,6 +80,10 @@ async def at(
         ready.cancel()
         await bot.close()
         await asyncio.wait({running, ready})
+        # Their next beat would come when this loop is closed, in the middle of another test.
+        for beating in [one for one in threading.enumerate() if isinstance(one, KeepAliveHandler)]:
+            beating.stop()
+            await asyncio.to_thread(beating.join)
 
 
 async def direct(bot: Bot, chat: Channel) -> discord.DMChannel:
