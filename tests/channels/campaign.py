@@ -84,7 +84,7 @@ def failures(side: Side, chat: int) -> int:
 async def person(side: Side, chat: int, numbers: range, campaign: Campaign) -> None:
     """Write, wait for the answer, and write again; the kills are spread over the whole conversation."""
     for number in numbers:
-        due = number * campaign.kills_max // campaign.messages
+        due = number * campaign.kills_max // (campaign.messages - 1)  # all, before the last message
         await campaign.changed.until(lambda due=due: campaign.kills >= due)
         await say(side, chat, f"{number} of {chat}", campaign)
 

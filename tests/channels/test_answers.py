@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.channels.answers import Dialect, due, preview_intent
+from holdfast.channels.telegram.carrier import card_fits
 from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
 from holdfast.values import Failure
@@ -11,7 +12,7 @@ from holdfast.values import Failure
 TAKEN = TakenMessage("1", "s", "m", "5")
 PREVIEW = preview_intent(TAKEN, "r", 2)
 SHOWN = e.DeliveryConfirmed(at_ms=3, delivery=PREVIEW.key, platform_id="7")
-DIALECT = Dialect(count=lambda text: len(text.split("|")) if text else 0, lead="!", format=3)
+DIALECT = Dialect(count=lambda text: len(text.split("|")) if text else 0, fits=card_fits, lead="!", format=3)
 
 
 def channel_of(*events: e.Event) -> ChannelState:

@@ -10,19 +10,25 @@ from hypothesis import strategies as st
 from channels.slack.test_blocks import ANY_TEXT
 from holdfast import events as e
 from holdfast.channels.cards import (
+    ABOVE,
+    ALL_ABOVE,
     LISTED_CHARS_MAX,
     LONG_QUESTION,
     TOO_LONG,
+    WORDS_CHARS_MAX,
     Card,
     FitsIn,
     card_of,
+    full_words,
     is_listed_whole,
     is_shown_whole,
     listed,
 )
 from holdfast.channels.discord import carrier as discord
+from holdfast.channels.discord.markdown import discord_markdown
 from holdfast.channels.slack import blocks as slack
 from holdfast.channels.telegram import carrier as telegram
+from holdfast.channels.telegram.html import telegram_html
 from holdfast.channels.words import MARK
 from holdfast.chaos.discord.markup import read_markdown
 from holdfast.chaos.slack.markup import read_blocks
@@ -96,6 +102,51 @@ def test_what_can_be_allowed_is_shown_to_its_last_character(platform: str, text:
         assert TOO_LONG in shown
 
 
+WRITERS: dict[str, Callable[[str], list[str]]] = {
+    "telegram": lambda text: [read_html(one)[0] for one in telegram_html(text)],
+    "slack": lambda text: [read_blocks(one.blocks).shown for one in slack.slack_messages(text)],
+    "discord": lambda text: [read_markdown(one).text for one in discord_markdown(text)],
+}
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+@settings(max_examples=60, deadline=None)
+@given(ANY_TEXT, st.integers(min_value=1, max_value=400))
+@example("rm -rf `x` && echo **hi** <@1> ", 100)
+@example("``` \n~~~\n", 300)
+@example("\u202e x\t", 300)
+def test_what_is_said_above_a_card_is_all_of_it(platform: str, text: str, times: int) -> None:
+    """P8: nothing of it is lost where messages are split, and nothing of it ends its block."""
+    ask = approval(f"{text * times} end", findings=("found", "also"), once_because="why")
+    words = full_words(ask)
+    shown = "".join(WRITERS[platform](words))
+    wanted = "".join(exact(text * times).split())
+    assert not words or wanted in "".join(shown.replace("\u200b", "").split())
+    assert not words or all(word in shown for word in ("end", "found", "also", "why", ID))
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+def test_a_card_below_its_words_offers_its_choices_and_says_where_they_are(platform: str) -> None:
+    """P8: what was found about an action is on its card, too, if there is room."""
+    fits, shown_on = PLATFORMS[platform]
+    card = card_of(approval("x" * 9_000, findings=("it deletes files",)), fits, above=1)
+    assert choices_of(card) == ["once", "session", "always", "deny"]
+    assert all(word in shown_on(card)[0] for word in (ABOVE, "it deletes files", ID))
+    assert fits(card)
+    crowded = approval("x", findings=tuple(f"finding {at} {'x' * 100}" for at in range(50)))
+    card = card_of(crowded, fits, above=2)
+    assert choices_of(card) == ["once", "session", "always", "deny"]
+    assert ALL_ABOVE.format(count=2) in shown_on(card)[0]
+    assert fits(card)
+
+
+def test_what_is_endless_or_unknown_has_no_words() -> None:
+    """P8: then there is nothing above the card, and it can only be denied."""
+    unknown = approval("write", diff=unified_diff("a", "a\n" * 9_000, after="b\n" * 9_000))
+    assert full_words(unknown) == ""
+    assert full_words(approval("x" * WORDS_CHARS_MAX)) == ""
+
+
 @pytest.mark.parametrize("platform", list(PLATFORMS))
 @pytest.mark.parametrize(
     "ask",
@@ -124,16 +175,21 @@ def test_what_does_not_fit_can_only_be_denied(platform: str, ask: AskStatus) -> 
 
 
 @pytest.mark.parametrize("platform", list(PLATFORMS))
-def test_a_long_choice_is_listed_whole_and_a_long_question_has_no_buttons(platform: str) -> None:
+def test_a_long_choice_is_listed_whole_and_a_long_question_has_buttons_below_its_words(platform: str) -> None:
     fits, shown_on = PLATFORMS[platform]
     choice = "delete everything " + "but not " * 12 + "this"
     card = card_of(question("What?", choice, "nothing"), fits)
     assert f"1. {choice}" in shown_on(card)[0]
     assert choices_of(card) == ["0", "1"]
     assert all(len(label) <= 60 for label, _ in card.buttons)
-    card = card_of(question("why " * 2_000, "yes", "no"), fits)
+    long = question("why " * 2_000, "yes", "no")
+    card = card_of(long, fits)
     assert card.buttons == ()
     assert LONG_QUESTION in shown_on(card)[0]
+    assert fits(card)
+    card = card_of(long, fits, above=3)
+    assert choices_of(card) == ["0", "1"]
+    assert ALL_ABOVE.format(count=3) in shown_on(card)[0]
     assert fits(card)
 
 

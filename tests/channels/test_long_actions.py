@@ -1,4 +1,4 @@
-"""An action that is too long for a chat: no button, no command and no old card lets anyone allow it there."""
+"""An action that is too long for one message is said above its card, or nobody can allow it in the chat."""
 
 import pytest
 
@@ -8,14 +8,15 @@ from channels.lab import ME, channel, options_for, until
 from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.asks import DENIED
-from holdfast.channels.cards import TOO_LONG
+from holdfast.channels.cards import ALL_ABOVE, TOO_LONG
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
 from runner.steered_clock import SteeredClock, settle
 
-LONG = {"text": "x" * 5_000}
+LONG = {"text": "x" * 5_000 + " the end"}
+ENDLESS = {"text": "x" * 60_000}
 
 
 def acting(request: SeenRequest, args: dict[str, object]) -> Script:
@@ -29,6 +30,10 @@ def at_length(request: SeenRequest) -> Script:
     return acting(request, dict(LONG))
 
 
+def endlessly(request: SeenRequest) -> Script:
+    return acting(request, dict(ENDLESS))
+
+
 async def approval_of(world: World, log_id: str) -> str:
     """The id of what is asked, once it is asked in the channel's only session."""
     records = await world.until(log_id, e.ChannelChatBound)
@@ -37,10 +42,122 @@ async def approval_of(world: World, log_id: str) -> str:
     return next(one.approval_id for one in events if isinstance(one, e.ApprovalAsked))
 
 
-async def test_on_telegram_it_can_only_be_denied() -> None:
-    """P8: nobody allows what they can't see."""
+async def test_on_telegram_it_is_said_above_its_card_and_can_be_allowed() -> None:
+    """P8: whoever allows it has all of it in the chat, to the last word."""
     done: list[str] = []
     async with FakeTelegram() as telegram, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, channel(world, options_for(telegram)):
+            texts = telegram.world.chat(ME).texts
+            telegram.world.say(ME, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            await until(telegram, lambda: bool(telegram.world.buttons(ME)))
+            *above, card = texts()
+            assert above[0].startswith(approval_id)
+            assert "".join(above).count("x") >= 5_000
+            assert "the end" in above[-1]
+            assert ALL_ABOVE.format(count=2) in card
+            telegram.world.click(ME, *telegram.world.buttons(ME)["Allow once"])
+            await until(telegram, lambda: "well" in texts())
+    assert len(done) == 1
+
+
+async def test_on_slack_it_is_said_above_its_card_and_can_be_allowed() -> None:
+    """P8: whoever allows it has all of it in the chat, to the last word."""
+    done: list[str] = []
+    async with FakeSlack() as slack, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, slack_lab.talking(world, slack):
+            my = slack_lab.MY
+            slack.world.say(my, "do it")
+            await slack_lab.until(slack, lambda: bool(slack.world.buttons(my)))
+            assert "the end" in "".join(slack.world.conversation(my).texts()[:-1])
+            slack.world.click(my, *slack.world.buttons(my)["Allow once"])
+            await slack_lab.until(slack, lambda: "well" in slack.world.conversation(my).texts())
+    assert len(done) == 1
+
+
+async def test_on_discord_it_is_said_above_its_card_and_can_be_allowed() -> None:
+    """P8: whoever allows it has all of it in the chat, to the last word."""
+    done: list[str] = []
+    async with FakeDiscord() as discord, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, discord_lab.channel(world, discord):
+            chat = discord.world.direct(discord_lab.ME)
+            discord_lab.say(discord, "do it")
+            await discord_lab.until(discord, lambda: bool(discord.world.buttons(chat)))
+            assert "the end" in "".join(chat.texts()[:-1])
+            discord.world.click(chat, *discord.world.buttons(chat)["Allow once"])
+            await discord_lab.until(discord, lambda: "well" in chat.texts())
+    assert len(done) == 1
+
+
+async def test_a_long_question_is_said_above_its_buttons() -> None:
+    """P8: whoever answers has read all of the question, and can press a choice."""
+
+    def choose(request: SeenRequest) -> Script:
+        script = acting(request, {})
+        question = {"text": f"{'why ' * 1_500} at the end?", "choices": ["red", "blue"]}
+        return [CallTool("ask_user", question)] if isinstance(script[0], CallTool) else script
+
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer(choose=choose) as chaos,
+        process(chaos) as world,
+        channel(world, options_for(telegram)),
+    ):
+        texts = telegram.world.chat(ME).texts
+        telegram.world.say(ME, "do it")
+        await until(telegram, lambda: bool(telegram.world.buttons(ME)))
+        *above, _ = texts()
+        assert "at the end?" in above[-1]
+        telegram.world.click(ME, *telegram.world.buttons(ME)["blue"])
+        await until(telegram, lambda: "well" in texts())
+
+
+async def test_if_a_message_above_its_card_is_missing_it_can_only_be_denied() -> None:
+    """P8: what Telegram refuses, formatted and plain, nobody there has seen."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, channel(world, options_for(telegram)):
+            refused = 'refuse text="Bad Request: no" code=400'
+            telegram.scripts.add_text(f"sendMessage: accept | {refused} | {refused}")
+            telegram.world.say(ME, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            await until(telegram, lambda: bool(telegram.world.buttons(ME)))
+            assert list(telegram.world.buttons(ME)) == ["Deny"]
+            message_id, data = telegram.world.buttons(ME)["Deny"]
+            telegram.world.click(ME, message_id, data.replace("deny", "once"))
+            await until(telegram, lambda: len(telegram.world.done("answerCallbackQuery")) == 1)
+            telegram.world.say(ME, f"/approve {approval_id}")
+            await until(telegram, lambda: TOO_LONG in telegram.world.chat(ME).texts())
+    assert not done
+
+
+async def test_a_decision_on_the_page_ends_what_was_still_to_be_said() -> None:
+    """P14: nobody is told at length about what is decided."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=at_length) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, channel(world, options_for(telegram)):
+            telegram.scripts.add_text("sendMessage: accept | retry-after 1")
+            telegram.world.say(ME, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            await world.until("chn_tg", e.DeliveryPostponed)
+            row = await world.store.ask(approval_id)
+            assert row is not None
+            denied = e.ApprovalAnswered(at_ms=9, run_id=row.run_id, approval_id=approval_id, choice="deny")
+            assert await world.inbox.answer_approval(row.session_id, denied)
+            await until(telegram, lambda: "well" in telegram.world.chat(ME).texts())
+            assert "the end" not in "".join(telegram.world.chat(ME).texts())
+    assert not done
+
+
+async def test_on_telegram_what_no_chat_can_show_can_only_be_denied() -> None:
+    """P8: nobody allows what they can't see."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=endlessly) as chaos:
         working = process(chaos, Effect("act", done), judge=asks_about("act"))
         async with working as world, channel(world, options_for(telegram)):
             texts = telegram.world.chat(ME).texts
@@ -61,10 +178,10 @@ async def test_on_telegram_it_can_only_be_denied() -> None:
     assert not done
 
 
-async def test_on_slack_it_can_only_be_denied() -> None:
+async def test_on_slack_what_no_chat_can_show_can_only_be_denied() -> None:
     """P8: nobody allows what they can't see."""
     done: list[str] = []
-    async with FakeSlack() as slack, ChaosServer(choose=at_length) as chaos:
+    async with FakeSlack() as slack, ChaosServer(choose=endlessly) as chaos:
         working = process(chaos, Effect("act", done), judge=asks_about("act"))
         async with working as world, slack_lab.talking(world, slack):
             my = slack_lab.MY
@@ -79,10 +196,10 @@ async def test_on_slack_it_can_only_be_denied() -> None:
     assert not done
 
 
-async def test_on_discord_it_can_only_be_denied() -> None:
+async def test_on_discord_what_no_chat_can_show_can_only_be_denied() -> None:
     """P8: nobody allows what they can't see."""
     done: list[str] = []
-    async with FakeDiscord() as discord, ChaosServer(choose=at_length) as chaos:
+    async with FakeDiscord() as discord, ChaosServer(choose=endlessly) as chaos:
         working = process(chaos, Effect("act", done), judge=asks_about("act"))
         async with working as world, discord_lab.channel(world, discord):
             chat = discord.world.direct(discord_lab.ME)

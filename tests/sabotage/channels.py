@@ -19,7 +19,7 @@ from holdfast.channels.incoming import Arrival, PlatformMessage
 from holdfast.channels.notices import notices
 from holdfast.channels.outbox import OutboxSender
 from holdfast.channels.telegram.api import open_telegram
-from holdfast.channels.telegram.carrier import card_fits
+from holdfast.channels.telegram.carrier import DIALECT, card_fits
 from holdfast.channels.telegram.connecting import TelegramConnection
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.channels.telegram.webhook import TelegramWebhook
@@ -170,7 +170,7 @@ async def check_a_click_approves_exactly_what_it_names(kind: type[ChannelAsks]) 
             await until(telegram, lambda: "Allow once" in telegram.world.buttons(ME))
             state = await state_of(world)
             (session_id,) = state.chats
-            asks = kind(deps_of(world), options, state, fits=card_fits)
+            asks = kind(deps_of(world), options, state, dialect=DIALECT)
             await asks.settle(f"apr_{'0' * 24}", "once", Answerer(str(ME), "Me", str(ME)))
             answers = [
                 one for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAnswered)
@@ -183,7 +183,7 @@ _Due = Callable[[ChannelState, str, SessionFold], list[Event]]
 
 def _right(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:
     said = notices(channel_state, session_id, session, budget=Budget(), now_ms=9)
-    return [*said, *due(channel_state, session_id, session, dialect=Dialect(count=len), now_ms=9)]
+    return [*said, *due(channel_state, session_id, session, dialect=Dialect(len, card_fits), now_ms=9)]
 
 
 def chatters(channel_state: ChannelState, session_id: str, session: SessionFold) -> list[Event]:

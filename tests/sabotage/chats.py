@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
+from msgspec import structs
 from typing_extensions import override
 
 from agent.world import process
@@ -14,13 +15,13 @@ from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
 from channels.test_answers import channel_of, session_of
 from channels.test_cards import approval, choices_of
 from holdfast import events as e
-from holdfast.channels.answers import Dialect, due
+from holdfast.channels.answers import Dialect, due, words_above
 from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.cards import CHOICES, Card, FitsIn, card_of
 from holdfast.channels.channel_log import ChannelLog, channel_state
 from holdfast.channels.commands import ChatCommands
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
-from holdfast.channels.discord.carrier import card_fits
+from holdfast.channels.discord.carrier import DIALECT, card_fits
 from holdfast.channels.discord.updates import read_message
 from holdfast.channels.incoming import PlatformMessage, writable
 from holdfast.channels.losses import loss_notices
@@ -34,7 +35,7 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import code_digest
 from holdfast.folds.inputs import SessionMessage
-from holdfast.folds.outbox import OutboxEntry
+from holdfast.folds.outbox import Outbox, OutboxEntry, apply_to_outbox
 from holdfast.folds.run import AskStatus
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Fence, IfSessionKnown
@@ -59,6 +60,35 @@ async def check_nobody_is_offered_what_they_cannot_see(made: Callable[[AskStatus
     card = made(approval(f"echo {'x' * 3_000}; rm -rf /"), card_fits)
     assert "rm -rf /" not in card.detail
     assert choices_of(card) == ["deny"]
+
+
+_Above: TypeAlias = Callable[[Outbox, e.DeliveryIntended, AskStatus, Dialect], int]
+CARD = e.DeliveryIntended(at_ms=1, chat="1", message="apr", run="r", session_id="s")
+
+
+def as_intended(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> int:
+    """Counts what is to be said above a card, whether it arrived or not."""
+    del ask, dialect
+    return sum(key.startswith(f"{card.run}/{card.message}.") for key in outbox.deliveries)
+
+
+async def check_consent_needs_every_message_above_the_card(above: _Above) -> None:
+    """Two messages say what an action is; the second is refused, or it arrives."""
+    ask = approval(f"echo {'x' * 2_500}; rm -rf /")
+    shown = [
+        await _above(above, ask, e.DeliveryConfirmed(at_ms=3, delivery="r/apr.words/1")),
+        await _above(above, ask, e.DeliveryRejected(at_ms=3, delivery="r/apr.words/1", why="no")),
+    ]
+    assert shown == [2, 0]
+
+
+async def _above(above: _Above, ask: AskStatus, ending: e.Event) -> int:
+    outbox = Outbox()
+    words = structs.replace(CARD, message="apr.words", parts=2, format=DIALECT.format)
+    first = e.DeliveryConfirmed(at_ms=2, delivery="r/apr.words/0")
+    for seq, event in enumerate((words, structs.replace(words, part=1), first, ending), 1):
+        apply_to_outbox(outbox, seq, event)
+    return above(outbox, CARD, ask, DIALECT)
 
 
 _Losses: TypeAlias = Callable[[OutboxEntry, e.Event, int], Sequence[e.Event]]
@@ -110,7 +140,7 @@ def _platform() -> Platform:
     async def no_answer(_click: str, _text: str) -> None:
         return None
 
-    return Platform(no_file, no_answer, card_fits)
+    return Platform(no_file, no_answer, DIALECT)
 
 
 def _said(user: str, text: str) -> PlatformMessage:
@@ -205,7 +235,7 @@ async def check_a_stop_strands_nothing(kind: type[ChatCommands]) -> None:
         telegram.world.say(ME, "/queue")
         await until(telegram, lambda: bool(telegram.world.chat(ME).texts()))
         state, deps = await state_of(world), deps_of(world)
-        asks = ChannelAsks(deps, options_for(telegram), state, fits=card_fits)
+        asks = ChannelAsks(deps, options_for(telegram), state, dialect=DIALECT)
         who = Answerer(str(ME), "Me", str(ME))
         await kind(deps, LOG, state, asks).carry_out(("stop", ""), who, once=_never)
         session = await world.inbox.state(session_id)
@@ -234,7 +264,7 @@ async def check_what_cannot_be_read_is_nothing(read: Callable[[Any], object]) ->
 
 async def check_an_answer_of_white_space_is_said_to_be_none(count: Callable[[str], int]) -> None:
     """A message that no platform takes would be refused, and nobody would be told anything."""
-    found = due(channel_of(), "s", session_of(" \n "), dialect=Dialect(count=count), now_ms=9)
+    found = due(channel_of(), "s", session_of(" \n "), dialect=Dialect(count=count, fits=card_fits), now_ms=9)
     assert [one.body for one in found if isinstance(one, e.DeliveryIntended)] == [NO_ANSWER]
 
 
@@ -281,6 +311,7 @@ async def check_white_space_alone_is_no_answer(kind: type[AnswerWriter]) -> None
 SABOTAGES = (
     Sabotage("P4", check_white_space_alone_is_no_answer, AnswerWriter, CountsWhiteSpace),
     Sabotage("P8", check_nobody_is_offered_what_they_cannot_see, card_of, cut_with_consent),
+    Sabotage("P8", check_consent_needs_every_message_above_the_card, words_above, as_intended),
     Sabotage("P14", check_what_is_given_up_is_told_of, loss_notices, unsaid),
     Sabotage("P11", check_a_code_lets_one_person_in, Taking, PairsSideBySide),
     Sabotage("P14", check_what_comes_in_can_be_written, writable, as_it_came),

@@ -10,10 +10,11 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.channels.cards import FitsIn, full_words, is_shown_whole
 from holdfast.channels.words import NO_ANSWER, ending_text, with_lead
 from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.inputs import MessageState
-from holdfast.folds.outbox import OutboxEntry
+from holdfast.folds.outbox import Outbox, OutboxEntry
 from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.folds.session_fold import SessionReadModel
@@ -22,6 +23,8 @@ from holdfast.values import SentFile
 
 ANSWER, ENDING, PREVIEW, REMOVED, DECIDED, TO = "answer", "ending", "preview", "removed", "decided", ":"
 FILE = "file"
+WORDS = "words"  # all that a card says, in messages above it
+WORD_PARTS_MAX = 10
 # How many messages a text takes on the platform.
 CountParts: TypeAlias = Callable[[str], int]
 
@@ -31,6 +34,7 @@ class Dialect:
     """How a platform writes: in how many messages, by which version of its converter, and its commands."""
 
     count: CountParts
+    fits: FitsIn  # which cards it shows whole
     lead: str = "/"
     format: int = 1
 
@@ -62,7 +66,7 @@ def due(
         is_over = run.phase is Phase.ENDED
         if (run.run_id, taken.chat) not in told:
             told.add((run.run_id, taken.chat))
-            found += _cards(channel, taken, run, now_ms)
+            found += _cards(channel, taken, run, dialect=dialect, now_ms=now_ms)
             found += _files(taken, run, now_ms)
             found += _answer(channel, taken, session, run, dialect=dialect, now_ms=now_ms) if is_over else []
         if is_over:
@@ -130,14 +134,43 @@ def _without_preview(
     return [replace(removal, removes=True)]
 
 
-def _cards(channel: ChannelState, taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
+def _cards(
+    channel: ChannelState, taken: TakenMessage, run: Run, *, dialect: Dialect, now_ms: int
+) -> Iterator[e.Event]:
     """A card for each ask, and its change once it is decided. One that was decided unseen needs no card."""
     for ask_id, ask in run.person_asks.items():
         card = intent_for(taken, run.run_id, now_ms=now_ms, message=ask_id)
-        if ask.state == "open":
+        is_known = card.key in channel.outbox.deliveries
+        if ask.state == "open" and not is_known:
+            yield from _words(card, ask, dialect)
             yield card
-        elif card.key in channel.outbox.deliveries:
+        elif ask.state != "open" and is_known:
             yield intent_for(taken, run.run_id, now_ms=now_ms, message=f"{ask_id}.{DECIDED}", edits=card.key)
+
+
+def _words(card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> list[e.DeliveryIntended]:
+    """The messages above a card that say all of it; none if the card does, or if they were too many."""
+    text = "" if is_shown_whole(ask, dialect.fits) else full_words(ask)
+    parts = dialect.count(text) if text else 0
+    if parts > WORD_PARTS_MAX:
+        return []
+    ask_id, to, chat = card.message.partition(TO)
+    words = replace(card, message=f"{ask_id}.{WORDS}{to}{chat}", parts=parts, format=dialect.format)
+    return [replace(words, part=part) for part in range(parts)]
+
+
+def words_above(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialect: Dialect) -> int:
+    """How many messages above a card say all of it; 0 unless every one of them is in the chat."""
+    wanted = _words(card, ask, dialect)
+    known = [outbox.deliveries.get(one.key) for one in wanted]
+    # Words that another version of the converter split are not those that are wanted.
+    as_wanted = {(one.key, one.parts, one.format) for one in wanted}
+    shown = {
+        (one.key, one.intended.parts, one.intended.format)
+        for one in known
+        if one is not None and one.state == "confirmed"
+    }
+    return len(wanted) if as_wanted == shown else 0
 
 
 def _files(taken: TakenMessage, run: Run, now_ms: int) -> Iterator[e.Event]:
@@ -182,7 +215,7 @@ def message_of(intended: e.DeliveryIntended) -> str:
 
 
 def ask_of(session: SessionReadModel, intended: e.DeliveryIntended) -> AskStatus | None:
-    """The ask whose card a delivery is; None if it is no card, or the session no longer has it."""
+    """The ask that a delivery shows; None if it shows none, or the session no longer has it."""
     run = session.session.runs.get(intended.run)
-    ask_id = message_of(intended).removesuffix(f".{DECIDED}")
+    ask_id = message_of(intended).partition(".")[0]
     return run.person_asks.get(ask_id) if run is not None else None

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import events as e
-from holdfast.channels.cards import TOO_LONG, FitsIn, is_listed_whole, is_shown_whole
+from holdfast.channels.answers import TO, Dialect, words_above
+from holdfast.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.people import may_approve
 from holdfast.folds.channel import ChannelState
@@ -49,12 +50,12 @@ class ChannelAsks:
     """Settles asks for one channel; each answer is a short text for the person who gave it."""
 
     def __init__(
-        self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, fits: FitsIn
+        self, deps: ChannelDeps, options: ChannelOptions, state: ChannelState, *, dialect: Dialect
     ) -> None:
         self._deps = deps
         self._options = options
         self._state = state
-        self._fits = fits
+        self._dialect = dialect
 
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
         """Answer exactly this ask, as a button says: a word, or the number of a question's choice."""
@@ -132,14 +133,29 @@ class ChannelAsks:
         # Who talks with the agent alone may always deny what it asks for there.
         if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
             return NOT_YOURS
-        # Whatever a button or a command says: nobody allows what no card shows them.
-        if choice != "deny" and not self._is_shown_whole(found.ask):
+        # Whatever a button or a command says: nobody allows what the chat doesn't show them.
+        if choice != "deny" and not await self._is_shown_whole(found):
             return TOO_LONG
         assert isinstance(asked, e.ApprovalAsked)
         return await self._approval(found, asked, choice=choice, who=who)
 
-    def _is_shown_whole(self, ask: AskStatus) -> bool:
-        return is_shown_whole(ask, self._fits)
+    async def _is_shown_whole(self, found: "_Found") -> bool:
+        """Whether a card shows all of it, or messages above its card do."""
+        if is_shown_whole(found.ask, self._dialect.fits):
+            return True
+        cards = await self._cards_of(found.ask, await root_of(self._deps.store, found.session_id))
+        return any(words_above(self._state.outbox, one, found.ask, self._dialect) for one in cards)
+
+    async def _cards_of(self, ask: AskStatus, session_id: str) -> list[e.DeliveryIntended]:
+        """The cards of an ask that are meant for the chat of a session, whoever began its run."""
+        chat, ask_id = self._state.chats.get(session_id, ""), ask.asked.ask_id
+        session = await self._deps.inbox.state(session_id)
+        return [
+            e.DeliveryIntended(at_ms=0, chat=chat, message=message, run=run.run_id)
+            for run in session.runs.values()
+            if ask_id in run.person_asks
+            for message in (ask_id, f"{ask_id}{TO}{chat}")
+        ]
 
     async def open_asks(self, chat: str) -> list[AskStatus]:
         """The approvals and questions that wait in this chat."""
@@ -153,14 +169,8 @@ class ChannelAsks:
     async def is_on_card(self, chat: str, ask: AskStatus) -> bool:
         """Whether the card of this ask is in the chat, so that people there know what is meant."""
         session_id = self._state.sessions.get(chat)
-        session = await self._deps.inbox.state(session_id) if session_id is not None else None
-        runs = session.runs.values() if session is not None else ()
-        keys = [
-            e.DeliveryIntended(at_ms=0, chat=chat, message=ask.asked.ask_id, run=run.run_id).key
-            for run in runs
-            if ask.asked.ask_id in run.person_asks
-        ]
-        cards = [self._state.outbox.deliveries.get(key) for key in keys]
+        intended = await self._cards_of(ask, session_id) if session_id is not None else []
+        cards = [self._state.outbox.deliveries.get(one.key) for one in intended]
         return any(card is not None and card.state == "confirmed" for card in cards)
 
     async def was_answered(self, who: Answerer) -> bool:

@@ -1,7 +1,8 @@
 """The cards of approvals and questions: nobody decides on words that they can't see.
 
-A card shows all of what it asks for, or it offers no consent: one that doesn't fit into a message of the
-platform can only be denied there, and is decided on the page.
+A card shows all of what it asks for. If that doesn't fit into one message, it is said in messages above the
+card. If those are too many, or one of them didn't arrive, the card offers no consent: what it asks for can
+only be denied there, and is decided on the page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,9 @@ from holdfast.values import Choice
 
 TOO_LONG = "This is too long to show here. Open the page to read all of it and to allow it."
 LONG_QUESTION = "This question is too long to show here. Open the page to read all of it."
+ABOVE = "All of it is in the message above."
+ALL_ABOVE = "All of it is in the {count} messages above."
+WORDS_CHARS_MAX = 40_000  # of what is said above a card
 SHORT_CHARS_MAX = 200  # of the headline of a card that is cut
 LABEL_CHARS_MAX = 60
 LISTED_CHARS_MAX = 1_200  # of all actions in a list, which is one message on every platform
@@ -53,18 +57,42 @@ class Card:
 FitsIn: TypeAlias = Callable[[Card], bool]
 
 
-def card_of(ask: AskStatus, fits: FitsIn) -> Card:
-    """The card of an approval or a question, open or decided, as the platform can show it."""
+def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0) -> Card:
+    """The card of an approval or a question, open or decided, as the platform can show it.
+
+    `above` is the number of messages that are in the chat and say all of it; 0 if that isn't so.
+    """
     card = _whole(ask)
     if ask.state != "open":
         decided = Card(card.headline, card.detail, (_decision(ask),))
         return decided if fits(decided) else _cut(decided, fits)
-    return card if is_shown_whole(ask, fits) else _cut(_without_consent(ask, card), fits)
+    if is_shown_whole(ask, fits):
+        return card
+    # What was found about an action stays on its card, if there is room; some have more buttons than fit.
+    note = ABOVE if above == 1 else ALL_ABOVE.format(count=above)
+    all_notes = replace(card, notes=(*card.notes[:-1], note, card.notes[-1]))
+    cut = [_cut(one, fits) for one in (all_notes, replace(card, notes=(note, card.notes[-1]))) if above]
+    return next((one for one in cut if fits(one)), _cut(_without_consent(ask, card), fits))
 
 
 def is_shown_whole(ask: AskStatus, fits: FitsIn) -> bool:
     """Whether a card shows everything that this ask is about, so that it can be allowed there."""
     return _is_complete(ask) and fits(_whole(ask))
+
+
+def full_words(ask: AskStatus) -> str:
+    """All that a card would say, as markdown for messages above it; empty if it is too much, or unknown."""
+    match ask.asked:
+        case e.ApprovalAsked() as asked if _is_complete(ask):
+            whole = _approval_card(asked)
+            head = f"{asked.approval_id}: {whole.headline}"
+            words = _fenced("\n".join([head, whole.detail, *whole.notes[:-1]]))
+        case e.QuestionAsked() as asked:
+            choices = [f"{at}. {exact(choice)}" for at, choice in enumerate(asked.choices, 1)]
+            words = "\n\n".join([safe(asked.text), "\n".join(choices)])
+        case _:
+            return ""
+    return words if len(words) <= WORDS_CHARS_MAX else ""
 
 
 def listed(asks: Sequence[AskStatus]) -> str:

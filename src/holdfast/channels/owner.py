@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from holdfast import events as e
-from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -34,7 +33,6 @@ class ChatPlatform:
     it after that returned. Those of one chat go in one by one. Trouble is on the log, and it tries again.
     """
 
-    dialect: Dialect
     carrier: Carrier
     inbound: Platform
     connect: Callable[[Take], Coroutine[Any, Any, None]]
@@ -77,7 +75,7 @@ async def _own(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(log.follow(), name=f"follow {options.log_id}")
             tasks.create_task(sender.run(), name=f"send for {options.log_id}")
-            tasks.create_task(Watching(deps, log, dialect=platform.dialect).run())
+            tasks.create_task(Watching(deps, log, dialect=platform.inbound.dialect).run())
             tasks.create_task(platform.show_work())
             tasks.create_task(platform.connect(taking.take))
 

@@ -4,14 +4,25 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, FILE, PREVIEW, ask_of, file_of, message_of
-from holdfast.channels.cards import Card, FitsIn, card_of
+from holdfast.channels.answers import (
+    ANSWER,
+    FILE,
+    PREVIEW,
+    WORDS,
+    Dialect,
+    ask_of,
+    file_of,
+    message_of,
+    words_above,
+)
+from holdfast.channels.cards import Card, card_of, full_words
+from holdfast.folds.outbox import Outbox
 from holdfast.folds.phases import Phase
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import SentFile
 
 GONE = "the session that it is from no longer exists"
-ANSWERED = "the answer is complete"
+UNNEEDED = "the answer is complete, or the card is decided"
 WORKING = "…"  # the preview of an answer that has no words yet
 
 
@@ -37,14 +48,16 @@ class NoWords:
 
 @dataclass(frozen=True, slots=True)
 class Unneeded:
-    """A preview of what is complete by now."""
+    """A preview of what is complete by now, or the words of a card that is decided."""
 
 
 Said: TypeAlias = Prose | Card | SentFile | PreviewText | NoWords | Unneeded
 
 
-async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended, *, fits: FitsIn) -> Said:
-    """What the delivery says now; `fits` says which cards its platform shows whole."""
+async def said_in(
+    supervisor: Supervisor, intended: e.DeliveryIntended, *, dialect: Dialect, outbox: Outbox
+) -> Said:
+    """What the delivery says now; the outbox tells what else is in its chat."""
     if intended.body:
         return Prose(intended.body, intended.part)
     view = await supervisor.view(intended.session_id)
@@ -58,6 +71,10 @@ async def said_in(supervisor: Supervisor, intended: e.DeliveryIntended, *, fits:
             return PreviewText(run.output or WORKING)
         case message if message == FILE:
             return file_of(view, intended) or NoWords()
-        case _:
+        case message:
             ask = ask_of(view, intended)
-            return card_of(ask, fits) if ask is not None else NoWords()
+            if ask is None:
+                return NoWords()
+            if not message.endswith(f".{WORDS}"):
+                return card_of(ask, dialect.fits, above=words_above(outbox, intended, ask, dialect))
+            return Prose(full_words(ask), intended.part) if ask.state == "open" else Unneeded()

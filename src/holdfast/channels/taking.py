@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast import events as e
+from holdfast.channels.answers import Dialect
 from holdfast.channels.asks import NOT_YOURS, Answerer, ChannelAsks
-from holdfast.channels.cards import FitsIn
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import ChatCommands, command_of, next_session
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -59,7 +59,7 @@ class Platform:
 
     download: Download
     answer_click: AnswerClick
-    fits: FitsIn  # which cards it shows whole
+    dialect: Dialect
     source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver files that the agent sends
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
@@ -79,7 +79,7 @@ class Taking:
         self._options = options
         self._channel = log
         self._platform = platform
-        self._asks = ChannelAsks(deps, options, log.state, fits=platform.fits)
+        self._asks = ChannelAsks(deps, options, log.state, dialect=platform.dialect)
         self._commands = ChatCommands(deps, log.log_id, log.state, self._asks)
         # Chats are taken side by side, but a code is looked at and used up by one person at a time.
         self._pairing = asyncio.Lock()

@@ -150,4 +150,4 @@ async def run_webhooks(deps: ChannelDeps, log_id: str, fence: Fence) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(log.follow(), name=f"follow {log_id}")
         tasks.create_task(OutboxSender(log, carrier, store=deps.store, clock=deps.clock).run())
-        tasks.create_task(Watching(deps, log, dialect=Dialect(count=lambda _: 1)).run())
+        tasks.create_task(Watching(deps, log, dialect=Dialect(count=lambda _: 1, fits=lambda _: True)).run())

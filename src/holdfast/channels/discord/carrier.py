@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias, cast
 import msgspec
 
 from holdfast import events as e
-from holdfast.channels.answers import message_of
+from holdfast.channels.answers import Dialect, message_of
 from holdfast.channels.cards import Card
 from holdfast.channels.discord.api import (
     DiscordApi,
@@ -19,6 +19,7 @@ from holdfast.channels.discord.api import (
     messages_of,
 )
 from holdfast.channels.discord.markdown import (
+    FORMAT,
     ROOM_FOR_MARKS,
     UNITS_MAX,
     code_block,
@@ -29,7 +30,7 @@ from holdfast.channels.discord.markdown import (
     utf16_units,
 )
 from holdfast.channels.files_out import FileContent, file_content, not_taken, too_big
-from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.channels.said import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.words import MARK
 from holdfast.channels.written import EDIT_ANSWER_S, Unanswered, Unwritten, shaped
 from holdfast.decisions.deliveries import (
@@ -117,6 +118,9 @@ def card_fits(card: Card) -> bool:
     return has_room and utf16_units(card_content(card)) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
+DIALECT = Dialect(count=lambda text: len(discord_markdown(text)), fits=card_fits, format=FORMAT)
+
+
 def components(card: Card) -> list[dict[str, Any]]:
     """A card's buttons, in rows of five."""
     buttons = [
@@ -168,7 +172,7 @@ class DiscordCarrier:
         return nonce_of(self._log_id, delivery.key)
 
     async def _said(self, intended: e.DeliveryIntended) -> Content:
-        said = await said_in(self._supervisor, intended, fits=card_fits)
+        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
         if isinstance(said, SentFile):
             return await file_content(self._blobs, said) or NoWords()
         return said
@@ -269,7 +273,7 @@ def _body(delivery: OutboxEntry, said: Content) -> dict[str, Any] | NotAccepted 
         case NoWords():
             return NotAccepted(GONE)
         case Unneeded():
-            return NoLongerNeeded(ANSWERED)
+            return NoLongerNeeded(UNNEEDED)
 
 
 def _in_place_of(file: FileContent, delivery: OutboxEntry) -> str:

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.discord.api import ApiRequest, DiscordApi, open_discord
-from holdfast.channels.discord.carrier import DiscordCarrier, card_fits
+from holdfast.channels.discord.carrier import DIALECT, DiscordCarrier
 from holdfast.channels.discord.clicks import Clicks
 from holdfast.channels.discord.gateway import (
     DIRECT_MESSAGES,
@@ -19,7 +18,6 @@ from holdfast.channels.discord.gateway import (
     DiscordGateway,
 )
 from holdfast.channels.discord.intake import Intake
-from holdfast.channels.discord.markdown import FORMAT, discord_markdown
 from holdfast.channels.discord.progress import KeptProgress
 from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
@@ -57,7 +55,6 @@ async def open_discord_channel(
                 tasks.create_task(_type(api, log, deps))
 
         yield ChatPlatform(
-            dialect=Dialect(count=_count, format=FORMAT),
             carrier=carrier,
             inbound=_inbound(api, options, clicks),
             connect=connect,
@@ -76,15 +73,11 @@ def intents_for(options: ChannelOptions) -> int:
     return intents | MESSAGE_CONTENT if options.groups == "all" else intents
 
 
-def _count(text: str) -> int:
-    return len(discord_markdown(text))
-
-
 def _inbound(api: DiscordApi, options: ChannelOptions, clicks: Clicks) -> Platform:
     async def download(file: ChatFile) -> bytes | None:
         return await api.download(file.handle, bytes_max=options.file_bytes_max)
 
-    return Platform(download, clicks.answer, card_fits, source=DISCORD, takes_files=True)
+    return Platform(download, clicks.answer, DIALECT, source=DISCORD, takes_files=True)
 
 
 async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:

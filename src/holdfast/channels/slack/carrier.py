@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from holdfast import events as e
-from holdfast.channels.answers import ANSWER, ENDING, FILE, message_of
+from holdfast.channels.answers import ANSWER, ENDING, FILE, Dialect, message_of
 from holdfast.channels.cards import Card
 from holdfast.channels.files_out import FileContent, file_content
-from holdfast.channels.said import ANSWERED, GONE, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.channels.said import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply, listed_in, next_cursor
 from holdfast.channels.slack.blocks import (
+    FORMAT,
     SlackMessage,
     card_fits,
     card_message,
@@ -57,6 +58,9 @@ def place_of(chat: str) -> dict[str, str]:
     """The arguments that name a conversation, or a thread of it."""
     channel, _, thread = chat.partition("/")
     return {"channel": channel, **({"thread_ts": thread} if thread else {})}
+
+
+DIALECT = Dialect(count=lambda text: len(slack_messages(text)), fits=card_fits, lead=LEAD, format=FORMAT)
 
 
 class SlackCarrier:
@@ -139,7 +143,7 @@ class SlackCarrier:
     async def _words(
         self, intended: e.DeliveryIntended
     ) -> SlackMessage | FileContent | NotAccepted | NoLongerNeeded:
-        said = await said_in(self._supervisor, intended, fits=card_fits)
+        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
         match said:
             case Prose():
                 messages = slack_messages(said.markdown)
@@ -154,7 +158,7 @@ class SlackCarrier:
             case NoWords():
                 return NotAccepted(GONE)
             case Unneeded():
-                return NoLongerNeeded(ANSWERED)
+                return NoLongerNeeded(UNNEEDED)
 
 
 def _content(delivery: OutboxEntry, message: SlackMessage) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -12,8 +11,8 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.previews import MessagePreviews
 from holdfast.channels.slack.api import SlackApi, SlackDone, open_slack
-from holdfast.channels.slack.blocks import FORMAT, card_fits, escaped, slack_messages
-from holdfast.channels.slack.carrier import LEAD, SlackCarrier, place_of
+from holdfast.channels.slack.blocks import escaped
+from holdfast.channels.slack.carrier import DIALECT, LEAD, SlackCarrier, place_of
 from holdfast.channels.slack.socket import SlackSocket
 from holdfast.channels.taking import Platform
 from holdfast.channels.written import shaped
@@ -36,7 +35,6 @@ async def open_slack_channel(
             await SlackSocket(api, log, deps.clock, take=take).run()
 
         yield ChatPlatform(
-            dialect=Dialect(count=_count, lead=LEAD, format=FORMAT),
             carrier=carrier,
             inbound=_inbound(api, options),
             connect=connect,
@@ -44,10 +42,6 @@ async def open_slack_channel(
             locks=locks,
             can_probe=True,
         )
-
-
-def _count(text: str) -> int:
-    return len(slack_messages(text))
 
 
 def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
@@ -64,4 +58,4 @@ def _inbound(api: SlackApi, options: ChannelOptions) -> Platform:
         if text not in SEEN_ON_CARD:
             await api.call("chat.postEphemeral", place_of(chat) | {"user": user, "text": escaped(text)})
 
-    return Platform(download, answer_click, card_fits, source=SLACK, takes_files=True, leads=f"/{LEAD}")
+    return Platform(download, answer_click, DIALECT, source=SLACK, takes_files=True, leads=f"/{LEAD}")

@@ -3,8 +3,9 @@
 from typing import Any
 
 from holdfast import events as e
+from holdfast.channels.answers import Dialect
 from holdfast.channels.cards import Card
-from holdfast.channels.said import GONE, NoWords, PreviewText, Prose, Unneeded, said_in
+from holdfast.channels.said import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.telegram.api import (
     ANSWER_S,
     TelegramApi,
@@ -14,6 +15,7 @@ from holdfast.channels.telegram.api import (
     Upload,
 )
 from holdfast.channels.telegram.html import (
+    FORMAT,
     ROOM_FOR_MARKS,
     UNITS_MAX,
     escaped,
@@ -29,6 +31,7 @@ from holdfast.decisions.deliveries import (
     DidNotArrive,
     FormatRefused,
     MayHaveArrived,
+    NoLongerNeeded,
     NotAccepted,
     ProbeResult,
     SendResult,
@@ -70,6 +73,9 @@ def card_fits(card: Card) -> bool:
     return utf16_units(plain_of(card_html(card))) <= UNITS_MAX - ROOM_FOR_MARKS
 
 
+DIALECT = Dialect(count=lambda text: len(telegram_html(text)), fits=card_fits, format=FORMAT)
+
+
 class TelegramCarrier:
     """Sends with one bot; words of a session are read from its log when they are sent."""
 
@@ -83,7 +89,7 @@ class TelegramCarrier:
         """Send it."""
         intended = delivery.intended
         request = await self._request(intended)
-        if isinstance(request, NotAccepted):
+        if isinstance(request, NotAccepted | NoLongerNeeded):
             return request
         if isinstance(request, SentFile):
             return await self._send_file(delivery, request, mark=f"{MARK}\n" if is_marked else "")
@@ -115,14 +121,14 @@ class TelegramCarrier:
 
     async def _request(
         self, intended: e.DeliveryIntended
-    ) -> tuple[str, dict[str, Any]] | SentFile | NotAccepted:
+    ) -> tuple[str, dict[str, Any]] | SentFile | NotAccepted | NoLongerNeeded:
         """The method and its parameters, or why there is nothing to send."""
         try:
             parameters = place_of(intended.chat)
         except ValueError:
             return NotAccepted(f"Telegram has no chat {intended.chat!r}")
         parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-        said = await said_in(self._supervisor, intended, fits=card_fits)
+        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
         match said:
             case Prose():
                 texts = telegram_html(said.markdown)
@@ -134,20 +140,24 @@ class TelegramCarrier:
                 parameters |= {"reply_markup": keyboard(said)} if said.buttons else {}
             case SentFile():
                 return said
-            case NoWords() | PreviewText() | Unneeded():  # previews are drafts here, and no deliveries
+            case Unneeded():
+                return NoLongerNeeded(UNNEEDED)
+            case NoWords() | PreviewText():  # previews are drafts here, and no deliveries
                 return NotAccepted(GONE)
         if not intended.edits:
-            if intended.reply_to:
-                parameters["reply_parameters"] = {
-                    "message_id": int(intended.reply_to),
-                    "allow_sending_without_reply": True,
-                }
-            return "sendMessage", parameters
+            return "sendMessage", parameters | _replying(intended.reply_to)
         card = self._outbox.deliveries.get(intended.edits)
         if card is None or not card.platform_id:
             return NotAccepted("the message that it changes is not there")
         parameters.pop("message_thread_id", None)
         return "editMessageText", parameters | {"message_id": int(card.platform_id)}
+
+
+def _replying(message_id: str) -> dict[str, Any]:
+    """The parameters of an answer to a message, if it is one."""
+    if not message_id:
+        return {}
+    return {"reply_parameters": {"message_id": int(message_id), "allow_sending_without_reply": True}}
 
 
 def _result(reply: TelegramReply) -> SendResult:

@@ -5,16 +5,14 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from holdfast.channels.answers import Dialect
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.taking import Platform
 from holdfast.channels.telegram.api import TelegramApi, TelegramResult, open_telegram
-from holdfast.channels.telegram.carrier import TelegramCarrier, card_fits
+from holdfast.channels.telegram.carrier import DIALECT, TelegramCarrier
 from holdfast.channels.telegram.connecting import TelegramConnection
-from holdfast.channels.telegram.html import FORMAT, telegram_html
 from holdfast.channels.telegram.polling import TelegramPolling
 from holdfast.channels.telegram.previews import TelegramPreviews
 from holdfast.channels.telegram.webhook import TelegramWebhook
@@ -44,16 +42,11 @@ async def open_telegram_channel(
             await hook.run(deps.doors, options.name, take)
 
         yield ChatPlatform(
-            dialect=Dialect(count=_count, format=FORMAT),
             carrier=TelegramCarrier(api, deps.supervisor, log.state.outbox, deps.store),
             inbound=_inbound(api, options),
             connect=connect,
             show_work=TelegramPreviews(api, log.state, deps).run,
         )
-
-
-def _count(text: str) -> int:
-    return len(telegram_html(text))
 
 
 def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
@@ -68,4 +61,4 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
         parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
-    return Platform(download, answer_click, card_fits, takes_files=True)
+    return Platform(download, answer_click, DIALECT, takes_files=True)
