@@ -103,6 +103,10 @@ async def test_a_history_that_cannot_be_read_now_is_waited_for_and_one_that_is_c
             say(discord, "three", 43)
             await said(discord, "re: one", "re: three", user=43)
             await said(discord, "re: one", "re: two")
+            log = await world.until(LOG, e.ChannelConnected, times=3)
+        (_, _, missed) = [one.event.missed for one in log if isinstance(one.event, e.ChannelConnected)]
+        assert missed.startswith(f"what was said in 1 chats ({other})"), "what may be lost is on the log"
+        assert "Missing Access" in missed
 
 
 async def test_a_gateway_that_no_longer_answers_heartbeats_is_left() -> None:

@@ -1,12 +1,12 @@
 """Takes what the gateway tells, in order within a chat, after what the chat's history has that we missed."""
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
+from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.discord.api import DiscordApi, DiscordFailure, DiscordResult, messages_of
 from holdfast.channels.discord.clicks import Clicks
@@ -19,14 +19,15 @@ from holdfast.channels.discord.updates import (
     shortly_before,
 )
 from holdfast.channels.incoming import Arrival
+from holdfast.channels.written import UNREADABLE
 from holdfast.interfaces.clock import Clock
 
-_log = logging.getLogger(__name__)
 WAITING_MAX = 1_000  # events that wait to be taken; while there are more, the socket isn't read
 HISTORIES_AT_ONCE = 4
 PAGE, PAGES_MAX = 100, 50
+NAMED_MAX = 5
 BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
-SERVER_ERRORS, TOO_MANY_REQUESTS, UNAUTHORIZED = 500, 429, 401
+TOO_MANY_REQUESTS, UNAUTHORIZED = 429, 401
 
 Take: TypeAlias = Callable[[Arrival], Awaitable[None]]
 Work: TypeAlias = Callable[[], Awaitable[None]]
@@ -39,6 +40,21 @@ class _Job:
     progress: Progress
     seq: int
     work: Work
+
+
+@dataclass(slots=True)
+class _Histories:
+    """Those that are read after a gap: how many are left, and why some can't be had, by chat."""
+
+    left: int
+    unread: dict[str, str] = field(default_factory=dict[str, str])
+
+    def missed(self) -> str:
+        """What may be lost, in words."""
+        places = ", ".join(list(self.unread)[:NAMED_MAX])
+        whys = ", ".join(dict.fromkeys(self.unread.values()))
+        number = len(self.unread)
+        return f"what was said in {number} chats ({places}), whose history Discord doesn't show: {whys}"
 
 
 class Intake:
@@ -99,11 +115,16 @@ class Intake:
         What is told from now on waits behind it, chat by chat.
         """
         known = list(reversed(self._channel.state.last_taken.items()))
+        histories = _Histories(len(known))
         progress.begin(seq, len(known))
         for channel, last in known:
 
             async def work(channel: str = channel, after: str = last.platform_id) -> None:
-                await self._history(channel, shortly_before(after))
+                if why := await self._history(channel, shortly_before(after)):
+                    histories.unread[channel] = why
+                histories.left -= 1
+                if histories.unread and not histories.left:
+                    await self._missed(histories.missed())
 
             self._add(channel, _Job(progress, seq, work))
         self.changed.set()
@@ -127,21 +148,28 @@ class Intake:
             self.changed.set()
         del self._jobs[chat]
 
-    async def _history(self, channel: str, after: str) -> None:
-        """Take what was written since, the oldest first."""
+    async def _missed(self, what: str) -> None:
+        """Put on the log what may be lost."""
+        account, now_ms = self._channel.state.account, self._clock.now_ms()
+        await self._channel.append(e.ChannelConnected(at_ms=now_ms, account=account, missed=what))
+
+    async def _history(self, channel: str, after: str) -> str:
+        """Take what was written since, the oldest first; returns why some of it can't be had."""
         for _ in range(PAGES_MAX):
             page = await self._page(channel, after)
+            if isinstance(page, str):
+                return page
             for message in reversed(page):
                 arrival = read_message(message, bot_id=self._api.bot_id)
                 if arrival is not None:
                     await self._take(arrival)
                 after = message_id_of(message) or after
             if len(page) < PAGE:
-                return
-        _log.warning("channel %s has more than %d messages that were missed", channel, PAGE * PAGES_MAX)
+                return ""
+        return f"there are more than {PAGE * PAGES_MAX:,} messages"
 
-    async def _page(self, channel: str, after: str) -> list[Any]:
-        """The next messages, the newest first; none if Discord doesn't give them out."""
+    async def _page(self, channel: str, after: str) -> list[Any] | str:
+        """The next messages, the newest first; or why Discord doesn't give them out."""
         failures = 0
         while True:
             async with self._reading:
@@ -153,11 +181,11 @@ class Intake:
                 case DiscordResult(value=value) if isinstance(value, list):
                     return cast("list[Any]", value)
                 case DiscordResult():
-                    return []
+                    return UNREADABLE
                 case DiscordFailure(status=status) as failure if status == TOO_MANY_REQUESTS:
                     wait_s = failure.retry_after_s or wait_s
                 case DiscordFailure(status=status) if status != UNAUTHORIZED:
-                    return []  # the channel is gone, or closed to us
+                    return reply.text  # the channel is gone, or closed to us
                 case _:
                     failures += 1
             await self._clock.sleep_s(wait_s)
