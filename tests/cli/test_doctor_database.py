@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
+from holdfast import events as e
+from holdfast.cli.doctor.channels import undelivered
 from holdfast.cli.doctor.database import check_database, clock_skew, durability
+from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import BlobStoreSettings, Secret, ServerSettings, Settings
 from holdfast.config.value_formats import database_secrets, format_error, shown_database
 from holdfast.host.known_secrets import known_secrets
 from holdfast.host.stores import store_place
+from holdfast.interfaces.ids import channel_log_id
 from holdfast.journal.postgres.objects import Bucket
 from holdfast.journal.postgres.store import PostgresStore
+from holdfast.values import CHANNEL
 from object_lab import KEY, S3Server, objects_in
 from postgres_lab import PostgresServer
 
@@ -146,3 +151,29 @@ def test_the_key_of_a_bucket_is_a_secret(tmp_path: Path) -> None:
     """P11."""
     bucket = Bucket(name="b", access_key_id="id", secret_access_key=KEY)
     assert KEY in known_secrets(with_bucket(settings_of("", tmp_path), bucket))
+
+
+async def test_what_was_not_delivered_is_counted_in_a_database_too(postgres_dsn: str, tmp_path: Path) -> None:
+    """P14: nobody misses a message without being told, whichever store has it."""
+    channels = (ChannelSettings(name="tg", kind="telegram", token=Secret("1:x")),)
+    settings = changed(settings_of(postgres_dsn, tmp_path), channels=channels)
+    empty = settings_of(f"{postgres_dsn.rpartition('/')[0]}/postgres", tmp_path)
+    assert await undelivered(changed(empty, channels=channels)) == [], "there are no tables yet"
+    store = await PostgresStore.open(postgres_dsn, name="one")
+    answer = e.DeliveryIntended(at_ms=1, chat="1", message="answer", run="r")
+    created = e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="tg")
+    became: list[e.Event] = [
+        e.DeliveryAttempted(at_ms=2, delivery=answer.key),
+        e.DeliveryRejected(at_ms=3, delivery=answer.key, why="no"),
+    ]
+    log_id = channel_log_id("tg")
+    try:
+        await store.append(log_id, [created, answer])
+        await store.append_run(log_id, became, fence=await store.claim(log_id))
+    finally:
+        await store.close()
+    (found,) = await undelivered(settings)
+    assert (found.state, found.facts) == ("note", {"given_up": 0, "rejected": 1})
+    elsewhere = settings_of("postgresql://me@127.0.0.1:1/x", tmp_path)
+    (away,) = await undelivered(changed(elsewhere, channels=channels))
+    assert (away.name, away.state) == ("deliveries", "fault")

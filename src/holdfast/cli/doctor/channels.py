@@ -1,21 +1,24 @@
 """The doctor's checks of chat platforms: do the tokens work, and does the platform answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
+from holdfast.host.stores import require_postgres
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.server.channels.folds import ChannelFolds
+from holdfast.server.channels.folds import ChannelFolds, Reading
 
 WITHIN_S = 20.0
 NETWORK = "check the network, and `base_url` if it is set"
 SLACK_FILES = "files:write"
+_HAS_LOGS = "SELECT to_regclass('events') IS NOT NULL"
 MESSAGE_CONTENT_FLAGS = 1 << 18 | 1 << 19  # an application in many servers has the first, others the second
 
 
@@ -106,22 +109,51 @@ async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:
 
 async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
     """What the channels' logs say of messages that may be missing in their chats."""
-    if settings.server.store:
-        advice = "`holdfast channels list` counts what wasn't delivered"
-        return [note("deliveries", "not checked, because they are in the database", advice)]
-    if not await asyncio.to_thread(settings.store_path.exists):
+    if not settings.channels:
         return []
-    reader = SqliteReader(settings.store_path)
     try:
-        return [await _lost(reader, channel.name) for channel in settings.channels]
+        async with _journal(settings) as journal:
+            if journal is None:
+                return []
+            return [await _lost(journal, channel.name) for channel in settings.channels]
     except JournalError as error:
         return [fault("deliveries", str(error), "see what doctor says about the store")]
+
+
+@asynccontextmanager
+async def _journal(settings: Settings) -> AsyncGenerator[Reading | None]:
+    """The store, to be read; None if there is none yet. Raises a JournalError."""
+    if settings.server.store:
+        async with _database(settings) as reader:
+            yield reader
+    elif await asyncio.to_thread(settings.store_path.exists):
+        reader = SqliteReader(settings.store_path)
+        try:
+            yield reader
+        finally:
+            await reader.close()
+    else:
+        yield None
+
+
+@asynccontextmanager
+async def _database(settings: Settings) -> AsyncGenerator[Reading | None]:
+    require_postgres()
+    from holdfast.journal.postgres.connection import Database, Pool
+    from holdfast.journal.postgres.reader import PostgresReader
+    from holdfast.journal.postgres.tuning import PostgresTuning
+
+    pool = Pool(Database(str(settings.server.store), PostgresTuning()), "doctor", 1)
+    reader = PostgresReader(pool)
+    try:
+        ((has_logs,),) = await pool.run(lambda connection: connection.fetch(_HAS_LOGS))
+        yield reader if has_logs else None
     finally:
         await reader.close()
 
 
-async def _lost(reader: SqliteReader, channel: str) -> DoctorFinding:
-    state = await ChannelFolds().state(reader, channel_log_id(channel))
+async def _lost(journal: Reading, channel: str) -> DoctorFinding:
+    state = await ChannelFolds().state(journal, channel_log_id(channel))
     outcomes = [one.state for one in state.outbox.deliveries.values()]
     unclear, refused = outcomes.count("given_up"), outcomes.count("rejected")
     name = f"deliveries of {channel}"
