@@ -86,6 +86,14 @@ async def whole_talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, 
     await talk(slack, store, said)
 
 
+async def until_known_what_is_lost(slack: FakeSlack) -> None:
+    """Slack notices a moment later that a process is gone, and forgets then what it could not tell it."""
+    sockets = slack.sockets
+    await slack.world.changed.until(
+        lambda: not sockets.open and all(one.told for one in sockets.waiting.values())
+    )
+
+
 async def until_settled(store: MemoryStore) -> None:
     """Wait until the log says that nothing is awaited and nothing is to be sent."""
     async for _ in store.follow(LOG):
@@ -125,8 +133,9 @@ async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(*
         async with FakeSlack(ack_s=5.0) as slack, ChaosServer(choose=slowly) as chaos:
             crash = CrashPoint(nth)
             await live(slack, chaos, CrashingStore(disk, crash, after=after), crash=crash, said=said)
-            lost = {one.payload["event"]["channel"] for one in slack.sockets.lost}
             if crash.has_crashed:
+                await until_known_what_is_lost(slack)
+                lost = {one.payload["event"]["channel"] for one in slack.sockets.lost}
                 known = (await channel_state(MemoryStore(disk), LOG)).last_taken
                 for chat in lost - set(known):  # a person whose first words are lost writes again
                     said -= {one for one in said if one[0] == chat}
