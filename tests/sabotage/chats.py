@@ -17,7 +17,7 @@ from channels.test_cards import approval, choices_of
 from holdfast import events as e
 from holdfast.channels.answers import Dialect, due, words_above
 from holdfast.channels.asks import Answerer, ChannelAsks
-from holdfast.channels.cards import CHOICES, Card, FitsIn, card_of
+from holdfast.channels.cards import CHOICES, Card, FitsIn, card_of, full_words
 from holdfast.channels.channel_log import ChannelLog, channel_state
 from holdfast.channels.commands import ChatCommands
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -73,22 +73,24 @@ def as_intended(outbox: Outbox, card: e.DeliveryIntended, ask: AskStatus, dialec
 
 
 async def check_consent_needs_every_message_above_the_card(above: _Above) -> None:
-    """Two messages say what an action is; the second is refused, or it arrives."""
+    """Several messages say what an action is; the last one arrives, or it is refused."""
     ask = approval(f"echo {'x' * 2_500}; rm -rf /")
-    shown = [
-        await _above(above, ask, e.DeliveryConfirmed(at_ms=3, delivery="r/apr.words/1")),
-        await _above(above, ask, e.DeliveryRejected(at_ms=3, delivery="r/apr.words/1", why="no")),
-    ]
-    assert shown == [2, 0]
+    parts = DIALECT.count(full_words(ask))
+    last = f"r/apr.words/{parts - 1}"
+    arrived = e.DeliveryConfirmed(at_ms=3, delivery=last)
+    refused = e.DeliveryRejected(at_ms=3, delivery=last, why="no")
+    assert above(_outbox(parts, arrived), CARD, ask, DIALECT) == parts
+    assert above(_outbox(parts, refused), CARD, ask, DIALECT) == 0
 
 
-async def _above(above: _Above, ask: AskStatus, ending: e.Event) -> int:
+def _outbox(parts: int, ending: e.Event) -> Outbox:
     outbox = Outbox()
-    words = structs.replace(CARD, message="apr.words", parts=2, format=DIALECT.format)
-    first = e.DeliveryConfirmed(at_ms=2, delivery="r/apr.words/0")
-    for seq, event in enumerate((words, structs.replace(words, part=1), first, ending), 1):
+    words = structs.replace(CARD, message="apr.words", parts=parts, format=DIALECT.format)
+    intended = [structs.replace(words, part=part) for part in range(parts)]
+    arrived = [e.DeliveryConfirmed(at_ms=2, delivery=one.key) for one in intended[:-1]]
+    for seq, event in enumerate((*intended, *arrived, ending), 1):
         apply_to_outbox(outbox, seq, event)
-    return above(outbox, CARD, ask, DIALECT)
+    return outbox
 
 
 _Losses: TypeAlias = Callable[[OutboxEntry, e.Event, int], Sequence[e.Event]]

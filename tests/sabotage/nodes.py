@@ -1,12 +1,13 @@
 """Small wrong parts of servers that share a store, with the check that must notice each."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from holdfast.events import RunResumed
-from holdfast.interfaces.journal import JournalError, OutcomeUnknown, Record, StoreUnreachable
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import JournalError, OutcomeUnknown, Record, Store, StoreUnreachable
 from holdfast.interfaces.nodes import Node
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -15,11 +16,13 @@ from holdfast.journal.retrying_append import RetryingAppend, absorb
 from holdfast.journal.shared_notes import SharedNotes
 from holdfast.journal.spool import Spool
 from holdfast.models.target_states import TargetStates
+from holdfast.runner.claims import Claims
 from holdfast.server.access.keys import AddedKeys
 from holdfast.targets import Target
 from holdfast.tools.shell.keeper import Keeper
-from holdfast.values import Failure
+from holdfast.values import Failure, LogEnd
 from journal.sample import AT_MS, begin, delta
+from journal.test_append import test_a_log_that_took_the_place_of_another_is_not_purged_for_it
 from journal.test_unknown_outcome import CutStore, texts
 from sabotage import Sabotage
 from tools.test_keeper import check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on
@@ -135,7 +138,59 @@ async def check_two_servers_never_work_on_the_same_files(keeper_of: Callable[[Pa
         await check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(keeper_of, Path(folder))
 
 
+class PurgesByLength(MemoryStore):
+    """Purges a log that is as long as the one that was meant, whichever it is."""
+
+    async def purge(
+        self, session_id: str, *, only: LogEnd | None = None, then: Callable[[], None] | None = None
+    ) -> bool:
+        row = await self.session(session_id)
+        if only is not None and row is not None:
+            only = LogEnd(row.epoch, only.last_seq)
+        return await super().purge(session_id, only=only, then=then)
+
+
+async def check_a_purge_means_the_log_that_it_was_decided_for(kind: type[MemoryStore]) -> None:
+    await test_a_log_that_took_the_place_of_another_is_not_purged_for_it(kind())
+
+
+class OwnedUnawares(NamedStore):
+    """It owns a session of which this process knows nothing: its release was lost with the database."""
+
+    async def claimable(self, *, limit: int = 100, busy: Collection[str] | None = None) -> Sequence[str]:
+        return [] if busy is None or "s1" in busy else ["s1"][:limit]
+
+
+def claims_from_others_only(
+    store: Store,
+    clock: Clock,
+    *,
+    room: Callable[[], int],
+    busy: Callable[[], Collection[str]],
+    wake: Callable[[str], None],
+) -> Claims:
+    """Takes all that it owns itself for looked after."""
+    return Claims(store, clock, room=room, busy=lambda: [*busy(), "s1"], wake=wake)
+
+
+async def check_what_a_node_owns_unawares_is_worked_on(kind: Callable[..., Claims]) -> None:
+    woken: list[str] = []
+    claims = kind(OwnedUnawares(), QuickClock(), room=lambda: 1, busy=list, wake=woken.append)
+
+    async def lost() -> None:
+        pass
+
+    running = asyncio.create_task(claims.run(lost=lost))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait([running])
+    assert "s1" in woken
+
+
 SABOTAGES = (
+    Sabotage("P2", check_a_purge_means_the_log_that_it_was_decided_for, MemoryStore, PurgesByLength),
+    Sabotage("P6", check_what_a_node_owns_unawares_is_worked_on, Claims, claims_from_others_only),
     Sabotage("P6", check_two_servers_never_work_on_the_same_files, keeps_volumes, takes_all_for_local),
     Sabotage("P4", check_a_spool_adds_nothing_behind_a_resumption, MemoryStore, AbsorbsRegardless),
     Sabotage("P1", check_a_write_that_was_cut_off_lands_once, OutcomeUnknown, StoreUnreachable),
