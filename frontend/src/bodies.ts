@@ -811,7 +811,7 @@ export interface ChannelList {
 export interface ChannelShown {
   readonly name: string;
   readonly kind: string;
-  readonly state: "connected" | "failed" | "starting" | "not_configured";
+  readonly state: "connected" | "failed" | "starting" | "off" | "not_configured";
   readonly since: number;
   readonly account?: string;
   readonly problem?: string;
@@ -1352,7 +1352,7 @@ export interface DiskShown {
 /** Whether a chat platform works. */
 export interface ChannelHealth {
   readonly name: string;
-  readonly state: "connected" | "failed" | "starting" | "not_configured";
+  readonly state: "connected" | "failed" | "starting" | "off" | "not_configured";
   readonly problem?: string;
   readonly hint?: string;
   readonly undelivered?: number;

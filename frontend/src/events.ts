@@ -1087,6 +1087,7 @@ export interface DeliveryIntended {
   readonly edits?: string;
   readonly reply_to?: string;
   readonly format?: number;
+  readonly head?: string;
   readonly removes?: boolean;
 }
 
@@ -1231,6 +1232,7 @@ export interface ChannelResultWanted {
   readonly session_id: string;
   readonly message_id: string;
   readonly by?: string;
+  readonly title?: string;
 }
 
 /** What there is to say about this message is intended. */

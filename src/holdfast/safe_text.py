@@ -25,6 +25,13 @@ def safe_line(text: str, columns_max: int = 0) -> str:
     return cut(line, columns_max) if columns_max else line
 
 
+def sentences(*texts: str) -> str:
+    """Texts that each say something whole, one after the other."""
+    said = [text.strip() for text in texts if text.strip()]
+    ended = [text if text[-1] in ".!?:…" else f"{text}." for text in said[:-1]]
+    return " ".join([*ended, *said[-1:]])
+
+
 def columns_of(text: str) -> int:
     """How many terminal columns a line takes: some characters take two, some none."""
     if text.isascii():

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.channels.answers import Dialect, due, preview_intent
+from holdfast.channels.answers import Dialect, due, headed, preview_intent
 from holdfast.channels.telegram.carrier import card_fits
 from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
@@ -94,3 +94,16 @@ def test_a_preview_that_never_came_is_not_changed() -> None:
     channel = channel_of(PREVIEW, moot)
     assert channel.outbox.deliveries[PREVIEW.key].state == "moot"
     assert said(channel, session_of("a")) == [("answer", 0, "", False)]
+
+
+def test_a_chat_that_did_not_ask_is_told_whose_answer_it_is() -> None:
+    """P14: the result of a trigger has its name, once."""
+    for text, outcome, heads in (("a|b", "completed", ["news"] * 2), ("", "completed", ["news"])):
+        state = ChannelState()
+        wanted = e.ChannelResultWanted(at_ms=1, chat="1", session_id="s", message_id="m", title="news")
+        apply_to_channel(state, 1, wanted)
+        found = due(state, "s", session_of(text, outcome), dialect=DIALECT, now_ms=9)
+        assert [one.head for one in found if isinstance(one, e.DeliveryIntended)] == heads
+    assert headed("ne`ws\n", "well") == "From `news`:\n\nwell"
+    assert headed("news", " ") == " "
+    assert headed("", "well") == "well"

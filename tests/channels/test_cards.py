@@ -18,6 +18,7 @@ from holdfast.channels.cards import (
     WORDS_CHARS_MAX,
     Card,
     FitsIn,
+    about_card,
     card_of,
     full_words,
     is_listed_whole,
@@ -202,3 +203,19 @@ def test_a_list_shows_actions_whole_or_only_counts_them() -> None:
     assert "Too long to list here: 1." in text
     assert (is_listed_whole(short), is_listed_whole(long)) == (True, False)
     assert listed([approval("y" * 700), approval("z" * 700)]).count(ID) == 1
+
+
+@pytest.mark.parametrize("platform", list(PLATFORMS))
+def test_a_card_says_what_the_agent_said_and_where_it_is_from_if_there_is_room(platform: str) -> None:
+    """P8: it helps to decide, but it takes no room from what is decided."""
+    fits, shown_on = PLATFORMS[platform]
+    ask = approval("rm x")
+    about = about_card(ask, head="news", said="I would like to\nremove it. " + "word " * 100)
+    shown, _ = shown_on(card_of(ask, fits, about=about))
+    assert "From news" in shown
+    assert "The agent said: I would like to remove it. word" in shown
+    assert shown.index("rm x") < shown.index("The agent said")
+    assert about_card(question("What?"), head="", said="words") == []
+    size = next(one for one in range(4_000, 0, -1) if is_shown_whole(approval("x" * one), fits))
+    full = approval("x" * size)
+    assert card_of(full, fits, about=about) == card_of(full, fits)

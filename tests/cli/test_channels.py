@@ -60,8 +60,31 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
             assert code != 0
             assert out == "Not delivered: Bad Request: chat not found.\n"
             _, out, _ = await said_by(tmp_path, "log", "tg")
-            assert re.search(r"! +delivery.rejected +999 +Bad Request: chat not found \(", out)
-            assert re.search(r"channel.user_allowed +7 +User 7 as approver with a code", out)
+            assert re.search(r"! +not accepted +999 +Bad Request: chat not found", out)
+            assert re.search(r"person allowed +7 +User 7 as approver with a code", out)
             code, _, hint = await said_by(tmp_path, "log", "other")
             assert code != 0
             assert "no channel with this name" in hint
+
+
+async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) -> None:
+    """P14: a channel that nobody holds is off, whatever it was before; and every command says so."""
+    async with FakeTelegram() as telegram, ChaosServer([Say("hello")]) as chaos:
+        configure(tmp_path, chaos.base_url, sandbox="off")
+        with (tmp_path / "holdfast.toml").open("a", encoding="utf-8") as file:
+            file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=f'"{ME}"'))
+        async with program(tmp_path):
+            telegram.world.say(ME, "hi")
+            await until(telegram, lambda: bool(telegram.world.chat(ME).texts()))
+            assert re.search(r"tg +telegram +connected", (await said_by(tmp_path, "list"))[1])
+        _, out, _ = await said_by(tmp_path, "list")
+        assert re.search(r"tg +telegram +off", out)
+        assert "tg: No server holds this channel, so nothing comes in and nothing is sent. Start" in out
+        code, out, _ = await said_by(tmp_path, "test", "tg", str(ME))
+        assert code != 0
+        assert "No server holds this channel" in out
+        assert "No server holds this channel" in (await said_by(tmp_path, "pair", "tg"))[2]
+        async with program(tmp_path):
+            telegram.world.say(ME, "again")
+            await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 2)
+        assert "It works" not in str(telegram.world.chat(ME).texts()), "what was refused isn't sent later"

@@ -155,7 +155,7 @@ class ApprovesByPosition(ChannelAsks):
 
     @override
     async def settle(self, ask_id: str, choice: str, who: Answerer) -> str:
-        waiting = await self.open_asks(who.chat)
+        waiting = await self.open_asks(*self._state.told_in(who.chat))
         return await super().settle(waiting[0].asked.ask_id if waiting else ask_id, choice, who)
 
 

@@ -26,6 +26,8 @@ export function stateOf(channel: ChannelShown): { readonly kind: Kind; readonly 
       return { kind: "good", words: hasPeople(channel) ? "Connected" : "Ready" };
     case "failed":
       return { kind: "silent", words: "Not connected" };
+    case "off":
+      return { kind: "silent", words: "Off" };
     case "starting":
       return { kind: "waiting", words: "Connecting" };
     default:

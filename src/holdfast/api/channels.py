@@ -41,7 +41,7 @@ class ChannelShown(ResponseBody, frozen=True):
 
     name: str
     kind: str
-    state: Annotated[str, one_of("connected", "failed", "starting", "not_configured")]
+    state: Annotated[str, one_of("connected", "failed", "starting", "off", "not_configured")]
     since: float
     account: str = ""
     problem: str = ""

@@ -161,7 +161,7 @@ class ChannelHealth(ResponseBody, frozen=True):
     """Whether a chat platform works."""
 
     name: str
-    state: Annotated[str, one_of("connected", "failed", "starting", "not_configured")]
+    state: Annotated[str, one_of("connected", "failed", "starting", "off", "not_configured")]
     problem: str = ""
     hint: str = ""
     undelivered: int = 0

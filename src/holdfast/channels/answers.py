@@ -19,6 +19,7 @@ from holdfast.folds.phases import Phase
 from holdfast.folds.run import AskStatus, CallState, Run
 from holdfast.folds.session_fold import SessionReadModel
 from holdfast.policy.tool_names import SEND_FILE
+from holdfast.safe_text import safe_line
 from holdfast.values import SentFile
 
 ANSWER, ENDING, PREVIEW, REMOVED, DECIDED, TO = "answer", "ending", "preview", "removed", "decided", ":"
@@ -95,13 +96,14 @@ def _answer(
 ) -> Sequence[e.Event]:
     """The answer and the ending; the first of them takes the place of the preview, if there is one."""
     text = session.runs[run.run_id].output
-    parts = dialect.count(text)
+    parts = dialect.count(headed(taken.title, text))
     said = [
-        intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts)
+        intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts, head=taken.title)
         for part in range(parts)
     ]
     if ending := with_lead(ending_text(run), dialect.lead) or ("" if parts else NO_ANSWER):
-        said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending))
+        head = "" if parts else taken.title
+        said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending, head=head))
     said = [replace(one, format=dialect.format) for one in said]
     preview = preview_of(channel, taken, run.run_id)
     if preview is None:
@@ -139,7 +141,7 @@ def _cards(
 ) -> Iterator[e.Event]:
     """A card for each ask, and its change once it is decided. One that was decided unseen needs no card."""
     for ask_id, ask in run.person_asks.items():
-        card = intent_for(taken, run.run_id, now_ms=now_ms, message=ask_id)
+        card = intent_for(taken, run.run_id, now_ms=now_ms, message=ask_id, head=taken.title)
         is_known = card.key in channel.outbox.deliveries
         if ask.state == "open" and not is_known:
             yield from _words(card, ask, dialect)
@@ -207,6 +209,13 @@ def intent_for(
         session_id=taken.session_id,
         **fields,  # pyright: ignore[reportArgumentType]
     )
+
+
+def headed(head: str, markdown: str) -> str:
+    """The words, if there are any, under what they are about."""
+    if not head or not markdown.strip():
+        return markdown
+    return f"From `{safe_line(head).replace('`', '')}`:\n\n{markdown}"
 
 
 def message_of(intended: e.DeliveryIntended) -> str:

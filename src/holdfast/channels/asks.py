@@ -157,19 +157,19 @@ class ChannelAsks:
             for message in (ask_id, f"{ask_id}{TO}{chat}")
         ]
 
-    async def open_asks(self, chat: str) -> list[AskStatus]:
-        """The approvals and questions that wait in this chat."""
-        session_id = self._state.sessions.get(chat)
-        if session_id is None:
-            return []
-        session = await self._deps.inbox.state(session_id)
+    async def open_asks(self, *session_ids: str) -> list[AskStatus]:
+        """The approvals and questions that wait in these sessions."""
+        sessions = [await self._deps.inbox.state(session_id) for session_id in session_ids]
+        runs = [run for session in sessions for run in session.runs.values()]
         # Sub-agents in the background may ask after the run that started them.
-        return [ask for run in session.runs.values() for ask in run.open_person_asks]
+        return [ask for run in runs for ask in run.open_person_asks]
 
-    async def is_on_card(self, chat: str, ask: AskStatus) -> bool:
-        """Whether the card of this ask is in the chat, so that people there know what is meant."""
-        session_id = self._state.sessions.get(chat)
-        intended = await self._cards_of(ask, session_id) if session_id is not None else []
+    async def is_on_card(self, ask: AskStatus) -> bool:
+        """Whether the card of this ask is in its chat, so that people there know what is meant."""
+        row = await self._deps.store.ask(ask.asked.ask_id)
+        if row is None:
+            return False
+        intended = await self._cards_of(ask, await root_of(self._deps.store, row.session_id))
         cards = [self._state.outbox.deliveries.get(one.key) for one in intended]
         return any(card is not None and card.state == "confirmed" for card in cards)
 

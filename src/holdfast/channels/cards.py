@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from holdfast import events as e
 from holdfast.channels.words import button_data
 from holdfast.folds.run import AskStatus
-from holdfast.safe_text import exact, safe
+from holdfast.safe_text import exact, safe, safe_line
 from holdfast.tools.files.edits import NOT_COMPARED
 from holdfast.values import Choice
 
@@ -22,6 +22,7 @@ LONG_QUESTION = "This question is too long to show here. Open the page to read a
 ABOVE = "All of it is in the message above."
 ALL_ABOVE = "All of it is in the {count} messages above."
 WORDS_CHARS_MAX = 40_000  # of what is said above a card
+SAID_CHARS_MAX = 300  # of what the agent said before it asked
 SHORT_CHARS_MAX = 200  # of the headline of a card that is cut
 LABEL_CHARS_MAX = 60
 LISTED_CHARS_MAX = 1_200  # of all actions in a list, which is one message on every platform
@@ -57,7 +58,14 @@ class Card:
 FitsIn: TypeAlias = Callable[[Card], bool]
 
 
-def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0) -> Card:
+def about_card(ask: AskStatus, *, head: str, said: str) -> list[str]:
+    """What helps to decide, if there is room: where it is from, and what the agent said before it asked."""
+    notes = [f"From {safe_line(head)}"] if head else []
+    words = _shortened(safe_line(said), SAID_CHARS_MAX)
+    return [*notes, f"The agent said: {words}"] if words and isinstance(ask.asked, e.ApprovalAsked) else notes
+
+
+def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0, about: Sequence[str] = ()) -> Card:
     """The card of an approval or a question, open or decided, as the platform can show it.
 
     `above` is the number of messages that are in the chat and say all of it; 0 if that isn't so.
@@ -66,6 +74,14 @@ def card_of(ask: AskStatus, fits: FitsIn, *, above: int = 0) -> Card:
     if ask.state != "open":
         decided = Card(card.headline, card.detail, (_decision(ask),))
         return decided if fits(decided) else _cut(decided, fits)
+    card = _open_card(ask, card, fits, above=above)
+    for note in about:
+        noted = replace(card, notes=(*card.notes[:-1], note, *card.notes[-1:]))
+        card = noted if fits(noted) else card
+    return card
+
+
+def _open_card(ask: AskStatus, card: Card, fits: FitsIn, *, above: int) -> Card:
     if is_shown_whole(ask, fits):
         return card
     # What was found about an action stays on its card, if there is room; some have more buttons than fit.

@@ -1,12 +1,17 @@
 """The log of a channel in the hands of its owner: its fold, kept up to date, and appends with the fence."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
+from holdfast import events as e
 from holdfast.events import Event
 from holdfast.folds.channel import ChannelState, apply_to_channel
+from holdfast.interfaces.ids import channel_name
 from holdfast.interfaces.journal import Fence, Store
+from holdfast.safe_text import sentences
 
+_log = logging.getLogger(__name__)
 READ_AT_ONCE = 500
 
 
@@ -26,6 +31,7 @@ class ChannelLog:
         self.last_seq = 0
         self._store = store
         self._fence = fence
+        self._is_told = False  # that the platform answers, by this owner
         self._reading = asyncio.Lock()
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -34,6 +40,20 @@ class ChannelLog:
         assert self._fence is not None, "only the owner appends"
         await self._store.append_run(self.log_id, events, fence=self._fence)
         await self.catch_up()
+
+    async def connected(self, at_ms: int, account: str, *, missed: str = "") -> bool:
+        """Say that the platform answers, unless this owner has said so already; returns whether it did."""
+        if self._is_told and self.state.is_connected and self.state.account == account and not missed:
+            return False
+        self._is_told = True
+        await self.append(e.ChannelConnected(at_ms=at_ms, account=account, missed=missed))
+        return True
+
+    async def failed(self, at_ms: int, why: str, hint: str = "") -> None:
+        """Say what the trouble with the platform is, once for as long as it lasts."""
+        if self.state.trouble != why:
+            _log.warning("channel %s: %s", channel_name(self.log_id), sentences(why, hint))
+            await self.append(e.ChannelFailed(at_ms=at_ms, why=why, hint=hint))
 
     async def catch_up(self) -> None:
         """Read what is new."""

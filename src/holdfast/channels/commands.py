@@ -23,6 +23,9 @@ from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.safe_text import safe_line
 from holdfast.undo.planning import CannotUndo
 
+NEW = "A new conversation begins."
+STILL_AT_WORK = "The agent still works on what you asked before, and answers it here. /stop stops it."
+EARLIER = "The agent still works on an earlier conversation of this chat."
 NOTHING_YET = "There is no conversation here yet. Write something first."
 LINE_CHARS_MAX = 80
 
@@ -69,7 +72,8 @@ class ChatCommands:
                 bound = e.ChannelChatBound(
                     at_ms=self._deps.clock.now_ms(), chat=who.chat, session_id=session_id
                 )
-                return CommandDone("A new conversation begins.", (bound,))
+                at_work = await self._at_work(self._state.sessions_in(who.chat))
+                return CommandDone(NEW if not at_work else f"{NEW} {STILL_AT_WORK}", (bound,))
             case "help":
                 return CommandDone(help_text())
             case "model":
@@ -93,9 +97,10 @@ class ChatCommands:
 
     async def _decide(self, name: str, rest: str, who: Answerer) -> str:
         """Answer the ask with this id; without an id, only if there is exactly one."""
-        asks = [ask for ask in await self._asks.open_asks(who.chat) if ask_kind(ask.asked) == "approval"]
+        found = await self._asks.open_asks(*self._state.told_in(who.chat))
+        asks = [ask for ask in found if ask_kind(ask.asked) == "approval"]
         ask_id = rest.split(maxsplit=1)[0] if rest else ""
-        if not ask_id and len(asks) == 1 and await self._asks.is_on_card(who.chat, asks[0]):
+        if not ask_id and len(asks) == 1 and await self._asks.is_on_card(asks[0]):
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
@@ -109,9 +114,12 @@ class ChatCommands:
         session = await self._deps.inbox.state(session_id)
         match name:
             case "stop":
-                return CommandDone(await self._stop(session_id, session, who))
+                return CommandDone(await self._stop_all(who))
             case "status":
-                return CommandDone(_status(session))
+                earlier = await self._at_work(
+                    [one for one in self._state.sessions_in(who.chat) if one != session_id]
+                )
+                return CommandDone(f"{_status(session)} {EARLIER}" if earlier else _status(session))
             case "queue":
                 return CommandDone(_queue(session))
             case "retry":
@@ -119,11 +127,23 @@ class ChatCommands:
             case _:
                 return CommandDone(await self._undo(session_id, session, who))
 
+    async def _at_work(self, session_ids: Sequence[str]) -> list[str]:
+        """Those of these sessions that have an open run."""
+        return [one for one in session_ids if (await self._deps.inbox.state(one)).open_runs]
+
+    async def _stop_all(self, who: Answerer) -> str:
+        """Stop all that this chat waits for; what an earlier conversation asked for is part of it."""
+        at_work = await self._at_work(self._state.sessions_in(who.chat))
+        if not at_work:
+            return "Nothing is running."
+        said = [await self._stop(one, await self._deps.inbox.state(one), who) for one in at_work]
+        return "\n\n".join(dict.fromkeys(filter(None, said)))
+
     async def _stop(self, session_id: str, session: Session, who: Answerer) -> str:
         runs = session.open_runs
         current = session.current_run or (runs[0] if runs else None)
         if current is None:
-            return "Nothing is running."
+            return ""
         # First, because a stop pauses a queue in which something waits, and a chat has nothing to resume it.
         back = await self._take_back(session_id, session, who.chat, but=current.message_id)
         stopped = await self._deps.inbox.stop(session_id, current.run_id, by=who.name)

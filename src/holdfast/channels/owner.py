@@ -53,7 +53,8 @@ async def own_channel(
     log = ChannelLog(deps.store, options.log_id, fence)
     await log.catch_up()
     try:
-        await _own(deps, options, log, open_platform)
+        with deps.doors.held(log.log_id):
+            await _own(deps, options, log, open_platform)
     except Exception as error:
         if not is_about(error, (JournalError,)):
             await _say_failed(deps, log)

@@ -12,10 +12,11 @@ from holdfast.channels.answers import (
     Dialect,
     ask_of,
     file_of,
+    headed,
     message_of,
     words_above,
 )
-from holdfast.channels.cards import Card, card_of, full_words
+from holdfast.channels.cards import Card, about_card, card_of, full_words
 from holdfast.folds.outbox import Outbox
 from holdfast.folds.phases import Phase
 from holdfast.runner.supervisor import Supervisor
@@ -59,12 +60,12 @@ async def said_in(
 ) -> Said:
     """What the delivery says now; the outbox tells what else is in its chat."""
     if intended.body:
-        return Prose(intended.body, intended.part)
+        return Prose(headed(intended.head, intended.body), intended.part)
     view = await supervisor.view(intended.session_id)
     run = view.runs.get(intended.run)
     match message_of(intended):
         case message if message == ANSWER:
-            return Prose(run.output, intended.part) if run is not None else NoWords()
+            return Prose(headed(intended.head, run.output), intended.part) if run is not None else NoWords()
         case message if message == PREVIEW:
             if run is None or run.state.phase is Phase.ENDED:
                 return Unneeded()
@@ -76,5 +77,7 @@ async def said_in(
             if ask is None:
                 return NoWords()
             if not message.endswith(f".{WORDS}"):
-                return card_of(ask, dialect.fits, above=words_above(outbox, intended, ask, dialect))
+                above = words_above(outbox, intended, ask, dialect)
+                about = about_card(ask, head=intended.head, said=run.output if run is not None else "")
+                return card_of(ask, dialect.fits, above=above, about=about)
             return Prose(full_words(ask), intended.part) if ask.state == "open" else Unneeded()

@@ -293,7 +293,9 @@ class Taking:
 
     async def _answers_question(self, message: PlatformMessage) -> str | None:
         """While the agent waits for an answer, what is written is the answer."""
-        asks = [ask.asked for ask in await self._asks.open_asks(message.chat)]
+        # One of an earlier conversation has its buttons; what is written belongs to this one.
+        session_id = self._channel.state.sessions.get(message.chat)
+        asks = [ask.asked for ask in await self._asks.open_asks(*([session_id] if session_id else []))]
         questions = [asked for asked in asks if isinstance(asked, e.QuestionAsked)]
         who = Answerer(message.user, message.name, message.chat, message.key)
         if len(questions) != 1 or not message.text:

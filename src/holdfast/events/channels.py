@@ -88,6 +88,7 @@ class ChannelResultWanted(Input, frozen=True, kw_only=True, tag="channel.result_
     session_id: str
     message_id: str
     by: str = ""
+    title: str = ""  # how people know it: the name of the trigger
 
 
 class ChannelMessageSettled(OwnedEvent, frozen=True, kw_only=True, tag="channel.message_settled"):

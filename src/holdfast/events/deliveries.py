@@ -24,6 +24,7 @@ class DeliveryIntended(Input, frozen=True, kw_only=True, tag="delivery.intended"
     edits: str = ""  # the key of the delivery that this one changes; empty: it is a new message
     reply_to: str = ""  # the platform's id of the message that this answers
     format: int = 1  # how the words are converted and split
+    head: str = ""  # what they are about, for a chat that didn't ask for them: the name of a trigger
     removes: bool = False  # the message of `edits` is to be deleted
 
     @property

@@ -38,6 +38,7 @@ class TakenMessage:
     message_id: str
     platform_id: str
     is_from_elsewhere: bool = False  # the chat is only told what becomes of it
+    title: str = ""  # of what it is from, if that is elsewhere
 
     @property
     def awaited_as(self) -> str:
@@ -78,6 +79,17 @@ class ChannelState:
     awaited: dict[str, TakenMessage] = field(default_factory=dict[str, TakenMessage])  # by `awaited_as`
     last_taken: dict[str, LastTaken] = field(default_factory=dict[str, LastTaken])  # by conversation
     outbox: Outbox = field(default_factory=Outbox)
+
+    def sessions_in(self, chat: str) -> list[str]:
+        """The session of a chat, and earlier ones of which it still awaits an answer."""
+        now = [self.sessions[chat]] if chat in self.sessions else []
+        awaited = [one for one in self.awaited.values() if one.chat == chat and not one.is_from_elsewhere]
+        return list(dict.fromkeys([*now, *(one.session_id for one in awaited)]))
+
+    def told_in(self, chat: str) -> list[str]:
+        """All sessions of which a chat is told, also those that began elsewhere."""
+        awaited = (one.session_id for one in self.awaited.values() if one.chat == chat)
+        return list(dict.fromkeys([*self.sessions_in(chat), *awaited]))
 
     def open_codes(self, now_ms: int) -> list[str]:
         """Digests of the codes that still let someone in."""
@@ -173,7 +185,9 @@ def _note_last(state: ChannelState, event: e.ChannelUpdateTaken) -> None:
 
 
 def _result_wanted(state: ChannelState, event: e.ChannelResultWanted) -> None:
-    taken = TakenMessage(event.chat, event.session_id, event.message_id, "", is_from_elsewhere=True)
+    taken = TakenMessage(
+        event.chat, event.session_id, event.message_id, "", is_from_elsewhere=True, title=event.title
+    )
     if taken.awaited_as not in state.keys:
         _remember(state.keys, taken.awaited_as, None, count_max=KEYS_MAX)
         state.awaited[taken.awaited_as] = taken

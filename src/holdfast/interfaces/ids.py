@@ -33,6 +33,11 @@ def channel_log_id(name: str) -> str:
     return f"{_CHANNEL}{name}"
 
 
+def channel_name(log_id: str) -> str:
+    """The name of the channel with this log."""
+    return log_id.removeprefix(_CHANNEL)
+
+
 def delivery_place(text: str) -> tuple[str, str]:
     """The log of the channel that delivers there, and the chat; CHANNEL:CHAT, or an https address."""
     if text.startswith("https://"):

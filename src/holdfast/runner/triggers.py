@@ -250,6 +250,7 @@ class TriggerOwner:
                 session_id=fire.session_id,
                 message_id=fire.message_id,
                 by=self._trigger_id,
+                title=settings.name,
             )
             once = self._once(f"{place}/{fire.key}", log_id)
             when = [IfSessionKnown()]

@@ -17,7 +17,6 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.discord.api import (
     VERSION,
@@ -151,7 +150,7 @@ class DiscordGateway:
                     self._progress = None
                     await self._kept.drop()
                 if not ended.usual or failures > USUAL_MAX:
-                    await self._failed(ended)
+                    await self._channel.failed(self._clock.now_ms(), ended.why, ended.hint)
                 backoff_s = (
                     min(BACKOFF_FIRST_S * 2 ** min(failures - 1, 6), BACKOFF_LAST_S) if failures else 0.0
                 )
@@ -295,11 +294,8 @@ class DiscordGateway:
 
     async def _connected(self, *, missed: str = "") -> None:
         self._is_ready = True
-        state, account = self._channel.state, self._api.bot_name
-        if missed or not state.is_connected or state.account != account:
+        if await self._channel.connected(self._clock.now_ms(), self._api.bot_name, missed=missed):
             await self._register_commands()
-            connected = e.ChannelConnected(at_ms=self._clock.now_ms(), account=account, missed=missed)
-            await self._channel.append(connected)
 
     async def _register_commands(self) -> None:
         """Put our commands into Discord's own list; without them, they can still be written."""
@@ -322,13 +318,6 @@ class DiscordGateway:
     def taken_seq(self) -> int | None:
         """What a heartbeat says: how far the session is taken."""
         return self._progress.point.seq if self._progress is not None else None
-
-    async def _failed(self, ended: _Ended) -> None:
-        """Say what the trouble is, once for as long as it lasts."""
-        if self._channel.state.trouble != ended.why:
-            _log.warning("channel %s: %s %s", self._channel.log_id, ended.why, ended.hint)
-            failed = e.ChannelFailed(at_ms=self._clock.now_ms(), why=ended.why, hint=ended.hint)
-            await self._channel.append(failed)
 
 
 class _Heartbeats:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.discord.api import DiscordApi, DiscordFailure, DiscordResult, messages_of
 from holdfast.channels.discord.clicks import Clicks
@@ -150,8 +149,7 @@ class Intake:
 
     async def _missed(self, what: str) -> None:
         """Put on the log what may be lost."""
-        account, now_ms = self._channel.state.account, self._clock.now_ms()
-        await self._channel.append(e.ChannelConnected(at_ms=now_ms, account=account, missed=what))
+        await self._channel.connected(self._clock.now_ms(), self._channel.state.account, missed=what)
 
     async def _history(self, channel: str, after: str) -> str:
         """Take what was written since, the oldest first; returns why some of it can't be had."""

@@ -4,7 +4,6 @@ import logging
 
 import msgspec
 
-from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramFailure, TelegramReply, TelegramResult
@@ -59,10 +58,8 @@ class TelegramConnection:
         return read_update(update, bot_id=self._bot_id, bot_name=self._bot_name)
 
     async def works(self) -> None:
-        """Say that it works, unless the log says so already."""
-        state = self._channel.state
-        if not state.is_connected or state.account != self._bot_name:
-            await self._channel.append(e.ChannelConnected(at_ms=self._clock.now_ms(), account=self._bot_name))
+        """Say that it works, unless that is known already."""
+        await self._channel.connected(self._clock.now_ms(), self._bot_name)
 
     async def failed(self, reply: TelegramReply) -> None:
         """Say what the trouble is with a request."""
@@ -73,9 +70,7 @@ class TelegramConnection:
 
     async def is_in_trouble(self, why: str, hint: str) -> None:
         """Say what the trouble is, once for as long as it lasts."""
-        if self._channel.state.trouble != why:
-            _log.warning("channel %s: %s %s", self._channel.log_id, why, hint)
-            await self._channel.append(e.ChannelFailed(at_ms=self._clock.now_ms(), why=why, hint=hint))
+        await self._channel.failed(self._clock.now_ms(), why, hint)
 
     async def rest(self, failures: int) -> None:
         """Wait before the next attempt, longer each time."""

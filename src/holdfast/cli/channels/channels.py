@@ -3,16 +3,40 @@
 import asyncio
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 from holdfast.api.channels import ChannelLogEntry, ChannelShown, ChannelUserShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.terminal.columns import print_columns, print_json, when
-from holdfast.safe_text import safe_line
+from holdfast.safe_text import safe_line, sentences
 
 TEST_S = 15.0
 LOOK_S = 0.3
 NAME_CHARS_MAX = 60
 _TROUBLE = frozenset({"delivery.rejected", "delivery.unknown", "channel.failed"})
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "session.created": "channel begins",
+        "channel.connected": "connected",
+        "channel.failed": "connection failed",
+        "channel.code_made": "pairing code made",
+        "channel.code_tried": "pairing code tried",
+        "channel.user_allowed": "person allowed",
+        "channel.user_revoked": "person revoked",
+        "channel.chat_bound": "conversation begins",
+        "channel.model_chosen": "model chosen",
+        "channel.update_taken": "received",
+        "channel.result_wanted": "result wanted",
+        "channel.message_settled": "answered",
+        "delivery.intended": "to be sent",
+        "delivery.attempted": "being sent",
+        "delivery.postponed": "sent again later",
+        "delivery.confirmed": "delivered",
+        "delivery.rejected": "not accepted",
+        "delivery.unknown": "may have arrived",
+    }
+)
 _ENDINGS = frozenset({"delivery.confirmed", "delivery.rejected", "delivery.unknown", "delivery.postponed"})
 
 
@@ -28,7 +52,7 @@ def list_channels(flags: Mapping[str, object], *, form: str) -> int:
         print_columns(head, [_row(one) for one in found])
         for one in found:
             if one.problem:
-                print(f"{one.name}: {one.problem} {one.hint}".rstrip())
+                print(f"{one.name}: {sentences(one.problem, one.hint)}")
             if lost := one.rejected + one.given_up:
                 print(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
             for user in one.users:
@@ -40,8 +64,7 @@ def list_channels(flags: Mapping[str, object], *, form: str) -> int:
 
 def _line(one: ChannelLogEntry) -> tuple[str, ...]:
     mark = "!" if one.type in _TROUBLE else ""
-    details = " ".join(word for word in (one.what, f"({one.delivery})" if one.delivery else "") if word)
-    return (when(one.at), mark, one.type, one.chat, one.user, details)
+    return (when(one.at), mark, _WORDS.get(one.type, one.type), one.chat, one.user, one.what)
 
 
 def _person(user: ChannelUserShown) -> str:
@@ -60,7 +83,11 @@ def _person(user: ChannelUserShown) -> str:
 
 def _row(one: ChannelShown) -> tuple[str, ...]:
     waiting = str(one.awaited + one.undelivered)
-    return (one.name, one.kind, one.state, when(one.since), waiting, one.account)
+    return (one.name, one.kind, one.state, when(one.since) if one.since else "", waiting, one.account)
+
+
+async def _channel(attached: Attached, name: str) -> ChannelShown | None:
+    return next((one for one in await attached.client.channels() if one.name == name), None)
 
 
 def pair(flags: Mapping[str, object], name: str, *, form: str) -> int:
@@ -72,8 +99,12 @@ def pair(flags: Mapping[str, object], name: str, *, form: str) -> int:
             print_json({"code": made.code, "expires_in_s": made.expires_in_s})
             return OK
         print(made.code)
+        channel = await _channel(attached, name)
+        bot = f"the bot {channel.account}" if channel is not None and channel.account else "the bot"
         minutes = made.expires_in_s // 60
-        print(f"Send this code to the bot within {minutes} minutes. It works once.", file=sys.stderr)
+        print(f"Send this code to {bot} within {minutes} minutes. It works once.", file=sys.stderr)
+        if channel is not None and channel.problem:
+            print(f"{name}: {sentences(channel.problem, channel.hint)}", file=sys.stderr)
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -105,6 +136,10 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
     """Send a test message, and wait for what becomes of it."""
 
     async def work(attached: Attached) -> int:
+        channel = await _channel(attached, name)
+        if channel is not None and channel.state == "off":
+            print(f"{name}: {sentences(channel.problem, channel.hint)}")
+            return FAILED
         sent = await attached.client.test_channel(name, chat)
         ending: ChannelLogEntry | None = None
         loop = asyncio.get_running_loop()
@@ -115,7 +150,9 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
             ours = [one for one in log if one.type in _ENDINGS and one.delivery == sent.delivery]
             ending = ours[-1] if ours else None
         if ending is None:
-            print(f"Not sent within {TEST_S:g} s. `holdfast channels list` says whether {name} works.")
+            channel = await _channel(attached, name)
+            why = sentences(channel.problem, channel.hint) if channel is not None else ""
+            print(f"Not sent within {TEST_S:g} s; it is sent once that is possible. {why}".rstrip())
             return FAILED
         is_there = ending.type == "delivery.confirmed"
         print("Delivered." if is_there else f"Not delivered: {ending.what}.")

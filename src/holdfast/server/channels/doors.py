@@ -16,6 +16,20 @@ class ChannelDoors:
 
     def __init__(self) -> None:
         self._open: dict[str, Deliver] = {}
+        self._held: set[str] = set()
+
+    @contextmanager
+    def held(self, log_id: str) -> Generator[None]:
+        """Say that the channel with this log runs here, until the block ends."""
+        self._held.add(log_id)
+        try:
+            yield
+        finally:
+            self._held.discard(log_id)
+
+    def holds(self, log_id: str) -> bool:
+        """Whether the channel with this log runs here."""
+        return log_id in self._held
 
     @contextmanager
     def opened(self, name: str, deliver: Deliver) -> Generator[None]:

@@ -7,7 +7,7 @@ from holdfast.events import Event
 from holdfast.folds.channel import BY_CODE
 from holdfast.folds.outbox import Outbox
 from holdfast.interfaces.journal import Record
-from holdfast.safe_text import safe_line
+from holdfast.safe_text import safe_line, sentences
 
 WHAT_CHARS_MAX = 200
 
@@ -54,7 +54,7 @@ def _of_channel(event: Event) -> str:
         case e.ChannelUpdateTaken():
             return f"{event.became}: {event.why}" if event.why else event.became
         case e.ChannelFailed():
-            return f"{event.why} {event.hint}".strip()
+            return sentences(event.why, event.hint)
         case e.ChannelConnected():
             return f"{event.account}; may be lost: {event.missed}" if event.missed else event.account
         case e.ChannelUserAllowed():

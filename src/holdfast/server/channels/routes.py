@@ -47,6 +47,8 @@ HISTORY_MAX = 200
 PLACES_MAX = 20
 WEBHOOKS = "webhooks"
 UNKNOWN = ConfiguredChannel("")  # a channel that only its log knows
+NOBODY = "No server holds this channel, so nothing comes in and nothing is sent"
+START = "Start `holdfast serve`."
 TEST = "This is a test from `holdfast channels test`. It works."
 
 
@@ -62,14 +64,16 @@ async def _shown(deps: RouteDeps, name: str, configured: ConfiguredChannel) -> C
     kind = WEBHOOKS if log_id == WEBHOOKS_LOG else configured.kind
     state, place = await deps.channel_folds.state(deps.store, log_id), await deps.store.place(log_id)
     outcomes = [one.state for one in state.outbox.deliveries.values()]
+    is_off = bool(configured.kind) and not place.owner and not deps.channel_doors.holds(log_id)
+    problem, hint = (NOBODY, START) if is_off else (state.trouble, state.hint)
     return ChannelShown(
         name=name,
         kind=kind,
-        state=_word(state, kind),
-        since=state.since_ms / 1000,
+        state="off" if is_off else _word(state, kind),
+        since=0.0 if is_off else state.since_ms / 1000,
         account=state.account,
-        problem=state.trouble,
-        hint=state.hint,
+        problem=problem,
+        hint=hint,
         node=place.owner,
         users=tuple(_people(state, configured)),
         chats=len(state.sessions),
@@ -123,6 +127,11 @@ async def checked_places(deps: RouteDeps, places: Sequence[str]) -> tuple[str, .
         if log_id == WEBHOOKS_LOG:
             await _check_webhook(deps, chat)
             continue
+        if await deps.store.session(log_id) is None:
+            known = ", ".join(sorted(deps.options.channels)) or "none"
+            name = place.partition(":")[0][:80]
+            text = f"'deliver' names the channel {name!r}, which doesn't exist. The channels are: {known}"
+            raise bad_request(text, param="deliver")
         state = await deps.channel_folds.state(deps.store, log_id)
         if chat not in state.sessions and chat not in state.users:
             raise bad_request(

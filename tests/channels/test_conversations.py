@@ -1,0 +1,48 @@
+"""What a chat asked for before /new: it is not forgotten, and it can be stopped and decided."""
+
+from agent.world import Effect, asks_about, process
+from channels.lab import ME, channel, options_for, until
+from channels.test_long_actions import acting, approval_of
+from holdfast import events as e
+from holdfast.channels.asks import ALLOWED
+from holdfast.channels.commands import EARLIER, NEW, STILL_AT_WORK
+from holdfast.chaos import ChaosServer, Hang, Say
+from holdfast.chaos.telegram import FakeTelegram
+
+
+async def test_stop_stops_what_an_earlier_conversation_of_the_chat_still_does() -> None:
+    """P5: stop means stopped, also after /new."""
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer([Say("so "), Hang()]) as chaos,
+        process(chaos) as world,
+    ):
+        async with channel(world, options_for(telegram)):
+            texts = telegram.world.chat(ME).texts
+            telegram.world.say(ME, "work")
+            await until(telegram, lambda: chaos.seen.requests_seen == 1)
+            for number, command in enumerate(("/new", "/status", "/stop"), 1):
+                telegram.world.say(ME, command)
+                await until(telegram, lambda number=number: len(texts()) >= number)
+            await until(telegram, lambda: any("Stopped." in one for one in texts()))
+            telegram.world.say(ME, "/status")
+            await until(telegram, lambda: "Nothing is running." in texts())
+        assert texts()[0] == f"{NEW} {STILL_AT_WORK}"
+        assert texts()[1] == f"Nothing is running. {EARLIER}"
+
+
+async def test_a_card_of_an_earlier_conversation_is_decided_by_command() -> None:
+    """P8: /approve means the one card that is in the chat."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=lambda one: acting(one, {})) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        async with working as world, channel(world, options_for(telegram)):
+            telegram.world.say(ME, "do it")
+            await approval_of(world, "chn_tg")
+            await until(telegram, lambda: bool(telegram.world.buttons(ME)))
+            telegram.world.say(ME, "/new")
+            telegram.world.say(ME, "/approve")
+            await until(telegram, lambda: "well" in telegram.world.chat(ME).texts())
+            assert ALLOWED in telegram.world.chat(ME).texts()
+            await world.until("chn_tg", e.ChannelMessageSettled)
+    assert done == ["act {}"]
