@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import count
@@ -50,8 +50,10 @@ class Campaign:
     seed: int
     kills_max: int
     platform: str = "telegram"
+    within_s: float = 900.0
     kills: int = 0
     given_up: int = 0  # deliveries that were never confirmed; their chats are told
+    awaits: dict[int, str] = field(default_factory=dict[int, str])  # what each person waits for, in words
     server: Program | None = None  # the one that runs now
     changed: Notifier = field(default_factory=Notifier)  # another server runs, or none does
     faults: Counter[str] = field(default_factory=Counter[str])
@@ -99,13 +101,17 @@ async def say(side: Side, chat: int, text: str, campaign: Campaign) -> None:
         return failures(side, chat) >= before + times
 
     before = failures(side, chat)
+    campaign.awaits[chat] = f"an answer to {text!r}"
     side.say(chat, text)
     for nth in count(1):
         await side.changed.until(lambda nth=nth: is_answered() or has_failed(nth))
+        campaign.awaits[chat] = f"the end of run {nth} about {text!r}"
         # It may be a preview that has all the words. What is said before the run ends is said to that run.
         if await outcome(side, chat, text, campaign, nth=nth) == "completed":
+            campaign.awaits[chat] = f"the whole answer to {text!r}"
             await side.changed.until(is_answered)
             return
+        campaign.awaits[chat] = f"that run {nth} about {text!r} is said to have failed"
         await side.changed.until(lambda nth=nth: has_failed(nth))
         if is_answered():
             return
@@ -166,7 +172,23 @@ async def running(folder: Path, campaign: Campaign) -> AsyncGenerator[Program]:
 
 async def campaign_of(campaign: Campaign, folder: Path) -> Side:
     """Run it; the fake has the record in the end."""
-    rng, side = random.Random(campaign.seed), SIDES[campaign.platform]()
+    side = SIDES[campaign.platform]()
+    try:
+        async with asyncio.timeout(campaign.within_s):
+            await talked_through(side, campaign, folder)
+    except TimeoutError as error:
+        waiting = [
+            f"{chat} awaits {what}; there is {side.texts(chat)}" for chat, what in campaign.awaits.items()
+        ]
+        raise AssertionError("\n".join(["it didn't end in time", *waiting])) from error
+    check(side, campaign)
+    await check_log(folder, campaign, side)
+    return side
+
+
+async def talked_through(side: Side, campaign: Campaign, folder: Path) -> None:
+    """All messages, kills and faults, until everyone has their answers."""
+    rng = random.Random(campaign.seed)
     async with side.server(), ChaosServer(choose=echo) as model:
         configure(folder, model.base_url, sandbox="off")
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
@@ -189,9 +211,6 @@ async def campaign_of(campaign: Campaign, folder: Path) -> Side:
                     campaign.kills += 1
         damaging.cancel()
         await talking
-        check(side, campaign)
-        await check_log(folder, campaign, side)
-        return side
 
 
 def check(side: Side, campaign: Campaign) -> None:
@@ -250,9 +269,12 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=10)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--within", type=float, default=900.0, metavar="SECONDS")
+    parser.add_argument("--keep", metavar="FOLDER", help="leave the server's data there")
     given = parser.parse_args()
-    campaign = Campaign(given.chats, given.messages, given.seed, given.kills, given.platform)
-    with tempfile.TemporaryDirectory() as folder:
+    campaign = Campaign(given.chats, given.messages, given.seed, given.kills, given.platform, given.within)
+    with tempfile.TemporaryDirectory() if given.keep is None else nullcontext(given.keep) as folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
         side = asyncio.run(campaign_of(campaign, Path(folder)))
     sys.stdout.write(
         f"{campaign.platform}, seed {campaign.seed}: {campaign.chats * campaign.messages} messages in "
