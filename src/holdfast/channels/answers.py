@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.channels.cards import FitsIn, full_words, is_shown_whole
-from holdfast.channels.words import NO_ANSWER, ending_text, with_lead
+from holdfast.channels.words import DELETED, NO_ANSWER, ending_text, with_lead
 from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.outbox import Outbox, OutboxEntry
@@ -62,6 +62,12 @@ def due(
             found.append(settled(taken, now_ms, why))
             continue
         run = session.session.runs.get(message.run_id)
+        if run is None and session.session.purge_at_ms is not None:
+            # One for all that waited: its key is that of the session.
+            found.append(
+                intent_for(taken, "", now_ms=now_ms, message=f"{session_id}.{REMOVED}", body=DELETED)
+            )
+            found.append(settled(taken, now_ms, "its session was deleted"))
         if run is None:
             continue
         is_over = run.phase is Phase.ENDED
@@ -101,7 +107,8 @@ def _answer(
         intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts, head=taken.title)
         for part in range(parts)
     ]
-    if ending := with_lead(ending_text(run), dialect.lead) or ("" if parts else NO_ANSWER):
+    words = ending_text(run, can_retry=not taken.is_from_elsewhere)
+    if ending := with_lead(words, dialect.lead) or ("" if parts else NO_ANSWER):
         head = "" if parts else taken.title
         said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending, head=head))
     said = [replace(one, format=dialect.format) for one in said]

@@ -9,6 +9,7 @@ from holdfast import events as e
 from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.cards import listed
 from holdfast.channels.deps import ChannelDeps
+from holdfast.channels.trouble import readable_view
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.channel import ChannelState
@@ -17,7 +18,7 @@ from holdfast.folds.run import AskStatus, Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import derived_session_id
 from holdfast.interfaces.journal import Replayed
-from holdfast.runner.inbox import OnceFor, Sent
+from holdfast.runner.inbox import NotSent, OnceFor, Sent
 from holdfast.runner.restores import Restores
 from holdfast.runner.undo import Undos, UndoWanted
 from holdfast.safe_text import safe_line
@@ -26,6 +27,7 @@ from holdfast.undo.planning import CannotUndo
 NEW = "A new conversation begins."
 STILL_AT_WORK = "The agent still works on what you asked before, and answers it here. /stop stops it."
 EARLIER = "The agent still works on an earlier conversation of this chat."
+GONE = "This conversation was deleted. What you write next begins a new one."
 NOTHING_YET = "There is no conversation here yet. Write something first."
 LINE_CHARS_MAX = 80
 
@@ -104,7 +106,7 @@ class ChatCommands:
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
-            return "Nothing waits for your approval." if not asks else _several(asks)
+            return "Nothing waits for your approval." if not asks else _several(asks, name)
         return await self._asks.decide(ask_id, "once" if name == "approve" else "deny", who)
 
     async def _about_session(self, name: str, who: Answerer, *, once: OnceFor) -> CommandDone:
@@ -128,8 +130,9 @@ class ChatCommands:
                 return CommandDone(await self._undo(session_id, session, who))
 
     async def _at_work(self, session_ids: Sequence[str]) -> list[str]:
-        """Those of these sessions that have an open run."""
-        return [one for one in session_ids if (await self._deps.inbox.state(one)).open_runs]
+        """Those of these sessions that have an open run; nothing works on one that can't be read."""
+        views = {one: await readable_view(self._deps.supervisor, one) for one in session_ids}
+        return [one for one, view in views.items() if view is not None and view.session.open_runs]
 
     async def _stop_all(self, who: Answerer) -> str:
         """Stop all that this chat waits for; what an earlier conversation asked for is part of it."""
@@ -177,8 +180,10 @@ class ChatCommands:
                 return CommandDone(awaits=sent)
             case Replayed():
                 return CommandDone(awaits=msgspec.json.decode(sent.answer, type=Sent))
-            case _:
+            case NotSent(why="busy"):
                 return CommandDone("The agent is still working. /stop it first.")
+            case _:
+                return CommandDone(GONE)
 
     async def _undo(self, session_id: str, session: Session, who: Answerer) -> str:
         last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
@@ -195,8 +200,8 @@ class ChatCommands:
         return f"Taken back: {len(done.files)} files.\n\n{files}"
 
 
-def _several(asks: Sequence[AskStatus]) -> str:
-    return f"Press a button, or name what you mean, as in /approve ID. This waits:\n\n{listed(asks)}"
+def _several(asks: Sequence[AskStatus], command: str) -> str:
+    return f"Press a button, or name what you mean, as in /{command} ID. This waits:\n\n{listed(asks)}"
 
 
 def _status(session: Session) -> str:

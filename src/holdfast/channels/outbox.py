@@ -10,10 +10,12 @@ from holdfast import events as e
 from holdfast.agent.calls import LEASE_LOOK_S, LEASE_S_MIN
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
+from holdfast.channels.trouble import passes
 from holdfast.decisions.deliveries import (
     CannotTell,
     DidNotArrive,
     FoundThere,
+    NotAccepted,
     NotThere,
     ProbeResult,
     RecordFirst,
@@ -156,11 +158,21 @@ class OutboxSender:
         )
         await self._channel.append(attempted)
         await self._until_leased()
-        result = await self._carrier.send(delivery, is_marked=is_marked)
+        result = await self._sent(delivery, is_marked=is_marked)
         record = record_of(delivery, result, self._clock.now_ms())
         if not isinstance(record, e.DeliveryConfirmed):
             _log.info("delivery %s to chat %s: %s", delivery.key, delivery.intended.chat, record.why)
         await self._channel.append(record, *self._about(delivery, record))
+
+    async def _sent(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
+        """What became of it. A carrier that fails by a bug ends this delivery, and no other waits for it."""
+        try:
+            return await self._carrier.send(delivery, is_marked=is_marked)
+        except Exception as error:
+            if passes(error):
+                raise
+            _log.exception("delivery %s to chat %s can't be sent", delivery.key, delivery.intended.chat)
+            return NotAccepted(f"something went wrong while it was sent ({type(error).__name__})")
 
     def _found(self, delivery: OutboxEntry, platform_id: str) -> e.DeliveryConfirmed:
         return e.DeliveryConfirmed(

@@ -11,6 +11,7 @@ from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.said import WORKING
+from holdfast.channels.trouble import readable_view
 from holdfast.decisions.deliveries import Arrived, DidNotArrive, MayHaveArrived, SendResult
 from holdfast.folds.channel import TakenMessage
 from holdfast.folds.outbox import OutboxEntry
@@ -58,9 +59,9 @@ class MessagePreviews:
 
     async def _beat(self, taken: TakenMessage) -> str:
         """Show what a session is doing; the run that is at work there, if any."""
-        view = await self._deps.supervisor.view(taken.session_id)
-        run = view.session.current_run
-        if run is None:
+        view = await readable_view(self._deps.supervisor, taken.session_id)
+        run = view.session.current_run if view is not None else None
+        if view is None or run is None:
             return ""
         now_s = self._deps.clock.steady_s()
         since_s = self._seen_s.setdefault(run.run_id, now_s)

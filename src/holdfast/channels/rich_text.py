@@ -4,6 +4,7 @@ Text is never mixed with markup: a span's text stays text, and only the platform
 it. So nothing that someone wrote can break out of its formatting, and a split closes and reopens styles.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -16,7 +17,12 @@ CUT = "\n\n(The answer is longer. You can read all of it on the page.)"
 RULE = "———"
 BULLET = "•"
 _STYLES: Final = {"strong": "bold", "em": "italic", "s": "strike"}
-_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+NESTED_MAX = 60  # what is nested deeper is shown as it was written: the parser would leave it out
+_MARKDOWN = MarkdownIt("commonmark", {"html": False, "maxNesting": 5 * NESTED_MAX}).enable(
+    ["table", "strikethrough"]
+)
+_NESTING = re.compile(r"(?:[ \t]{2}|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))")
+_LEADING = re.compile(r"(?:[ \t]|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,17 @@ Measure: TypeAlias = Callable[[str], int]
 def rich_text(markdown: str) -> list[list[Span]]:
     """The blocks of a markdown text: paragraphs, headings, items, quotes, code and tables."""
     text = markdown if len(markdown) <= CHARS_MAX else markdown[:CHARS_MAX] + CUT
+    if any(_depth(line) > NESTED_MAX for line in text.splitlines()):
+        return [[Span(paragraph)] for paragraph in text.split("\n\n") if paragraph.strip()]
     reader = _Reader()
     reader.read(_MARKDOWN.parse(text))
     return [block for block in reader.blocks if any(span.text.strip() for span in block)]
+
+
+def _depth(line: str) -> int:
+    """How deep a line may be nested in lists and quotes, at most."""
+    leading = _LEADING.match(line)
+    return len(_NESTING.findall(leading[0])) if leading is not None else 0
 
 
 def split(blocks: Sequence[Spans], *, units_max: int, measure: Measure) -> list[list[Span]]:

@@ -1,6 +1,7 @@
 """Takes what comes in: append, then acknowledge. The same update again becomes nothing."""
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,10 +20,13 @@ from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, MessageDeletion, PlatformMessage
 from holdfast.channels.modes import set_mode
 from holdfast.channels.people import looks_like_code, may_talk
+from holdfast.channels.trouble import BROKEN, OF_ONE_LOG, passes
 from holdfast.channels.words import (
     ALREADY_PAIRED,
     CANNOT_TAKE,
     CODE_WRONG,
+    EDIT_OF_OTHER,
+    EDIT_TOO_LONG,
     FILE_LOST,
     FILE_TOO_BIG,
     PAIRED,
@@ -38,14 +42,14 @@ from holdfast.channels.words import (
 from holdfast.events.channels import UpdateBecame
 from holdfast.folds.channel import code_digest
 from holdfast.folds.inputs import MessageState
-from holdfast.interfaces.journal import IdempotencyKey, JournalError, KeyConflict, Replayed
+from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.racing import is_about
 from holdfast.runner.inbox import IncomingMessage, NotSent, OnceFor, Sent
+from holdfast.safe_text import safe_line
 from holdfast.values import TELEGRAM, FilePart, ImagePart, Part
 
 _log = logging.getLogger(__name__)
-OF_STORE = (JournalError, OSError)  # the second: of files that are stored
 KEPT_MS = 7 * 86_400_000  # longer than any platform repeats an update
 TEXT_CHARS_MAX = 100_000
 
@@ -86,6 +90,7 @@ class Taking:
 
     async def take(self, arrival: Arrival) -> None:
         """Take it; when this returns, it is on the log, and the platform may forget it."""
+        arrival = dataclasses.replace(arrival, key=self._channel.state.own_key(arrival.key))
         if arrival.key in self._channel.state.keys:
             return
         try:
@@ -93,21 +98,20 @@ class Taking:
         except Exception as error:
             # The store's troubles pass, so what they interrupt is told again. Anything else would fail again,
             # for ever, and for everybody: the platform tells nothing new before this is taken.
-            if is_about(error, OF_STORE):
+            if passes(error):
                 raise
             _log.exception("channel %s: %s can't be taken", self._channel.log_id, arrival.key)
-            await self._give_up(arrival, type(error).__name__)
+            says = BROKEN if is_about(error, OF_ONE_LOG) else CANNOT_TAKE
+            await self._give_up(arrival, type(error).__name__, says=says)
 
-    async def _give_up(self, arrival: Arrival, why: str) -> None:
+    async def _give_up(self, arrival: Arrival, why: str, *, says: str) -> None:
         """Put on the log that nothing became of it, and tell its sender."""
         is_known = may_talk(self._options, self._channel.state, arrival.user)
         is_said = is_known and isinstance(arrival, PlatformMessage) and self._is_ours(arrival)
         try:
-            await self._record(
-                arrival, "ignored", says=CANNOT_TAKE if is_said else "", why=f"it failed: {why}"
-            )
+            await self._record(arrival, "ignored", says=says if is_said else "", why=f"it failed: {why}")
         except Exception as error:
-            if is_about(error, OF_STORE):
+            if passes(error):
                 raise
             _log.exception("channel %s: nor can %s be put on the log", self._channel.log_id, arrival.key)
 
@@ -122,7 +126,7 @@ class Taking:
         elif not self._is_ours(arrival):
             return  # a group's own talk: nothing of it is kept, and reading it again is harmless
         elif len(arrival.text) > TEXT_CHARS_MAX:
-            too_long = TEXT_TOO_LONG.format(chars=TEXT_CHARS_MAX)
+            too_long = (EDIT_TOO_LONG if arrival.is_edit else TEXT_TOO_LONG).format(chars=TEXT_CHARS_MAX)
             await self._record(arrival, "ignored", says=too_long, why="it is too long")
         elif arrival.is_edit:
             await self._edit(arrival)
@@ -207,7 +211,9 @@ class Taking:
         """An edit of a message that still waits edits it; any other is ignored, visibly."""
         known = self._channel.state.taken.get((message.chat, message.platform_id))
         if known is None:
-            await self._record(message, "ignored", why="the message isn't known")
+            is_used = (message.chat, message.platform_id) in self._channel.state.used
+            says = EDIT_OF_OTHER if is_used else ""
+            await self._record(message, "ignored", says=says, why="it isn't of a message that waits")
             return
         edited = e.MessageEdited(
             at_ms=self._deps.clock.now_ms(), message_id=known.message_id, text=self._text_of(message)
@@ -243,7 +249,7 @@ class Taking:
 
     async def _message(self, message: PlatformMessage) -> None:
         state = self._channel.state
-        if (answered := await self._answers_question(message)) is not None:
+        if not message.files and (answered := await self._answers_question(message)) is not None:
             await self._record(message, "answer", why=answered)
             return
         try:
@@ -263,6 +269,8 @@ class Taking:
         if isinstance(sent, NotSent):
             await self._record(message, "ignored", *bound, says=QUEUE_FULL, why=sent.why)
             return
+        if message.files:  # the run reads them at its next step, and that begins with an answer
+            await self._answers_question(message)
         became: UpdateBecame = "steer" if sent.mode == "steer" else "message"
         await self._record(message, became, *bound, sent=sent)
 
@@ -293,14 +301,24 @@ class Taking:
 
     async def _answers_question(self, message: PlatformMessage) -> str | None:
         """While the agent waits for an answer, what is written is the answer."""
-        # One of an earlier conversation has its buttons; what is written belongs to this one.
-        session_id = self._channel.state.sessions.get(message.chat)
-        asks = [ask.asked for ask in await self._asks.open_asks(*([session_id] if session_id else []))]
+        asks = [ask.asked for ask in await self._asks.open_asks(*self._asking(message.chat))]
         questions = [asked for asked in asks if isinstance(asked, e.QuestionAsked)]
         who = Answerer(message.user, message.name, message.chat, message.key)
-        if len(questions) != 1 or not message.text:
+        sent = ", ".join(safe_line(file.name) for file in message.files)
+        text = message.text or (f"(sent {sent})" if sent else "")
+        if len(questions) != 1 or not text:
             return "Answered" if await self._asks.was_answered(who) else None
-        return await self._asks.reply(questions[0].question_id, message.text, who)
+        return await self._asks.reply(questions[0].question_id, text, who)
+
+    def _asking(self, chat: str) -> list[str]:
+        """The sessions whose questions are answered by what is written: the chat's, and those of triggers.
+
+        One of an earlier conversation has its buttons; what is written belongs to this one.
+        """
+        state = self._channel.state
+        told = [one for one in state.awaited.values() if one.chat == chat and one.is_from_elsewhere]
+        elsewhere = [one.session_id for one in told if state.chats.get(one.session_id) == chat]
+        return [*([state.sessions[chat]] if chat in state.sessions else []), *dict.fromkeys(elsewhere)]
 
     async def _incoming(self, message: PlatformMessage) -> IncomingMessage:
         parts = [await self._part(file) for file in message.files]
@@ -325,9 +343,10 @@ class Taking:
         if data is None:
             raise _CannotTake(FILE_LOST)
         blob = await self._deps.store.put_blob(data)
+        name = safe_line(file.name)[:255] or "file"
         if file.media_type in IMAGE_TYPES:
-            return ImagePart(blob=blob, media_type=file.media_type, name=file.name[:255])
-        return FilePart(blob=blob, media_type=file.media_type[:255], name=file.name[:255])
+            return ImagePart(blob=blob, media_type=file.media_type, name=name)
+        return FilePart(blob=blob, media_type=file.media_type[:255], name=name)
 
     def _text_of(self, message: PlatformMessage) -> str:
         """What the agent reads; in a group, with the name of who said it."""

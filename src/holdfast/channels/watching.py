@@ -1,12 +1,18 @@
 """Watches the sessions of a channel's chats, and intends what there is to say about them."""
 
 import asyncio
+import logging
 
+from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.channels.answers import Dialect, awaited_in, due, settled
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.notices import notices
+from holdfast.channels.trouble import BROKEN, OF_ONE_LOG
+from holdfast.channels.words import with_lead
+
+_log = logging.getLogger(__name__)
 
 
 class Watching:
@@ -32,6 +38,14 @@ class Watching:
                 )
 
     async def _watch(self, session_id: str) -> None:
+        """Look at the session until nothing of it is awaited, or its log turns out to be unreadable."""
+        try:
+            await self._follow(session_id)
+        except OF_ONE_LOG:
+            _log.exception("channel %s: session %s can't be read", self._channel.log_id, session_id)
+            await self._give_up(session_id)
+
+    async def _follow(self, session_id: str) -> None:
         """Look at the session each time its log changes, until nothing of it is awaited."""
         view = await self._deps.supervisor.view(session_id)
         following = self._deps.store.follow(session_id, after=view.last_seq, pace="seldom")
@@ -41,6 +55,18 @@ class Watching:
             if not await self._look(session_id, await self._deps.supervisor.view(session_id)):
                 return
         await self._forget(session_id)
+
+    async def _give_up(self, session_id: str) -> None:
+        """Nothing more can be said of what the session was asked, so each chat that waits is told that."""
+        now_ms = self._deps.clock.now_ms()
+        awaited = awaited_in(self._channel.state, session_id)
+        body = with_lead(BROKEN, self._dialect.lead)
+        last = {one.chat: f"{one.message_id}.broken" for one in awaited}
+        told = [
+            e.DeliveryIntended(at_ms=now_ms, chat=chat, message=message, body=body)
+            for chat, message in last.items()
+        ]
+        await self._channel.append(*told, *(settled(one, now_ms, "its log can't be read") for one in awaited))
 
     async def _forget(self, session_id: str) -> None:
         """The session was purged, so nothing of it will be answered."""

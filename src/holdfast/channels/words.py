@@ -26,6 +26,11 @@ TEXT_TOO_LONG = (
     "This message is too long, so the agent didn't get it. Messages can have up to {chars:,} characters. "
     "Send it as a file."
 )
+EDIT_OF_OTHER = "Edits of this message change nothing. Send a new message."
+EDIT_TOO_LONG = (
+    "This edit is too long, so the message stays as it was. Messages can have up to {chars:,} characters."
+)
+DELETED = "This conversation was deleted, so nobody answers what still waited here. Send it again."
 FILE_TOO_BIG = "This file is too big, so I didn't take it. Files can be up to {mb} MB."
 CANNOT_TAKE = (
     "Something went wrong with this message, so the agent didn't get it. The server's log says what."
@@ -60,18 +65,25 @@ def help_text() -> str:
     return f"Write to me, and the agent answers. While it works, it reads what you write.\n\n{lines}"
 
 
-def ending_text(run: Run) -> str:
-    """How a run ended and what to do, as markdown; empty if its answer says it all."""
+def ending_text(run: Run, *, can_retry: bool = True) -> str:
+    """How a run ended and what to do, as markdown; empty if its answer says it all.
+
+    `can_retry` says whether /retry means this run where the text is read.
+    """
     match run.outcome:
         case None | "completed":
             return ""
         case "cancelled":
-            return "Stopped." if run.cause in {"user_stop", "removed"} else f"Stopped: {run.cause}."
+            return "Stopped." if run.cause in {"user_stop", "removed"} else f"{_ended(run)}."
         case _:
-            words = ending_words(run.outcome, run.cause, failure=run.failure)
             hint = run.failure.hint if run.failure is not None else ""
-            lines = [f"{words.rstrip('.')}.", hint, "Send /retry to try again."]
+            lines = [f"{_ended(run)}.", hint, "Send /retry to try again." if can_retry else ""]
             return safe("\n".join(line for line in lines if line))
+
+
+def _ended(run: Run) -> str:
+    assert run.outcome is not None, "it has ended"
+    return ending_words(run.outcome, run.cause, failure=run.failure).rstrip(".")
 
 
 def button_data(kind: AskKind, ask_id: str, choice: str) -> str:

@@ -59,6 +59,7 @@ class ChannelState:
     """Everything that the log of a channel says."""
 
     account: str = ""
+    accounts: dict[str, int] = field(default_factory=dict[str, int])  # all that it has had, in order
     trouble: str = ""  # why the platform doesn't work; empty: it does, or nobody has tried yet
     hint: str = ""
     since_ms: int = 0  # of the connection, or of the trouble
@@ -76,9 +77,17 @@ class ChannelState:
     taken: dict[tuple[str, str], TakenMessage] = field(
         default_factory=dict[tuple[str, str], TakenMessage]
     )  # by chat and platform id
+    used: dict[tuple[str, str], None] = field(
+        default_factory=dict[tuple[str, str], None]
+    )  # messages that became something else, by chat and platform id
     awaited: dict[str, TakenMessage] = field(default_factory=dict[str, TakenMessage])  # by `awaited_as`
     last_taken: dict[str, LastTaken] = field(default_factory=dict[str, LastTaken])  # by conversation
     outbox: Outbox = field(default_factory=Outbox)
+
+    def own_key(self, key: str) -> str:
+        """The key of an update of this account: bots count their messages each for themselves."""
+        number = self.accounts.get(self.account, 0)
+        return f"{number}/{key}" if number else key
 
     def sessions_in(self, chat: str) -> list[str]:
         """The session of a chat, and earlier ones of which it still awaits an answer."""
@@ -112,6 +121,10 @@ def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
 
 
 def _connected(state: ChannelState, event: e.ChannelConnected) -> None:
+    if event.account != state.account:
+        state.accounts.setdefault(event.account, len(state.accounts))
+        state.taken.clear()
+        state.used.clear()
     state.account, state.trouble, state.hint = event.account, "", ""
     state.is_connected, state.since_ms = True, event.at_ms
     for delivery in state.outbox.open():
@@ -173,6 +186,8 @@ def _update_taken(state: ChannelState, seq: int, event: e.ChannelUpdateTaken) ->
         state.awaited[event.message_id] = taken
         if event.platform_id:
             _remember(state.taken, (event.chat, event.platform_id), taken, count_max=TAKEN_MAX)
+    elif event.platform_id and event.became in {"answer", "command", "ignored"}:
+        _remember(state.used, (event.chat, event.platform_id), None, count_max=TAKEN_MAX)
 
 
 def _note_last(state: ChannelState, event: e.ChannelUpdateTaken) -> None:

@@ -115,3 +115,17 @@ async def test_only_a_run_of_a_chat_has_the_tool(tmp_path: Path) -> None:
         assert view.runs[run_id].output == "no"
         assert view.runs[run_id].state.phase is Phase.ENDED
         await until(telegram, lambda: not telegram.world.updates)
+
+
+async def test_any_name_of_a_file_can_be_sent_as_people_read_it(tmp_path: Path) -> None:
+    """P14: a name can't stop a channel, and arrives as it is, but for what can't be in one."""
+    names = ("my report (1) ü.txt", "we\nird.txt", 'a"b.txt')
+    for name in names:
+        (tmp_path / name).write_bytes(b"abc")
+    script = sends(*({"path": name} for name in names))
+    async with FakeTelegram() as telegram, ChaosServer(*script) as chaos, chatting(chaos, tmp_path) as world:
+        async with channel(world, options_for(telegram)):
+            telegram.world.say(ME, "send them")
+            await said(telegram, "there you are")
+        found = [name for name, *_ in documents(telegram)]
+        assert found == ["my report (1) ü.txt", "we_ird.txt", "a_b.txt"]

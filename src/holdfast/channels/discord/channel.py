@@ -23,6 +23,7 @@ from holdfast.channels.incoming import ChatFile
 from holdfast.channels.owner import ChatPlatform, Take
 from holdfast.channels.previews import MessagePreviews
 from holdfast.channels.taking import Platform
+from holdfast.channels.trouble import readable_view
 from holdfast.values import DISCORD
 
 TYPING_S = 8.0  # "typing" lasts 10 s
@@ -87,7 +88,8 @@ async def _type(api: DiscordApi, log: ChannelLog, deps: ChannelDeps) -> None:
         chats = {one.session_id: one.chat for one in log.state.awaited.values()}
         working: list[str] = []
         for session_id, chat in chats.items():
-            run = (await deps.supervisor.view(session_id)).session.current_run
+            view = await readable_view(deps.supervisor, session_id)
+            run = view.session.current_run if view is not None else None
             if run is not None and not run.open_asks and chat not in log.state.outbox.closed_chats:
                 working.append(chat)
         requests = [ApiRequest("POST", f"/channels/{chat}/typing", "POST typing", chat) for chat in working]

@@ -84,7 +84,7 @@ class TelegramApi:
 
     async def upload(self, method: str, parameters: Mapping[str, Any], file: Upload) -> TelegramReply:
         """Make one request that brings a file."""
-        form = aiohttp.FormData(default_to_multipart=True)
+        form = aiohttp.FormData(quote_fields=False, default_to_multipart=True)
         for name, value in parameters.items():
             form.add_field(name, str(value))
         form.add_field(file.field, BytesIO(file.data), filename=file.name, content_type=file.media_type)

@@ -5,6 +5,7 @@ from typing import Any
 from holdfast import events as e
 from holdfast.channels.answers import Dialect
 from holdfast.channels.cards import Card
+from holdfast.channels.files_out import sendable_name
 from holdfast.channels.said import GONE, UNNEEDED, NoWords, PreviewText, Prose, Unneeded, said_in
 from holdfast.channels.telegram.api import (
     ANSWER_S,
@@ -111,7 +112,7 @@ class TelegramCarrier:
         method, field = ("sendPhoto", "photo") if is_photo else ("sendDocument", "document")
         caption = f"{mark}{file.caption}".strip()
         parameters = place_of(delivery.intended.chat) | ({"caption": caption} if caption else {})
-        upload = Upload(field, file.name, file.media_type, data)
+        upload = Upload(field, sendable_name(file.name), file.media_type, data)
         return _result(await self._api.upload(method, parameters, upload))
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:

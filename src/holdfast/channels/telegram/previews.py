@@ -8,6 +8,7 @@ from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.telegram.api import TelegramApi, TelegramFailure
 from holdfast.channels.telegram.carrier import place_of
 from holdfast.channels.telegram.html import telegram_draft
+from holdfast.channels.trouble import readable_view
 from holdfast.folds.channel import ChannelState
 
 BEAT_S = 3.0  # "typing" lasts 5 s, and a draft 30 s
@@ -40,9 +41,9 @@ class TelegramPreviews:
 
     async def _preview(self, session_id: str, chat: str) -> _Preview | None:
         """What the session is doing; None if it does nothing, or waits for a person."""
-        view = await self._deps.supervisor.view(session_id)
-        run = view.session.current_run
-        if run is None or run.open_asks:
+        view = await readable_view(self._deps.supervisor, session_id)
+        run = view.session.current_run if view is not None else None
+        if view is None or run is None or run.open_asks:
             return None
         return _Preview(chat, run.run_id, view.runs[run.run_id].output)
 
