@@ -38,7 +38,7 @@ export const SHORTCUTS: readonly Shortcut[] = [
   { command: "timeline", words: "Show or hide the timeline", keys: ["alt+t", "t"] },
   { command: "sidebar", words: "Show or hide chats", keys: ["mod+b"] },
   { command: "settings", words: "Settings", keys: ["mod+,"] },
-  { command: "help", words: "Keyboard shortcuts", keys: ["?", "mod+/"] },
+  { command: "help", words: "Commands and shortcuts", keys: ["?", "mod+/"] },
 ];
 
 /** What of a key event decides; a KeyboardEvent fits. */

@@ -48,6 +48,30 @@ test("only what belongs to the chosen kind is sent", () => {
   assert.deepEqual(words.timesOf({ ...draft, when: "at" }), { at: null });
 });
 
+test("where results go is sent only if it was changed", () => {
+  const draft = { ...words.newDraft("UTC"), deliver: " tg:1, https://a.example/x\ntg:1 " };
+  assert.deepEqual(words.bodyOf(draft).deliver, ["tg:1", "https://a.example/x"]);
+  const known = { deliver: ["tg:1", "https://a.example/x"] } as unknown as TriggerShown;
+  assert.equal("deliver" in words.bodyOf(draft, known), false);
+  assert.deepEqual(words.bodyOf({ ...draft, deliver: "" }, known).deliver, []);
+  assert.equal(words.toggled("tg:1\ntg:2", "tg:1"), "tg:2");
+  assert.equal(words.toggled("tg:2", "tg:1"), "tg:2\ntg:1");
+});
+
+test("chats that can be told are those in which someone who may talk has talked", () => {
+  const ann = { user: "7", name: "Ann", role: "user" as const, since: 0 };
+  const channel = { name: "tg", kind: "telegram", state: "connected" as const, since: 0, users: [ann] };
+  const took = (chat: string, user: string) => ({ seq: 1, at: 1, type: "channel.update_taken", chat, user });
+  assert.deepEqual(words.placesOf(channel, [took("-5", "7"), took("7", "7"), took("9", "9")]), [
+    { place: "tg:7", words: "Ann in tg" },
+    { place: "tg:-5", words: "Ann, chat -5 in tg" },
+  ]);
+  const discord = { ...channel, name: "dc", kind: "discord" };
+  assert.deepEqual(words.placesOf(discord, [took("55", "7")]), [
+    { place: "dc:55", words: "Ann, chat 55 in dc" },
+  ]);
+});
+
 test("what is missing is said before anything is sent", () => {
   const draft = words.newDraft("UTC");
   assert.equal(words.missingIn(draft), "Give it a name.");

@@ -2,7 +2,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ChannelLogEntry, ChannelShown } from "../src/bodies.ts";
-import { becameOf, chatsIn, howOf, linesOf, platformOf, stateOf, waitingOf } from "../src/channels/words.ts";
+import {
+  becameOf,
+  chatsIn,
+  howOf,
+  linesOf,
+  pairedIn,
+  platformOf,
+  stateOf,
+  undeliveredOf,
+  waitingOf,
+} from "../src/channels/words.ts";
 
 function entry(seq: number, type: string, more: Partial<ChannelLogEntry> = {}): ChannelLogEntry {
   return { seq, at: seq, type, ...more };
@@ -46,11 +56,25 @@ test("events that say nothing to people have no line, and a failed connection is
 });
 
 test("what waits and what was lost is counted in words", () => {
-  assert.deepEqual(waitingOf(CHANNEL), { words: "Nothing", warns: false });
-  assert.deepEqual(waitingOf({ ...CHANNEL, awaited: 1, rejected: 2 }), {
-    words: "1 message without an answer yet, 2 messages not accepted",
-    warns: true,
-  });
+  const troubled = { ...CHANNEL, awaited: 1, rejected: 2, given_up: 1 };
+  assert.deepEqual([waitingOf(CHANNEL), undeliveredOf(CHANNEL)], ["Nothing", ""]);
+  assert.equal(waitingOf(troubled), "1 message without an answer yet");
+  assert.equal(
+    undeliveredOf(troubled),
+    "2 messages that Telegram refused, 1 message that may not have arrived. The log says why.",
+  );
+  assert.match(undeliveredOf({ ...troubled, kind: "webhooks" }), /that the receiver refused/);
+});
+
+test("who pairs again after being revoked is someone new, and who is allowed by id is not paired", () => {
+  const paired = { user: "7", name: "Ann", role: "approver" as const, since: 5, how: "code" as const };
+  const before = pairedIn({ ...CHANNEL, users: [paired, { ...paired, user: "8", how: "allowed" }] });
+  assert.deepEqual([...before.values()], ["Ann"]);
+  const again = pairedIn({ ...CHANNEL, users: [{ ...paired, name: "", since: 6 }] });
+  assert.deepEqual(
+    [...again].filter(([key]) => !before.has(key)).map(([, name]) => name),
+    ["7"],
+  );
 });
 
 test("a channel says its platform and state, and a person how they came to it", () => {

@@ -1,4 +1,6 @@
-"""The built-in demo model where it is told more than a message: in plan mode, and with a goal."""
+"""The built-in demo model: what it says to a message, in plan mode, and with a goal."""
+
+import pytest
 
 from holdfast.host.demo_model import demo_server, demo_target
 from holdfast.tools.plan import FinishGoal, UpdatePlan
@@ -26,3 +28,12 @@ async def test_it_says_at_once_that_it_cant_reach_a_goal() -> None:
         session_id = shown["session_id"]
         _, page = await server.get(f"/api/sessions/{session_id}/messages")
         assert "round 2" not in str(page)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [("Look first.", "“Look first.” Every"), ("Look", "“Look”. Every")]
+)
+async def test_it_repeats_what_was_said_with_one_full_stop(said: str, shown: str) -> None:
+    async with demo_server() as demo, served(demo_target(demo.base_url)) as server:
+        ended = await server.ended(await server.start(said))
+        assert f"You said: {shown}" in ended["output"]

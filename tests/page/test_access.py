@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import ViewportSize, expect
 
 from holdfast.chaos import CallTool, Gate, Say, Think, Wait, bad_key
 from page.browsing import Visit, faults_of, requests_of
@@ -125,7 +125,7 @@ async def test_single_keys_do_nothing_once_they_are_switched_off(visit: Visit) -
         await expect(chat.box).to_be_focused()
         await chat.box.blur()
         await keys.press("?")
-        help_ = chat.page.get_by_role("dialog", name="Keyboard")
+        help_ = chat.page.get_by_role("dialog", name="Commands and shortcuts")
         await expect(help_).to_be_visible()
         await keys.press("Escape")
         await expect(help_).to_have_count(0)
@@ -176,6 +176,25 @@ async def test_on_a_phone_the_list_is_a_drawer_and_every_button_has_room_for_a_f
         await phone.button("Settings").tap()
         await expect(phone.page.get_by_role("dialog", name="Settings")).to_be_visible()
         assert await phone.page.evaluate(TOO_SMALL) == []
+
+
+async def test_the_drawer_of_a_phone_leaves_the_list_of_a_wide_window_as_it_was(visit: Visit) -> None:
+    """A phone that is turned, or a window that is made wide while the list lies over the chat."""
+    narrow, wide = ViewportSize(width=390, height=844), ViewportSize(width=1280, height=800)
+    async with visit.chatting() as server:
+        chat = await visit(server.url, viewport=narrow)
+        listed = chat.page.get_by_role("navigation", name="Chats")
+        for leave in (True, False):
+            await chat.page.set_viewport_size(narrow)
+            await chat.button("Show chats").click()
+            if leave:
+                await listed.get_by_role("button", name="New chat").click()
+                await expect(listed).to_have_count(0)
+            await chat.page.set_viewport_size(wide)
+            await expect(listed).to_be_visible()
+            await chat.page.reload()
+            await expect(chat.box).to_be_visible()
+            await expect(listed).to_be_visible()
 
 
 async def test_what_is_long_or_runs_from_right_to_left_has_its_place(visit: Visit) -> None:

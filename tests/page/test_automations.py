@@ -5,7 +5,9 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from channels.lab import ME, options_for, served_channels
 from holdfast.chaos import CallTool, Say
+from holdfast.chaos.telegram import FakeTelegram
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.tools.schedule import Schedule
@@ -65,3 +67,45 @@ async def test_the_approval_of_a_schedule_shows_its_next_times(visit: Visit) -> 
         await chat.button("Allow once").click()
         await chat.answered("Scheduled.")
         assert await faults_of(chat.page) == []
+
+
+async def test_results_go_to_a_chat_that_was_ticked_and_what_cant_be_told_is_refused(visit: Visit) -> None:
+    async with FakeTelegram() as telegram:
+        setting = served_channels(options_for(telegram))
+        async with visit.chatting([Say("hello")], [Say("the news")], setting=setting) as server:
+            chat = await visit(server.url)
+            page = chat.page
+            telegram.world.say(ME, "hi")
+            await expect(chat.rows).to_have_count(1)
+            await chat.button("Settings").click()
+            await (
+                page.get_by_role("dialog", name="Settings").get_by_role("button", name="Automations").click()
+            )
+            panel = page.get_by_role("dialog", name="Automations")
+            await panel.get_by_role("button", name="New automation").click()
+            await panel.get_by_label("Name").fill("news")
+            await panel.get_by_label("What should the agent do?").fill("tell me the news")
+            await panel.get_by_text("More", exact=True).click()
+            places = panel.get_by_role("group", name="Where results go")
+            await places.get_by_role("textbox").fill("tg:777")
+            await panel.get_by_role("button", name="Save").click()
+            await expect(panel.get_by_role("alert").locator("code")).to_have_text("holdfast channels log")
+            await places.get_by_role("textbox").fill("")
+            await places.get_by_role("checkbox", name="42 in tg").check()
+            await expect(places.get_by_role("textbox")).to_have_value(f"tg:{ME}")
+            assert await faults_of(page) == []
+            await panel.get_by_role("button", name="Save").click()
+            listed = panel.get_by_role("list", name="Automations").get_by_role("listitem").first
+            told = listed.locator(".facts > div").filter(has_text="Results go to")
+            await expect(told).to_contain_text(f"tg:{ME}")
+            await listed.get_by_role("button", name="Run now").click()
+            await expect(listed.get_by_text(re.compile(": Completed")).first).to_be_visible()
+            await listed.get_by_role("button", name="Edit").click()
+            await panel.get_by_text("More", exact=True).click()
+            await places.get_by_role("checkbox", name="42 in tg").uncheck()
+            await panel.get_by_role("button", name="Save").click()
+            await expect(told).to_have_count(0)
+            await listed.get_by_role("button", name="Open the chat").first.click()
+            await chat.answered("the news")
+            await chat.sees("An automation started this chat. What you write here is answered only here.")
+            await expect(chat.rows.filter(has_text="Automation")).to_have_count(1)

@@ -51,6 +51,10 @@ async def test_a_person_is_paired_talks_is_listed_and_revoked(visit: Visit) -> N
             await expect(people.first).to_contain_text(
                 re.compile("User 7.*Can talk and approve; paired with a code")
             )
+            await expect(made.get_by_role("status")).to_have_text(
+                "User 7 is paired. The code is used up; make another for the next person."
+            )
+            await expect(made).not_to_contain_text(code)
             assert await faults_of(chat.page) == []
             await made.get_by_role("button", name="Done").click()
             await expect(made).to_have_count(0)
@@ -104,6 +108,109 @@ async def test_a_test_message_says_what_became_of_it_and_trouble_is_marked(visit
             await allowing.get_by_role("textbox").fill("77")
             await allowing.get_by_role("button", name="Allow").click()
             await expect(card.get_by_role("list", name="People of tg")).to_contain_text("Can talk; allowed")
+            await expect(
+                card.get_by_text("1 message that Telegram refused. The log says why.")
+            ).to_be_visible()
             await marked.scroll_into_view_if_needed()
             assert await fits(chat.page)
             assert await faults_of(chat.page) == []
+
+
+async def test_without_channels_the_panel_says_how_to_get_the_first_in_one_size_of_words(
+    visit: Visit,
+) -> None:
+    async with visit.chatting() as server:
+        chat = await visit(server.url)
+        panel = await panel_of(chat)
+        await expect(panel.get_by_text("~/.config/holdfast/holdfast.toml")).to_be_visible()
+        example = panel.locator("pre")
+        await expect(example).to_contain_text('[[channels]]\nname = "tg"\nkind = "telegram"')
+        await expect(panel.get_by_text("docs/channels.md")).to_be_visible()
+        sizes = await panel.locator(".wide-panel > p").evaluate_all(
+            "all => all.map(one => getComputedStyle(one).fontSize)"
+        )
+        assert len(sizes) == 3
+        assert len(set(sizes)) == 1
+        assert await fits(chat.page)
+        assert await faults_of(chat.page) == []
+
+
+async def test_what_the_server_quotes_is_code_and_a_code_for_a_channel_that_is_away_says_so(
+    visit: Visit,
+) -> None:
+    """The panel follows the state of the channel, also while a code is shown."""
+    hint = "`token` begins with xoxb-, `app_token` with xapp-"
+    shown = {"name": "slack", "kind": "slack", "since": 1.0}
+    failed = {**shown, "state": "failed", "problem": "The two tokens are swapped", "hint": hint}
+    answer = {"object": "list", "data": [failed]}
+    async with visit.chatting() as server:
+        chat = await visit(server.url)
+        await chat.page.route("**/api/channels", lambda route: route.fulfill(json=answer))
+        code = {"code": "ABCD2345", "expires_in_s": 600}
+        await chat.page.route("**/api/channels/slack/pair", lambda route: route.fulfill(json=code))
+        panel = await panel_of(chat)
+        line = panel.locator(".facts .line")
+        await expect(line).to_have_text(f"The two tokens are swapped. {hint.replace('`', '')}")
+        await expect(line.locator("code")).to_have_text(["token", "app_token"])
+        await panel.get_by_role("button", name="Pair a person with slack").click()
+        made = panel.get_by_role("region", name="Pairing code")
+        away = made.get_by_text("The channel isn't connected now, so nobody can use the code yet.")
+        await expect(away).to_be_visible()
+        answer["data"] = [{**shown, "state": "connected"}]
+        await expect(away).to_have_count(0)
+        await expect(made).to_contain_text("ABCD2345")
+
+
+async def test_a_chat_of_a_platform_is_marked_and_what_is_written_on_the_page_stays_on_the_page(
+    visit: Visit,
+) -> None:
+    async with FakeTelegram() as telegram:
+        setting = served_channels(options_for(telegram))
+        scripts = ([Say("hello there")], [Say("only here")])
+        async with visit.chatting(*scripts, [Say("my own")], setting=setting) as server:
+            chat = await visit(server.url)
+            telegram.world.say(ME, "hi from afar")
+            row = chat.rows.filter(has_text="hi from afar")
+            await expect(row.get_by_role("link")).to_have_text(re.compile("Telegram"))
+            await row.get_by_role("link").click()
+            await chat.answered("hello there")
+            note = chat.page.get_by_text(
+                "This chat comes from Telegram. What you write here is answered only here, not in Telegram."
+            )
+            await expect(note).to_be_visible()
+            assert await faults_of(chat.page) == []
+            await chat.is_over()
+            await chat.say("and from here")
+            await chat.answered("only here")
+            assert telegram.world.chat(ME).texts() == ["hello there"]
+            await chat.page.get_by_label("Search chats").fill("afar")
+            hits = chat.page.get_by_role("region", name="Search results").get_by_role("listitem")
+            await expect(hits.first).to_contain_text("Telegram")
+            await chat.button("New chat").click()
+            await chat.say("mine")
+            await chat.answered("my own")
+            await expect(note).to_have_count(0)
+            await chat.button("Clear search").click()
+            await expect(chat.rows.filter(has_text="mine")).not_to_contain_text("Telegram")
+
+
+async def test_a_panel_is_fresh_as_soon_as_the_connection_is_back(visit: Visit) -> None:
+    """After failures the next look is up to a minute away, and what it showed before is wrong by then."""
+    shown = {"name": "slack", "kind": "slack", "since": 1.0}
+    async with visit.chatting() as server:
+        chat = await visit(server.url)
+        page = chat.page
+        await page.clock.install()
+        failed = {"object": "list", "data": [{**shown, "state": "failed", "problem": "Swapped"}]}
+        await page.route("**/api/channels", lambda route: route.fulfill(json=failed))
+        panel = await panel_of(chat)
+        await expect(panel.get_by_text("Not connected", exact=True)).to_be_visible()
+        await page.context.set_offline(offline=True)
+        await page.unroute_all()
+        for _ in range(6):  # twice as long each time, up to a minute
+            async with page.expect_event("requestfailed", lambda asked: asked.url.endswith("/api/channels")):
+                await page.clock.fast_forward(60_000)
+        connected = {"object": "list", "data": [{**shown, "state": "connected"}]}
+        await page.route("**/api/channels", lambda route: route.fulfill(json=connected))
+        await page.context.set_offline(offline=False)
+        await expect(panel.get_by_text("Connected", exact=True)).to_be_visible()

@@ -10,12 +10,15 @@ import pytest
 from playwright.async_api import expect
 
 from holdfast.chaos import Gate, Say, Wait
+from holdfast.host.demo_model import SCRIPTS, demo_server, demo_target
 from holdfast.journal.memory import MemoryStore
+from holdfast.server.options import ServerOptions
+from holdfast.server.page import BUILT, read_page
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from page.browsing import Visit, faults_of
 from page.long_log import put_long_session
-from serving import Setting, said_to
+from serving import Setting, said_to, served
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -68,6 +71,21 @@ async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Pa
         await chat.button("Undo").click()
         await chat.button("All chats").click()
         await expect(chat.rows).to_have_count(2)
+
+
+async def test_the_demo_model_is_offered_only_what_it_can_do(visit: Visit) -> None:
+    page = await asyncio.to_thread(read_page, BUILT)
+    setting = Setting(options=ServerOptions(page=page, model="demo"))
+    async with demo_server() as demo, served(demo_target(demo.base_url), setting=setting) as server:
+        chat = await visit(server.url)
+        await chat.sees("The demo model answers.")
+        offered = chat.page.get_by_role("region", name="What should we work on?").get_by_role("button")
+        await expect(offered).to_have_count(3)
+        for nth in range(3):
+            await offered.nth(nth).click()
+            await expect(chat.box).to_be_focused()
+            assert await chat.box.input_value() in SCRIPTS
+        await visit.leave(server.url)
 
 
 async def test_the_list_says_what_goes_on_in_other_chats(visit: Visit) -> None:

@@ -65,13 +65,11 @@ async def test_a_slash_shows_what_can_be_written_instead_of_a_message(visit: Vis
         chat = await visit(server.url)
         commands = chat.page.get_by_role("list", name="Commands").get_by_role("button")
         await chat.box.press_sequentially("/")
-        await expect(commands).to_have_count(2)  # an empty chat has nothing to compact
+        await expect(commands).to_have_count(3)  # an empty chat has nothing to compact
         await chat.box.press_sequentially("p")
         await expect(commands).to_have_count(1)
         assert await faults_of(chat.page) == []
         await chat.page.keyboard.press("Tab")
-        await expect(commands).to_be_focused()
-        await chat.page.keyboard.press("Enter")
         await expect(chat.box).to_be_focused()
         await expect(chat.box).to_have_value("/plan ")
         await expect(commands).to_have_count(0)
@@ -80,4 +78,44 @@ async def test_a_slash_shows_what_can_be_written_instead_of_a_message(visit: Vis
         await chat.answered("planned")
         await expect(chat.button("Plan first")).to_have_count(1)
         await chat.box.press_sequentially("/")
-        await expect(commands).to_have_count(3)
+        await expect(commands).to_have_count(4)
+        for key, focused in (("ArrowDown", 0), ("ArrowDown", 1), ("ArrowUp", 0)):
+            await chat.page.keyboard.press(key)
+            await expect(commands.nth(focused)).to_be_focused()
+        await chat.page.keyboard.press("ArrowUp")
+        await expect(chat.box).to_be_focused()
+        await chat.page.keyboard.press("ArrowDown")
+        await chat.page.keyboard.press("ArrowRight")
+        await chat.page.keyboard.press("Enter")
+        await expect(chat.box).to_have_value("/goal ")
+        await expect(chat.box).to_be_focused()
+
+
+async def test_help_is_shown_and_a_command_that_there_is_not_is_held_back_once(visit: Visit) -> None:
+    """What was meant for the page costs no call of the model, and what was meant for the model gets there."""
+    async with visit.chatting([Say("a path, then")], [Say("again")]) as server:
+        chat = await visit(server.url)
+        await chat.say("/help")
+        shown = chat.page.get_by_role("dialog", name="Commands and shortcuts")
+        await expect(shown.get_by_text("/compact")).to_be_visible()
+        assert await faults_of(chat.page) == []
+        await chat.page.keyboard.press("Escape")
+        await expect(chat.box).to_have_value("")
+        said = chat.page.get_by_role("form", name="Message").get_by_role("alert")
+        await chat.say("/etc/hosts is wrong")  # a path is no command
+        await chat.answered("a path, then")
+        await chat.is_over()
+        await chat.say("/stop now")
+        await expect(said).to_have_text(
+            "There is no such command; /help lists them. Send it again if it is a message."
+        )
+        await expect(said.locator("code")).to_have_text("/help")
+        await expect(chat.people).to_have_count(1)
+        await chat.box.press_sequentially("!")
+        await expect(said).to_have_count(0)
+        await chat.box.press("Enter")
+        await expect(said).to_be_visible()
+        await chat.box.press("Enter")
+        await chat.answered("again")
+        await expect(chat.people.last).to_contain_text("/stop now!")
+        assert len(server.chaos.seen.requests) == 2

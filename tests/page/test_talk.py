@@ -130,6 +130,13 @@ async def test_a_rule_is_shown_before_it_is_stored_and_a_denial_gives_its_reason
         await card.get_by_role("button", name="In this chat…").click()
         await expect(card).to_contain_text("Allow without asking in this chat")
         assert tool.done == []
+        back, allow = [
+            await card.get_by_role("button", name=name).bounding_box()
+            for name in ("Back", "Allow in this chat")
+        ]
+        assert back
+        assert allow
+        assert (back["y"], back["x"] < allow["x"]) == (allow["y"], True), "beside it, as at the other steps"
         await card.get_by_role("button", name="Allow in this chat").click()
         await expect(card).to_contain_text("poke")  # the second touch is not asked about
         await card.get_by_role("button", name="Deny…").click()

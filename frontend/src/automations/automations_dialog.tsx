@@ -27,7 +27,7 @@ export function AutomationsDialog(): JSX.Element {
   return (
     <RefreshedDialog
       title="Automations"
-      about="What the agent does by itself, at set times or when another program calls. Each time has one record here, also if the server was off."
+      about="What the agent does by itself, at set times or when another program calls. Each time has one record here, even if the server was off."
       refreshed={triggers}
       onClose={() => closeDialog("automations")}
     >

@@ -8,8 +8,11 @@ import type {
   TriggerMade,
   TriggerShown,
 } from "../bodies.ts";
+import { readChannels, readLog } from "../channels/requests.ts";
+import { hasPeople } from "../channels/words.ts";
 import { ask } from "../state/asking.ts";
 import { type HookKind, signedHeaders } from "./signing.ts";
+import { type KnownPlace, placesOf } from "./words.ts";
 
 /** The body of a trigger that is made or changed. */
 export type TriggerBody = Readonly<Record<string, unknown>>;
@@ -74,6 +77,20 @@ export async function deliverTest(hook: string, kind: HookKind, secret: string):
   } catch {
     return trouble("The server can't be reached.", 0);
   }
+}
+
+/** The chats that results can go to, as far as the logs of the channels know them. */
+export async function readPlaces(): Promise<Result<readonly KnownPlace[]>> {
+  const channels = await readChannels();
+  if (!channels.ok) return channels;
+  const found = await Promise.all(
+    channels.value.filter(hasPeople).map(async (channel) => {
+      const log = await readLog(channel.name);
+      return log.ok ? { ok: true as const, value: placesOf(channel, log.value) } : log;
+    }),
+  );
+  const failed = found.find((one) => !one.ok);
+  return failed ?? { ok: true, value: found.flatMap((one) => (one.ok ? one.value : [])) };
 }
 
 function pathOf(id: string): string {

@@ -57,6 +57,15 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
             ) : null}
           </Fact>
         )}
+        {trigger.deliver?.length ? (
+          <Fact name="Results go to">
+            {trigger.deliver.map((place) => (
+              <span key={place} class="line">
+                <code>{harmless(place)}</code>
+              </span>
+            ))}
+          </Fact>
+        ) : null}
         {trigger.last === undefined ? null : (
           <Fact name="Last">
             <Fire fire={trigger.last} />

@@ -3,15 +3,29 @@ import type { JSX } from "preact";
 import { useEffect, useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { NextInstants, TriggerMade, TriggerShown } from "../bodies.ts";
 import { Choices } from "../frame/choices.tsx";
+import { harmless } from "../markdown/safe.ts";
+import { useRead } from "../server_panels/refreshed.ts";
 import type { Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
-import { changeTrigger, makeTrigger, previewTrigger } from "./requests.ts";
+import { changeTrigger, makeTrigger, previewTrigger, readPlaces } from "./requests.ts";
 import type { Revealed } from "./secret_card.tsx";
 import type { HookKind } from "./signing.ts";
-import { bodyOf, type Draft, draftOf, missingIn, newDraft, timesOf, type When } from "./words.ts";
+import {
+  bodyOf,
+  type Draft,
+  draftOf,
+  type KnownPlace,
+  missingIn,
+  newDraft,
+  placesIn,
+  timesOf,
+  toggled,
+  type When,
+} from "./words.ts";
 
 const SETTLED_MS = 300; // after the last key
+const PLACES_SHOWN_MAX = 30; // more are written
 
 interface TriggerFormProps {
   readonly trigger: TriggerShown | null;
@@ -41,7 +55,7 @@ export function TriggerForm({ trigger, onCancel, onSaved }: TriggerFormProps): J
     if (lacks) return;
     let made: TriggerMade | null = null;
     const work = async (): Promise<Result<unknown>> => {
-      if (trigger !== null) return changeTrigger(trigger.id, bodyOf(draft));
+      if (trigger !== null) return changeTrigger(trigger.id, bodyOf(draft, trigger));
       const result = await makeTrigger(bodyOf(draft));
       if (result.ok) made = result.value;
       return result;
@@ -229,8 +243,9 @@ function Preview({ draft }: { readonly draft: Draft }): JSX.Element | null {
 }
 
 function Rules({ draft, onChange }: PartProps): JSX.Element {
+  const places = useRead(readPlaces);
   return (
-    <details>
+    <details onToggle={(event) => event.currentTarget.open && places.again()}>
       <summary>More</summary>
       {draft.when === "webhook" ? null : (
         <Choices<TriggerShown["missed"]>
@@ -263,6 +278,45 @@ function Rules({ draft, onChange }: PartProps): JSX.Element {
         ]}
         onChange={(approvals) => onChange({ approvals })}
       />
+      <Places draft={draft} onChange={onChange} known={places.value ?? []} />
+      <Problem words={places.trouble} />
     </details>
+  );
+}
+
+/** Where results go: chats that the channels know can be ticked, others and addresses are written. */
+function Places({
+  draft,
+  onChange,
+  known,
+}: PartProps & { readonly known: readonly KnownPlace[] }): JSX.Element {
+  const chosen = placesIn(draft.deliver);
+  return (
+    <fieldset class="setting">
+      <legend>Where results go</legend>
+      {known.slice(0, PLACES_SHOWN_MAX).map(({ place, words }) => (
+        <label key={place} class="channel-check">
+          <input
+            type="checkbox"
+            checked={chosen.includes(place)}
+            onChange={() => onChange({ deliver: toggled(draft.deliver, place) })}
+          />
+          {harmless(words)}
+        </label>
+      ))}
+      <Field words="Chats such as tg:123, and https addresses, one on each line">
+        {(id) => (
+          <textarea
+            id={id}
+            class="field"
+            rows={2}
+            spellcheck={false}
+            value={draft.deliver}
+            onInput={(event) => onChange({ deliver: event.currentTarget.value })}
+          />
+        )}
+      </Field>
+      <p class="fine muted">The results are in the chat on this page, too.</p>
+    </fieldset>
   );
 }

@@ -1,5 +1,5 @@
 /** What is said about automations, and how a form becomes a request; pure. */
-import type { FireShown, MissedShown, TriggerShown } from "../bodies.ts";
+import type { ChannelLogEntry, ChannelShown, FireShown, MissedShown, TriggerShown } from "../bodies.ts";
 import { moment, plural } from "../format.ts";
 import type { HookKind } from "./signing.ts";
 
@@ -19,6 +19,8 @@ export interface Draft {
   readonly missed: TriggerShown["missed"];
   readonly overlap: TriggerShown["overlap"];
   readonly approvals: "" | TriggerShown["approvals"];
+  /** Chats and addresses that are told the results, one on each line. */
+  readonly deliver: string;
 }
 
 export function newDraft(zone: string): Draft {
@@ -34,6 +36,7 @@ export function newDraft(zone: string): Draft {
     missed: "once",
     overlap: "queue",
     approvals: "",
+    deliver: "",
   };
 }
 
@@ -52,7 +55,43 @@ export function draftOf(trigger: TriggerShown, zone: string): Draft {
     missed: trigger.missed,
     overlap: trigger.overlap,
     approvals: trigger.approvals,
+    deliver: (trigger.deliver ?? []).join("\n"),
   };
+}
+
+/** The chats and addresses in the text, each once. */
+export function placesIn(text: string): readonly string[] {
+  return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+}
+
+/** The text with the place in it or, if it is there already, without it. */
+export function toggled(text: string, place: string): string {
+  const places = placesIn(text);
+  return (places.includes(place) ? places.filter((one) => one !== place) : [...places, place]).join("\n");
+}
+
+/** A chat that results can go to, and how people know it. */
+export interface KnownPlace {
+  readonly place: string;
+  readonly words: string;
+}
+
+/** The chats in which someone has talked to the channel; one of a single person has their name. */
+export function placesOf(channel: ChannelShown, entries: readonly ChannelLogEntry[]): readonly KnownPlace[] {
+  const names = new Map((channel.users ?? []).map(({ user, name }) => [user, name || user]));
+  const people = new Map<string, Set<string>>();
+  // on Telegram, the chat with a person has the id of that person; who paired or was allowed can be told something
+  const direct = channel.kind === "telegram" ? (channel.users ?? []) : [];
+  for (const { user, how } of direct) if (how !== "settings") people.set(user, new Set([user]));
+  for (const { type, chat = "", user = "" } of entries) {
+    if (type !== "channel.update_taken" || chat === "" || !names.has(user)) continue;
+    people.set(chat, new Set([...(people.get(chat) ?? []), user]));
+  }
+  return [...people].map(([chat, users]) => {
+    const [only = ""] = users;
+    const who = users.size === 1 && !names.has(chat) ? `${names.get(only)}, chat ${chat}` : names.get(chat);
+    return { place: `${channel.name}:${chat}`, words: `${who ?? `chat ${chat}`} in ${channel.name}` };
+  });
 }
 
 /** A time as a field for date and time has it. */
@@ -77,8 +116,11 @@ export function timesOf(draft: Draft): Record<string, unknown> {
   }
 }
 
-export function bodyOf(draft: Draft): Record<string, unknown> {
+/** The request; `known` is what the automation has, and places that stay as they are aren't checked anew. */
+export function bodyOf(draft: Draft, known: TriggerShown | null = null): Record<string, unknown> {
   const rules = draft.when === "webhook" ? {} : { missed: draft.missed };
+  const places = placesIn(draft.deliver);
+  const isSame = places.join("\n") === (known?.deliver ?? []).join("\n");
   return {
     name: draft.name.trim(),
     prompt: draft.prompt,
@@ -86,6 +128,7 @@ export function bodyOf(draft: Draft): Record<string, unknown> {
     ...rules,
     overlap: draft.overlap,
     ...(draft.approvals === "" ? {} : { approvals: draft.approvals }),
+    ...(isSame ? {} : { deliver: places }),
   };
 }
 

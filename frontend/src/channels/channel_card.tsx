@@ -5,10 +5,11 @@ import { moment } from "../format.ts";
 import { harmless } from "../markdown/safe.ts";
 import { Fact } from "../server_panels/fact.tsx";
 import { stopped } from "../server_panels/target_words.ts";
+import { quoted } from "../talk/quoted.tsx";
 import { ChannelLog } from "./channel_log.tsx";
 import { LettingIn } from "./letting_in.tsx";
 import { People } from "./people.tsx";
-import { hasPeople, platformOf, stateOf, waitingOf } from "./words.ts";
+import { hasPeople, platformOf, stateOf, undeliveredOf, waitingOf } from "./words.ts";
 
 interface ChannelCardProps {
   readonly channel: ChannelShown;
@@ -17,7 +18,7 @@ interface ChannelCardProps {
 
 export function ChannelCard({ channel, onChanged }: ChannelCardProps): JSX.Element {
   const state = stateOf(channel);
-  const waiting = waitingOf(channel);
+  const undelivered = undeliveredOf(channel);
   return (
     <li class="target">
       <header class="target-head">
@@ -35,22 +36,25 @@ export function ChannelCard({ channel, onChanged }: ChannelCardProps): JSX.Eleme
           {channel.since > 0 ? <span class="muted">, since {moment(1000 * channel.since)}</span> : null}
           {channel.problem ? (
             <span class="line">
-              {stopped(harmless(channel.problem))}{" "}
-              {harmless(channel.hint ?? "") || "It is tried again by itself."}
+              {quoted(stopped(harmless(channel.problem)))}{" "}
+              {quoted(harmless(channel.hint ?? "") || "It is tried again by itself.")}
             </span>
           ) : null}
         </Fact>
         {channel.node ? <Fact name="Server">{harmless(channel.node)}</Fact> : null}
-        <Fact name="Waiting">
-          <span class={waiting.warns ? "warned" : ""}>{waiting.words}</span>
-        </Fact>
+        <Fact name="Waiting">{waitingOf(channel)}</Fact>
+        {undelivered ? (
+          <Fact name="Not delivered">
+            <span class="warned">{undelivered}</span>
+          </Fact>
+        ) : null}
         {hasPeople(channel) ? (
           <Fact name="People">
             <People channel={channel} onChanged={onChanged} />
           </Fact>
         ) : null}
       </dl>
-      {hasPeople(channel) ? <LettingIn name={channel.name} onChanged={onChanged} /> : null}
+      {hasPeople(channel) ? <LettingIn channel={channel} onChanged={onChanged} /> : null}
       <ChannelLog name={channel.name} canTest={hasPeople(channel)} />
     </li>
   );

@@ -9,6 +9,7 @@ import { stopped } from "../server_panels/target_words.ts";
 import type { Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
+import { quoted } from "../talk/quoted.tsx";
 import { readLog, sendTest } from "./requests.ts";
 import { becameOf, chatsIn, type LogLine, linesOf } from "./words.ts";
 
@@ -54,7 +55,7 @@ function Line({ line }: { readonly line: LogLine }): JSX.Element {
       <span>
         <span class={line.kind === "silent" ? "channel-failed" : ""}>{harmless(line.words)}</span>
         {line.where ? <span class="muted"> · {harmless(line.where)}</span> : null}
-        {line.why ? <span class="fine">{stopped(harmless(line.why))}</span> : null}
+        {line.why ? <span class="fine">{quoted(stopped(harmless(line.why)))}</span> : null}
       </span>
     </li>
   );
@@ -108,7 +109,7 @@ function TestForm({ name, entries, onSent }: TestFormProps): JSX.Element {
       </button>
       <div role="status">
         {delivery === "" ? null : became === null ? "Waiting to be sent" : became.words}
-        {became?.why ? `: ${stopped(harmless(became.why))}` : ""}
+        {became?.why ? quoted(`: ${stopped(harmless(became.why))}`) : ""}
       </div>
       <Problem words={acting.trouble} />
     </form>

@@ -19,16 +19,35 @@ export function ChannelsDialog(): JSX.Element {
       refreshed={channels}
       onClose={() => closeDialog("channels")}
     >
-      {channels.value?.length === 0 ? (
-        <p class="muted">
-          None yet. Add a <code>[[channels]]</code> section to holdfast.toml, and restart the server.
-        </p>
-      ) : null}
+      {channels.value?.length === 0 ? <Setup /> : null}
       <ul class="targets" aria-label="Channels">
         {(channels.value ?? []).map((channel) => (
           <ChannelCard key={channel.name} channel={channel} onChanged={channels.reload} />
         ))}
       </ul>
     </RefreshedDialog>
+  );
+}
+
+const EXAMPLE = `[[channels]]
+name = "tg"
+kind = "telegram"  # or slack, or discord
+token = "env:TELEGRAM_BOT_TOKEN"`;
+
+/** How to get the first channel. */
+function Setup(): JSX.Element {
+  return (
+    <>
+      <p class="muted">
+        None yet. Add one to <code>~/.config/holdfast/holdfast.toml</code>, such as this, and restart the
+        server. If you keep your settings elsewhere, <code>holdfast config check</code> names the file.
+      </p>
+      <pre class="channel-example">
+        <code>{EXAMPLE}</code>
+      </pre>
+      <p class="muted">
+        <code>docs/channels.md</code> says how to get a token on each platform, step by step.
+      </p>
+    </>
   );
 }

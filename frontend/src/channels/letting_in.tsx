@@ -1,31 +1,40 @@
 /** Lets a person in: by a code that they send to the bot, or by their id. */
 import type { JSX } from "preact";
 import { useId, useState } from "preact/hooks";
+import type { ChannelShown } from "../bodies.ts";
 import { countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
+import { harmless } from "../markdown/safe.ts";
 import { nowMs, type Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { CopyButton } from "../talk/copy_button.tsx";
 import { Problem } from "../talk/problem.tsx";
 import { allow, makeCode } from "./requests.ts";
+import { pairedIn } from "./words.ts";
 
 interface Code {
   readonly code: string;
   readonly endsMs: number;
+  /** Who had been let in by a code when this one was made. */
+  readonly before: ReadonlyMap<string, string>;
 }
 
 interface LettingInProps {
-  readonly name: string;
+  readonly channel: ChannelShown;
   readonly onChanged: () => void;
 }
 
-export function LettingIn({ name, onChanged }: LettingInProps): JSX.Element {
+export function LettingIn({ channel, onChanged }: LettingInProps): JSX.Element {
+  const { name } = channel;
   const acting = useActing();
   const [code, setCode] = useState<Code | null>(null);
   const [byId, setById] = useState(false);
   const pair = async (): Promise<Result<unknown>> => {
     const made = await makeCode(name);
-    if (made.ok) setCode({ code: made.value.code, endsMs: Date.now() + 1000 * made.value.expires_in_s });
+    if (made.ok) {
+      const endsMs = Date.now() + 1000 * made.value.expires_in_s;
+      setCode({ code: made.value.code, endsMs, before: pairedIn(channel) });
+    }
     return made;
   };
   return (
@@ -46,7 +55,7 @@ export function LettingIn({ name, onChanged }: LettingInProps): JSX.Element {
         </button>
         <Problem words={acting.trouble} />
       </div>
-      {code === null ? null : <CodeCard code={code} onDone={() => setCode(null)} />}
+      {code === null ? null : <CodeCard code={code} channel={channel} onDone={() => setCode(null)} />}
       {byId ? (
         <AllowForm
           name={name}
@@ -60,11 +69,23 @@ export function LettingIn({ name, onChanged }: LettingInProps): JSX.Element {
   );
 }
 
-function CodeCard({ code, onDone }: { readonly code: Code; readonly onDone: () => void }): JSX.Element {
+interface CodeCardProps {
+  readonly code: Code;
+  readonly channel: ChannelShown;
+  readonly onDone: () => void;
+}
+
+function CodeCard({ code, channel, onDone }: CodeCardProps): JSX.Element {
   const left = code.endsMs - nowMs.value;
+  const paired = [...pairedIn(channel)].find(([key]) => !code.before.has(key));
   return (
     <section class="target secret-card" aria-label="Pairing code">
-      {left > 0 ? (
+      <p role="status">
+        {paired
+          ? `${harmless(paired[1])} is paired. The code is used up; make another for the next person.`
+          : ""}
+      </p>
+      {paired ? null : left > 0 ? (
         <>
           <p>
             Send this code to the bot, as a message of its own. Whoever sends it can talk to the agent and
@@ -76,6 +97,9 @@ function CodeCard({ code, onDone }: { readonly code: Code; readonly onDone: () =
           <p class="fine muted">
             <time>{countdown(left)}</time> left
           </p>
+          {channel.state === "connected" ? null : (
+            <p class="warned">The channel isn't connected now, so nobody can use the code yet.</p>
+          )}
         </>
       ) : (
         <p>The code has expired. Make a new one if you still need it.</p>

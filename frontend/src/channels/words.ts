@@ -35,16 +35,37 @@ export function stateOf(channel: ChannelShown): { readonly kind: Kind; readonly 
   }
 }
 
-/** What waits, and what did not arrive. */
-export function waitingOf(channel: ChannelShown): { readonly words: string; readonly warns: boolean } {
-  const { awaited = 0, undelivered = 0, rejected = 0, given_up: lost = 0 } = channel;
+/** The platform without the account on it; the receivers of results are many. */
+function nameOf(channel: ChannelShown): string {
+  return hasPeople(channel) ? (PLATFORMS[channel.kind] ?? channel.kind) : "the receiver";
+}
+
+/** What is still to be answered or sent. */
+export function waitingOf({ awaited = 0, undelivered = 0 }: ChannelShown): string {
   const found = [
     awaited > 0 ? `${plural(awaited, "message")} without an answer yet` : "",
     undelivered > 0 ? `${plural(undelivered, "message")} to deliver` : "",
-    rejected > 0 ? `${plural(rejected, "message")} not accepted` : "",
-    lost > 0 ? `${plural(lost, "message")} may not have arrived` : "",
   ].filter(Boolean);
-  return { words: found.join(", ") || "Nothing", warns: rejected + lost > 0 };
+  return found.join(", ") || "Nothing";
+}
+
+/** What was sent and did not arrive, or may not have; the log says which and why. */
+export function undeliveredOf(channel: ChannelShown): string {
+  const { rejected = 0, given_up: lost = 0 } = channel;
+  const found = [
+    rejected > 0 ? `${plural(rejected, "message")} that ${nameOf(channel)} refused` : "",
+    lost > 0 ? `${plural(lost, "message")} that may not have arrived` : "",
+  ].filter(Boolean);
+  return found.length > 0 ? `${found.join(", ")}. The log says why.` : "";
+}
+
+/** Who was let in by a code, as keys: one who pairs again after being revoked is another. */
+export function pairedIn({ users = [] }: ChannelShown): ReadonlyMap<string, string> {
+  return new Map(
+    users
+      .filter(({ how }) => how === "code")
+      .map(({ user, name, since }) => [`${user} ${since}`, name || user]),
+  );
 }
 
 export function rightsOf({ role }: ChannelUserShown): string {

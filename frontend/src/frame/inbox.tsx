@@ -33,6 +33,7 @@ import { QuestionCard } from "../talk/question_card.tsx";
 import { oneLine } from "../talk/tool_words.ts";
 import { showAsk } from "./commands.ts";
 import { Dialog } from "./dialog.tsx";
+import { originOf } from "./origin.ts";
 import { titleOf } from "./session_row.tsx";
 import { closeDialog } from "./ui.ts";
 
@@ -69,6 +70,7 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
       <p class="inbox-head">
         <Icon name={icon} title={title} />
         <strong>{row === undefined ? "A chat" : titleOf(row)}</strong>
+        <span class="muted">{originOf(row)}</span>
         <span class="muted">{asked === "now" ? "just now" : `${asked} ago`}</span>
         <span class="spread" />
         {ask.expires_at === null ? null : (

@@ -1,9 +1,11 @@
-/** The help that "?" opens: every shortcut. */
+/** The help that "?" and "/help" open: every command and every shortcut. */
 import type { JSX } from "preact";
+import { Icon } from "../icons.tsx";
 import { caps, isBare, SHORTCUTS } from "../keys.ts";
 import { settings } from "../state.ts";
+import { COMMANDS } from "../talk/command_words.ts";
 import { Dialog } from "./dialog.tsx";
-import { closeDialog, isMac } from "./ui.ts";
+import { closeDialog, dialog, isMac } from "./ui.ts";
 
 const close = (): void => closeDialog("help");
 
@@ -12,7 +14,19 @@ export function KeyboardHelp(): JSX.Element {
   const { bareKeys } = settings.value;
   const newLine = settings.value.sendKey === "enter" ? ["shift+enter"] : ["enter"];
   return (
-    <Dialog title="Keyboard shortcuts" onClose={close}>
+    <Dialog title="Commands and shortcuts" onClose={close}>
+      <h3 class="section-name">Commands, instead of a message</h3>
+      <dl class="shortcuts">
+        {COMMANDS.map(([name, words]) => (
+          <div key={name} class="shortcut">
+            <dt>{words.charAt(0).toUpperCase() + words.slice(1)}</dt>
+            <dd>
+              <code>{name}</code>
+            </dd>
+          </div>
+        ))}
+      </dl>
+      <h3 class="section-name">Everywhere</h3>
       <dl class="shortcuts">
         {SHORTCUTS.map(({ command, words, keys }) => (
           <Line
@@ -40,6 +54,16 @@ export function KeyboardHelp(): JSX.Element {
           ? "Single-key shortcuts work when you aren't typing. Turn them off in settings."
           : "Single-key shortcuts are off. Turn them on in settings."}
       </p>
+      <button
+        type="button"
+        class="button small"
+        onClick={() => {
+          dialog.value = "settings";
+        }}
+      >
+        <Icon name="gear" />
+        Settings
+      </button>
     </Dialog>
   );
 }

@@ -1,10 +1,10 @@
 /** The page's parts and where they stand: list, chat, timeline. */
 import type { JSX } from "preact";
 import { session } from "../state.ts";
+import { useParts } from "../talk/fetched.ts";
 import { Talk } from "../talk/talk.tsx";
-import { hideList, listShown } from "./commands.ts";
+import { listShown } from "./commands.ts";
 import { Modal } from "./dialog.tsx";
-import { FindHint } from "./find_hint.tsx";
 import { Header } from "./header.tsx";
 import { Panel } from "./panel.tsx";
 import { Sidebar } from "./sidebar.tsx";
@@ -15,6 +15,7 @@ import {
   dialog,
   drawerOpen,
   filesShown,
+  findHint,
   focusComposer,
   isNarrow,
   timelineOpen,
@@ -37,6 +38,7 @@ export function Layout(): JSX.Element {
   const withFiles = filesShown() && session.value !== null;
   const withTimeline = !withFiles && timelineOpen.value && session.value !== null;
   const opened = dialog.value;
+  const parts = useParts(findHint.value !== "");
   return (
     <div class="layout">
       <button type="button" class="skip" onClick={focusComposer}>
@@ -45,7 +47,7 @@ export function Layout(): JSX.Element {
       {isNarrow.value ? <Drawer /> : listShown() ? <Sidebar /> : null}
       <main class="main" aria-label="Chat">
         <Header />
-        <FindHint />
+        {parts && <parts.FindHint />}
         <Talk />
       </main>
       {withFiles ? <Panel name="FilesPlace" onClose={closeFiles} /> : null}
@@ -58,6 +60,11 @@ export function Layout(): JSX.Element {
   );
 }
 
+/** The browser tells of the closing a moment later, when the window may be wide: the list's place there stays. */
+function closeDrawer(): void {
+  drawerOpen.value = false;
+}
+
 function closeTimeline(): void {
   timelineOpen.value = false;
 }
@@ -66,7 +73,7 @@ function closeTimeline(): void {
 function Drawer(): JSX.Element | null {
   if (!drawerOpen.value) return null;
   return (
-    <Modal class="drawer" aria-label="Chats" onClose={hideList}>
+    <Modal class="drawer" aria-label="Chats" onClose={closeDrawer}>
       <Sidebar />
       <Toasts />
     </Modal>

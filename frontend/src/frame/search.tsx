@@ -9,7 +9,7 @@ import { parseInline, plainText } from "../markdown/inline.ts";
 import { type FoundSession, search, searchFor, searchIn, searchWithin, session } from "../state.ts";
 import { addressOf } from "./address.ts";
 import { showHit } from "./commands.ts";
-import { titleOf } from "./session_row.tsx";
+import { Origin, titleOf } from "./session_row.tsx";
 import { calmNowMs, isMac } from "./ui.ts";
 
 export const SEARCH_ID = "search";
@@ -132,6 +132,7 @@ function HitHead({ one }: { one: FoundSession }): JSX.Element {
   return (
     <>
       <span class="row-title">{titleOf(one)}</span>
+      <Origin row={one} />
       <span class="row-state">
         {one.archived ? <Icon name="archive" title="Archived" /> : null}
         {ago(one.updated_at * 1000, calmNowMs.value)}

@@ -7,6 +7,7 @@ import { type SessionShown, session } from "../state.ts";
 import { addressOf } from "./address.ts";
 import { show } from "./commands.ts";
 import { Menu, useMenu } from "./menu.tsx";
+import { originOf } from "./origin.ts";
 import { Rename } from "./rename.tsx";
 import { itemsFor } from "./session_menu.ts";
 import { calmNowMs, isRenaming, renaming } from "./ui.ts";
@@ -68,6 +69,7 @@ function RowLine({ row, current, onTrouble }: LineProps): JSX.Element {
         <span class="row-title" title={title}>
           {title}
         </span>
+        <Origin row={row} />
         <RowState row={row} current={current} />
       </a>
       <button type="button" class="icon-button row-menu" aria-label={`Options for ${title}`} {...menu.button}>
@@ -83,6 +85,12 @@ function RowLine({ row, current, onTrouble }: LineProps): JSX.Element {
       ) : null}
     </>
   );
+}
+
+/** Where it comes from, unless it is one's own. */
+export function Origin({ row }: { row: SessionShown }): JSX.Element | null {
+  const from = originOf(row);
+  return from ? <span class="origin">{from}</span> : null;
 }
 
 /** What goes on in it: needs you, then running, then news that nobody has read; at rest, when it was. */

@@ -188,7 +188,7 @@ function Panels(): JSX.Element {
           </Way>
         ) : null}
         {may("admin") ? (
-          <Way to="channels" icon="send">
+          <Way to="channels" icon="chat">
             Channels
           </Way>
         ) : null}

@@ -101,8 +101,8 @@ function SidebarFoot(): JSX.Element {
       <button
         type="button"
         class="icon-button for-keyboards"
-        aria-label="Keyboard shortcuts"
-        title="Keyboard shortcuts (?)"
+        aria-label="Commands and shortcuts"
+        title="Commands and shortcuts (?)"
         onClick={() => {
           dialog.value = "help";
         }}

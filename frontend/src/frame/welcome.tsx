@@ -11,7 +11,7 @@ interface Suggestion {
   readonly message: string;
 }
 
-const SUGGESTIONS: readonly Suggestion[] = [
+const WORK: readonly Suggestion[] = [
   {
     icon: "folder",
     title: "Explore a project",
@@ -26,21 +26,35 @@ const SUGGESTIONS: readonly Suggestion[] = [
     message:
       "Run the tests. Explain each failure in one sentence, then fix them one by one and run the tests again.",
   },
+  {
+    icon: "warning",
+    title: "Find out what went wrong",
+    words: "Read the latest logs and find the first error",
+    message: "Find the latest logs, point out the first error, and explain the likely cause.",
+  },
 ];
 
-/** The demo model knows one trick that says more than words; any other model gets work. */
-const DEMO: Suggestion = {
-  icon: "bolt",
-  title: "See it recover",
-  words: "Make the demo model stall and watch what happens",
-  message: "stall",
-};
-const WORK: Suggestion = {
-  icon: "warning",
-  title: "Find out what went wrong",
-  words: "Read the latest logs and find the first error",
-  message: "Find the latest logs, point out the first error, and explain the likely cause.",
-};
+/** The demo model can't work: each of these is a word that it has a script for. */
+const DEMO: readonly Suggestion[] = [
+  {
+    icon: "terminal",
+    title: "Watch it use tools",
+    words: "Follow each step, and open it for details",
+    message: "tools",
+  },
+  {
+    icon: "hand",
+    title: "Approve an action",
+    words: "It asks before it deletes something",
+    message: "danger",
+  },
+  {
+    icon: "bolt",
+    title: "See it recover",
+    words: "Make the demo model stall and watch what happens",
+    message: "stall",
+  },
+];
 
 export function Welcome(): JSX.Element {
   const take = (message: string): void => {
@@ -51,7 +65,6 @@ export function Welcome(): JSX.Element {
   // A chat that is empty has its title above this.
   const Heading = session.value ? "h2" : "h1";
   const isDemo = server.value?.model === "demo";
-  const suggestions = [...SUGGESTIONS, isDemo ? DEMO : WORK];
   return (
     <section class="welcome" aria-labelledby="welcome-title">
       <Mark size={44} />
@@ -67,7 +80,7 @@ export function Welcome(): JSX.Element {
         </p>
       ) : null}
       <ul class="suggestions">
-        {suggestions.map(({ icon, title, words, message }) => (
+        {(isDemo ? DEMO : WORK).map(({ icon, title, words, message }) => (
           <li key={title}>
             <button type="button" class="suggestion" onClick={() => take(message)}>
               <Icon name={icon} />

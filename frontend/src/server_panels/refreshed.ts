@@ -1,6 +1,7 @@
 /** What the server knows, asked for again and again while someone looks: old values stay until new ones are there. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { newOrder } from "../state/order.ts";
+import { connection } from "../state/signals.ts";
 import type { Result } from "../state.ts";
 
 export interface Refreshed<Value> {
@@ -63,8 +64,15 @@ export function useRefreshed<Value>(
     };
     document.addEventListener("visibilitychange", onSeen);
     void look();
+    // after a restart of the server, the next look would be late
+    let wasAway = false;
+    const unfollow = connection.subscribe((now) => {
+      if (now === "live" && wasAway) again.current();
+      wasAway = now !== "live";
+    });
     return () => {
       ended = true;
+      unfollow();
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", onSeen);
     };

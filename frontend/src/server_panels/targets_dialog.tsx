@@ -11,6 +11,7 @@ import { harmless } from "../markdown/safe.ts";
 import { may, nowMs, type Result } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
+import { quoted } from "../talk/quoted.tsx";
 import { Fact } from "./fact.tsx";
 import { useRefreshed } from "./refreshed.ts";
 import { RefreshedDialog } from "./refreshed_dialog.tsx";
@@ -104,7 +105,7 @@ function Failed({ failure }: { readonly failure: TargetFailed }): JSX.Element {
           , <When at={failure.at} />
         </>
       )}
-      <span class="fine muted">{stopped(harmless(failure.text))}</span>
+      <span class="fine muted">{quoted(stopped(harmless(failure.text)))}</span>
     </>
   );
 }

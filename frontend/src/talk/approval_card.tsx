@@ -1,5 +1,5 @@
 /** An approval: the one exact action, everything that was found about it, and four ways to decide. */
-import type { ComponentChildren, JSX } from "preact";
+import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Choice, GrantOffer, Width } from "../events.ts";
 import { Icon } from "../icons.tsx";
@@ -9,6 +9,7 @@ import { type AskEntry, may } from "../state.ts";
 import type { AskBodyProps } from "./asks.tsx";
 import { ShadedText } from "./code_block.tsx";
 import { PlanEditor } from "./plan.tsx";
+import { quoted } from "./quoted.tsx";
 import { RuleText } from "./rule_text.tsx";
 import { toolIcon } from "./tool_words.ts";
 
@@ -147,13 +148,6 @@ function Exactly({ ask, args = {} }: Pick<AskBodyProps, "ask" | "args">): JSX.El
   );
 }
 
-/** Shows text between backticks as code. */
-function quoted(words: string): ComponentChildren[] {
-  return words
-    .split("`")
-    .map((part, at, all) => (at % 2 === 1 && at < all.length - 1 ? <code key={at}>{part}</code> : part));
-}
-
 interface ChoicesProps {
   readonly ask: AskEntry;
   readonly disabled: boolean;
@@ -258,13 +252,19 @@ function Offers({ choice, offers, disabled, onDecide, onBack }: OffersProps): JS
       <p>
         Allow without asking <strong>{inChat ? "in this chat" : "in every chat"}</strong>:
       </p>
-      {offers.map((offer) => {
+      {offers.map((offer, nth) => {
         const { width = "exact" } = offer.rule;
         const what = width === "exact" ? "" : " similar";
         return (
           <>
             <RuleText rule={offer.rule} offer={offer} />
             <div class="buttons">
+              {nth === offers.length - 1 ? (
+                <button type="button" class="button quiet" data-key="escape" onClick={onBack}>
+                  Back
+                </button>
+              ) : null}
+              <span class="spread" />
               <button
                 type="button"
                 class={`button numbered${what ? "" : " primary"}`}
@@ -277,11 +277,6 @@ function Offers({ choice, offers, disabled, onDecide, onBack }: OffersProps): JS
           </>
         );
       })}
-      <div class="buttons">
-        <button type="button" class="button quiet" data-key="escape" onClick={onBack}>
-          Back
-        </button>
-      </div>
     </div>
   );
 }

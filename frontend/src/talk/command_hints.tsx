@@ -1,13 +1,11 @@
 /** What can be written instead of a message, shown to whoever begins with a slash. */
 import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { dialog } from "../frame/ui.ts";
+import { isComposing } from "../keys.ts";
 import { saveDraft } from "../state.ts";
+import { COMMANDS } from "./command_words.ts";
 import { focusComposer } from "./focus.ts";
-
-const COMMANDS: readonly (readonly [command: string, words: string])[] = [
-  ["/plan", "only reads until you accept its plan"],
-  ["/goal", "works until the goal is reached"],
-  ["/compact", "summarizes the chat so far"],
-];
 
 interface Props {
   readonly draft: string;
@@ -16,25 +14,65 @@ interface Props {
 }
 
 export function CommandHints({ draft, canCompact }: Props): JSX.Element | null {
-  if (!/^\/\w*$/.test(draft)) return null;
+  const list = useRef<HTMLUListElement>(null);
+  const found = /^\/\w*$/.test(draft)
+    ? COMMANDS.filter(([name]) => name.startsWith(draft) && (canCompact || name !== "/compact"))
+    : [];
+  const first = found[0]?.[0] ?? "";
+  useFieldKeys(list, first);
+  if (first === "") return null;
   return (
-    <ul class="command-hints" aria-label="Commands">
-      {COMMANDS.filter(([name]) => name.startsWith(draft) && (canCompact || name !== "/compact")).map(
-        ([name, words]) => (
-          <li key={name}>
-            <button
-              type="button"
-              class="button small quiet"
-              onClick={() => {
-                saveDraft(`${name} `);
-                focusComposer();
-              }}
-            >
-              <code>{name}</code> <span class="muted">{words}</span>
-            </button>
-          </li>
-        ),
-      )}
+    <ul ref={list} class="command-hints" aria-label="Commands" onKeyDown={moveInList}>
+      {found.map(([name, words]) => (
+        <li key={name}>
+          <button type="button" class="button small quiet" onClick={() => take(name)}>
+            <code>{name}</code> <span class="muted">{words}</span>
+          </button>
+        </li>
+      ))}
     </ul>
   );
+}
+
+function take(name: string): void {
+  if (name === "/help") {
+    saveDraft("");
+    dialog.value = "help";
+    return;
+  }
+  complete(name);
+}
+
+function complete(name: string): void {
+  saveDraft(`${name} `);
+  focusComposer();
+}
+
+/** In the field, Tab completes the first command and the arrow goes down to the list. */
+function useFieldKeys(list: { readonly current: HTMLElement | null }, first: string): void {
+  // before the next key is heard
+  useLayoutEffect(() => {
+    const field = document.getElementById("composer");
+    if (field === null || first === "") return;
+    const onKey = (event: KeyboardEvent): void => {
+      if (isComposing(event) || event.shiftKey || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (event.key === "Tab") complete(first);
+      else if (event.key === "ArrowDown") list.current?.querySelector("button")?.focus();
+      else return;
+      event.preventDefault();
+    };
+    field.addEventListener("keydown", onKey);
+    return () => field.removeEventListener("keydown", onKey);
+  }, [first]);
+}
+
+/** Arrows go from command to command, and up from the first back to the field. */
+function moveInList(event: KeyboardEvent): void {
+  const buttons = [...(event.currentTarget as HTMLElement).querySelectorAll("button")];
+  const at = buttons.indexOf(event.target as HTMLButtonElement);
+  const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Escape: -1 - at }[event.key];
+  if (by === undefined) return;
+  event.preventDefault();
+  if (at + by < 0) focusComposer();
+  else buttons[at + by]?.focus();
 }

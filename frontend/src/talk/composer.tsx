@@ -2,6 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { PickFiles } from "../frame/pick_files.tsx";
+import { dialog } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import {
   compact,
@@ -20,11 +21,13 @@ import { type Acting, useActing } from "./acting.ts";
 import { AttachmentList } from "./attachment_list.tsx";
 import { attach, attached, leftOut, takeParts, whyNotReady } from "./attachments.ts";
 import { Chips } from "./chips.tsx";
-import { CommandHints } from "./command_hints.tsx";
+import { useParts } from "./fetched.ts";
 import { focusComposer } from "./focus.ts";
-import { PASTED_CHARS_MAX, PasteOffer } from "./paste_offer.tsx";
 import { Problem } from "./problem.tsx";
 import { sends } from "./send_key.ts";
+
+/** A longer text is easier for the agent to search as a file. */
+const PASTED_CHARS_MAX = 8000;
 
 const MODES: readonly { readonly mode: SendMode; readonly words: string; readonly title: string }[] = [
   { mode: "steer", words: "Steer", title: "The agent reads it at its next step" },
@@ -39,6 +42,8 @@ export function Composer(): JSX.Element {
   const run = here?.currentRun.value ?? null;
   const [mode, setMode] = useState<SendMode>("steer");
   const [pasted, setPasted] = useState("");
+  // what looks like a command that there isn't: it is sent if the person sends it again
+  const [held, setHeld] = useState("");
   // what the person chose for the next message; else it goes on as the newest run was
   const [chosen, setPlanning] = useState<boolean | null>(null);
   const isPlanning = chosen ?? here?.isPlanning.value ?? false;
@@ -50,6 +55,7 @@ export function Composer(): JSX.Element {
   const [wasTried, setTried] = useState(false);
   const isNothing = (words: string): boolean => words.trim() === "" && files.length === 0;
   const isEmpty = isNothing(text);
+  const parts = useParts(pasted !== "" || text.startsWith("/"));
   useFitting(field, text);
   useLayoutEffect(() => {
     // a card that someone opened the chat for has the focus already
@@ -71,6 +77,16 @@ export function Composer(): JSX.Element {
     leftOut.value = "";
     acting.forget();
     const [command, rest] = commandIn(words);
+    if (command === "/help") {
+      saveDraft("");
+      dialog.value = "help";
+      return;
+    }
+    if (command !== "" && !KNOWN.test(command) && held !== words) {
+      setHeld(words);
+      return;
+    }
+    setHeld("");
     if (here !== null && run === null && command === "/compact") {
       saveDraft("");
       void acting.act(() => compact(here.id, rest));
@@ -127,8 +143,12 @@ export function Composer(): JSX.Element {
           attach(found);
         }}
       />
-      <PasteOffer pasted={pasted} draft={text} />
-      <CommandHints draft={text} canCompact={here !== null && run === null} />
+      {parts && (
+        <>
+          <parts.PasteOffer pasted={pasted} draft={text} onAttach={attach} />
+          <parts.CommandHints draft={text} canCompact={here !== null && run === null} />
+        </>
+      )}
       <div class="composer-foot">
         <PickFiles label="Attach files" purpose="Files to attach" icon="attach" onPick={attach} />
         <Chips />
@@ -141,14 +161,20 @@ export function Composer(): JSX.Element {
       <p class="stop-hint" role="status">
         {run !== null && stopAsked.value === run.run_id ? "Press Esc again to stop" : ""}
       </p>
-      <Problem words={(wasTried && notReady) || leftOut.value || acting.trouble} />
+      <Problem
+        words={
+          (wasTried && notReady) || leftOut.value || acting.trouble || (held && held === text ? UNKNOWN : "")
+        }
+      />
     </form>
   );
 }
 
-const COMMAND = /^\s*(\/compact|\/plan|\/goal)(?:\s+([\s\S]*))?$/;
+const COMMAND = /^\s*(\/\w+)(?:\s+([\s\S]*))?$/;
+const KNOWN = /^\/(compact|plan|goal)$/;
+const UNKNOWN = "There is no such command; `/help` lists them. Send it again if it is a message.";
 
-/** The command that the text begins with, and what follows it. */
+/** The command that the text begins with, and what follows it; a path is none. */
 function commandIn(words: string): readonly [command: string, rest: string] {
   const found = COMMAND.exec(words);
   return [found?.[1] ?? "", found?.[2]?.trim() ?? ""];

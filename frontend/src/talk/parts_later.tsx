@@ -1,7 +1,11 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
+export { FindHint } from "../frame/find_hint.tsx";
 export { AgentSaid, Agents, ParentLink } from "./agents.tsx";
 export { Asks } from "./asks.tsx";
+export { CommandHints } from "./command_hints.tsx";
 export { Marks } from "./marks.tsx";
+export { OriginNote } from "./origin_note.tsx";
+export { PasteOffer } from "./paste_offer.tsx";
 export { PlanCard } from "./plan.tsx";
 export { QueueCards } from "./queue_cards.tsx";

@@ -2,19 +2,17 @@
 import type { JSX } from "preact";
 import { bytes } from "../format.ts";
 import { saveDraft } from "../state.ts";
-import { attach } from "./attachments.ts";
 import { focusComposer } from "./focus.ts";
-
-/** A longer text is easier for the agent to search as a file. */
-export const PASTED_CHARS_MAX = 8000;
 
 interface Props {
   /** As it is in the draft, "" if nothing long was pasted. */
   readonly pasted: string;
   readonly draft: string;
+  /** Given, since a script that this one imported beside the first load would be a piece of its own. */
+  readonly onAttach: (files: readonly File[]) => void;
 }
 
-export function PasteOffer({ pasted, draft }: Props): JSX.Element | null {
+export function PasteOffer({ pasted, draft, onAttach }: Props): JSX.Element | null {
   // what the person has changed since stays as they wrote it
   if (pasted === "" || !draft.includes(pasted)) return null;
   const file = (): File => new File([pasted], "pasted.txt", { type: "text/plain" });
@@ -25,7 +23,7 @@ export function PasteOffer({ pasted, draft }: Props): JSX.Element | null {
         type="button"
         class="button small"
         onClick={() => {
-          attach([file()]);
+          onAttach([file()]);
           saveDraft(draft.replace(pasted, () => ""));
           focusComposer();
         }}

@@ -7,6 +7,7 @@ import { create, type OpenSession, open, session } from "../state.ts";
 import { AskPlace } from "./ask_place.tsx";
 import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
+import { OriginPlace } from "./origin_place.tsx";
 import { PlanPlace } from "./plan_place.tsx";
 import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
@@ -21,6 +22,7 @@ export function Talk(): JSX.Element {
         {here === null ? null : <PlanPlace here={here} />}
         {here === null ? null : <AskPlace here={here} />}
         {here === null ? null : <QueuePlace here={here} />}
+        {here === null ? null : <OriginPlace here={here} />}
         {here?.stage.value === "gone" ? null : <Composer />}
       </div>
       {dragging ? (

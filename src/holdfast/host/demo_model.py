@@ -34,7 +34,7 @@ FLOOD_WORDS = 20_000
 
 GREETING = (
     "Hello. I'm the demo model that comes with Holdfast: no key, no network, every word scripted. "
-    "You said: “{said}”. Every piece of this answer was on disk before you saw it, so you can reload, "
+    "You said: {said} Every piece of this answer was on disk before you saw it, so you can reload, "
     "open a second reader or kill the server in the middle, and nothing is lost.\n\n"
     "Say one of these words and I misbehave: **stall**, **drop**, **overload**, **refuse**, **flood**, "
     "**slow**. Or one of these and I get to work: **think**, **tool**, **tools**, **danger** (which needs "
@@ -90,11 +90,16 @@ class DemoScripts:
         word = said.strip().lower().strip(".!?")
         make = SCRIPTS.get(word)
         if make is None:
-            return [SayWords(GREETING.format(said=said[:200]), PACE_S)]
+            return [SayWords(GREETING.format(said=_quoted(said[:200])), PACE_S)]
         key = f"{word} {len(messages)}"
         shown = self._faults.get(key, 0)
         self._faults[key] = shown + 1
         return make(shown % 2 == 0)
+
+
+def _quoted(said: str) -> str:
+    """The words in quotation marks, with one full stop, whether they bring one or not."""
+    return f"“{said}”" if said.rstrip().endswith((".", "!", "?", "…")) else f"“{said}”."
 
 
 def last_said(request: SeenRequest) -> str:

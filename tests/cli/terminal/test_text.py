@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.terminal.screen import Screen
+from holdfast.cli.chat.commands import COMMANDS, KEYS, help_text
 from holdfast.cli.terminal.answer_text import AGAIN, AnswerText
 from holdfast.cli.terminal.blocks import CODE_LINES_MAX, Block, BlockCutter
 from holdfast.cli.terminal.columns import fitted
@@ -183,6 +184,26 @@ def test_a_wrapped_line_is_indented_like_its_first_and_loses_no_word(begin: str)
     assert rest
     assert all(line.startswith(" " * len(begin) + "word") and len(line) <= 40 for line in rest)
     assert " ".join([first, *rest]).split() == (begin + words).split()
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_the_lines_of_the_help_that_wrap_stay_out_of_the_column_of_names(width: int) -> None:
+    screen = Screen(width)
+    screen.write(help_text(Style(lambda: width)))
+    *tables, _ = screen.text.split("\n\n")
+    names = [name.split()[0].rstrip(",") for name, _ in (*COMMANDS, *KEYS)]
+    begun = [
+        line.split()[0].rstrip(",") for line in "\n".join(tables).splitlines() if not line.startswith(" ")
+    ]
+    assert begun == names
+
+
+def test_at_40_columns_what_the_keys_do_is_a_column_of_its_own() -> None:
+    screen = Screen(40)
+    screen.write(help_text(Style(lambda: 40)))
+    (at,) = (at for at, line in enumerate(screen.lines) if line.startswith("Tab, @"))
+    about = screen.lines[at].index("complete")
+    assert screen.lines[at + 1].index("name a file") == about
 
 
 EVERY_KIND = (

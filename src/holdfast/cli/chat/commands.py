@@ -17,9 +17,10 @@ from holdfast.safe_text import safe, safe_line
 from holdfast.values import COMPACT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from holdfast.cli.chat.conversation import ChatScreen
+    from holdfast.cli.terminal.style import Style
 
 
 COMMANDS = (
@@ -51,7 +52,7 @@ _SENDING = (["/steer"], ["/queue"], ["/plan"], ["/goal"])  # what follows them i
 SESSIONS_SHOWN = 100
 KEYS = (
     ("Enter", "send"),
-    ("Alt-Enter, Ctrl-J, \\ Enter", "new line"),
+    ("Alt-Enter, Ctrl-J", "new line; also \\ before Enter"),
     ("Tab, @", "complete a command; name a file"),
     ("↑ ↓, Ctrl-R", "earlier messages; search them"),
     ("Esc Esc", "stop the run; then, edit your last message"),
@@ -114,13 +115,7 @@ class Commands:
         await self._chat.prompt.print(self._chat.style.dim(text))
 
     async def _help(self, _: str) -> None:
-        style = self._chat.style
-        width = max(len(name) for name, _ in COMMANDS) + 2
-        lines = [style.line(f"{name:<{width}}{about}", "dim", hang=width) for name, about in COMMANDS]
-        hang = max(len(name) for name, _ in KEYS) + 2
-        keys = [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in KEYS]
-        busy = "What you type while the agent works reaches it at its next step."
-        await self._chat.prompt.print("".join(["\n", *lines, "\n", *keys, "\n", style.dim(busy)]))
+        await self._chat.prompt.print(help_text(self._chat.style))
 
     async def _stop(self, _: str) -> None:
         await self._chat.stop()
@@ -299,6 +294,17 @@ class Commands:
             await self._say(f"Could not save the file: {safe_line(str(error))}")
         else:
             await self._say(f"Saved to {path}")
+
+
+def help_text(style: "Style") -> str:
+    """All commands and keys, each with what it does."""
+
+    def table(rows: "Sequence[tuple[str, str]]") -> list[str]:
+        hang = max(len(name) for name, _ in rows) + 2
+        return [style.line(f"{name:<{hang}}{about}", "dim", hang=hang) for name, about in rows]
+
+    busy = "What you type while the agent works reaches it at its next step."
+    return "".join(["\n", *table(COMMANDS), "\n", *table(KEYS), "\n", style.dim(busy)])
 
 
 def looks_like_command(line: str) -> bool:

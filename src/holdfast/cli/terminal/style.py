@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH_MAX = 120
 MARKDOWN_CHARS_MAX = 20_000  # a longer paragraph is no prose, and reading it as markdown takes too long
+NARROW_HANG = 4
 _BEGIN = re.compile(r" *(?:[·■✗✓] )?")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -47,14 +48,17 @@ class Style:
     def line(self, text: str, style: str = "", *, hang: int = 0) -> str:
         """Text of ours in one style, with a line's end; a wrapped line is indented like its first.
 
-        `hang` is where a wrapped line begins if that is not behind the indent and the sign of the first.
+        `hang` is where a wrapped line begins if that is not behind the indent and the sign of the first. If
+        that leaves less than half of the width, it is a few columns, so that no such line looks like a first.
         """
         from rich.text import Text
 
         whole = Text(text, style=style)
         begin = hang or _BEGIN.match(text).end()  # pyright: ignore[reportOptionalMemberAccess]  # it may be empty
         width = max(20, self.width())
-        if not begin or begin > width // 2 or "\n" in text or whole.cell_len <= width:
+        if begin > width // 2:
+            begin = NARROW_HANG if hang else 0
+        if not begin or "\n" in text or whole.cell_len <= width:
             return self.rendered(whole)
         lines = whole[begin:].wrap(self._console, width - begin, overflow="fold")
         first, *rest = lines
