@@ -11,6 +11,7 @@ from sabotage.channels import SABOTAGES as OF_CHANNELS
 from sabotage.chats import SABOTAGES as OF_CHATS
 from sabotage.children import SABOTAGES as OF_CHILDREN
 from sabotage.confinement import SABOTAGES as OF_CONFINEMENT
+from sabotage.deliveries import SABOTAGES as OF_DELIVERIES
 from sabotage.discord import SABOTAGES as OF_DISCORD
 from sabotage.mcp import SABOTAGES as OF_MCP
 from sabotage.nodes import SABOTAGES as OF_NODES
@@ -30,6 +31,7 @@ SABOTAGES = (
     *OF_CHATS,
     *OF_CHILDREN,
     *OF_CONFINEMENT,
+    *OF_DELIVERIES,
     *OF_DISCORD,
     *OF_MCP,
     *OF_NODES,

@@ -89,7 +89,7 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
             401: "bad_signature",
             408: "body_too_slow",
             413: "body_too_large",
-            503: "too_busy",
+            503: "too_busy, server_silent",
         },
         needs_request=True,
     ),

@@ -257,6 +257,8 @@ class AccessMiddleware:
         """How large a body of this path may be."""
         if path in _RELAY_PATHS:
             return self._relay_bytes_max  # an agent's limit applies once the model is known
+        if path.startswith(_HOOKS):
+            return self._limits.hook_bytes_max
         is_upload = path in _UPLOAD_PATHS or _is_file_path(path)
         return self._limits.blob_bytes_max if is_upload else self._limits.body_bytes_max
 

@@ -1,4 +1,8 @@
-"""Admits questions of other servers: a seal replaces the key, and the key that it names is checked again."""
+"""Admits questions of other servers: a seal replaces the key, and the key that it names is checked again.
+
+Deliveries to channels have no key. The server that was called has checked their secret, so a seal without a
+key is admitted there, and nowhere else.
+"""
 
 from hashlib import sha256
 
@@ -8,6 +12,8 @@ from holdfast.server.access.auth import OPEN, KeyRing
 from holdfast.server.peers.peers import PEER
 from holdfast.server.peers.seals import HEADER, Seal, SealRefused, Seals, target_of
 from holdfast.server.problems import Problem
+
+KEYLESS = "/hooks/channels/"
 
 
 class PeerAdmission:
@@ -33,12 +39,16 @@ class PeerAdmission:
             self._seals.use(seal)
         except SealRefused as error:
             raise _refused(error) from error
-        is_known = seal.key == OPEN if self._keys.is_open else bool(self._keys.mark_of(seal.key))
-        if not is_known:
+        if not self._is_known(scope["path"], seal.key):
             text = f"Server {seal.asker} asks for a key that isn't valid here. Give all servers the same keys"
             raise Problem(403, text, code="peer_key_unknown")
         scope[PEER] = seal.asker
         return seal.key
+
+    def _is_known(self, path: str, key: str) -> bool:
+        if path.startswith(KEYLESS):
+            return not key
+        return key == OPEN if self._keys.is_open else bool(self._keys.mark_of(key))
 
 
 async def whole_body(receive: Receive, seal: Seal, *, bytes_max: int) -> Receive:

@@ -94,19 +94,27 @@ class Peers:
             _log.info("server %s gave no answer: %s", node.name, error or type(error).__name__)
             return None
 
-    async def pass_on(self, request: Request, node: Node, body: bytes) -> "PassedOn":
+    async def pass_on(
+        self,
+        request: Request,
+        node: Node,
+        body: bytes,
+        *,
+        has: str = "the session's files",
+        answer_s: float = SILENT_S,
+    ) -> "PassedOn":
         """The answer of another server to this request; raises a Problem if it gives none.
 
-        `body` is the request's, which can be read only once.
+        `body` is the request's, which can be read only once. `has` is what the other server has.
         """
         question = Question(node.name, request.method, target_of(request.scope), body)
         headers = {name: value for name in _PASSED_ON if (value := request.headers.get(name))}
         try:
-            async with asyncio.timeout(SILENT_S):
+            async with asyncio.timeout(answer_s):
                 response = await self._send(node, question, key_name=request.scope[KEY_NAME], headers=headers)
         except _FAILURES as error:
             _log.warning("server %s gave no answer: %s", node.name, error or type(error).__name__)
-            raise no_answer(node) from error
+            raise no_answer(node, has) from error
         return PassedOn(response)
 
     async def _send(
@@ -128,12 +136,12 @@ class Peers:
         )
 
 
-def no_answer(node: Node) -> Problem:
+def no_answer(node: Node, has: str) -> Problem:
     """Another server has what is asked for, and doesn't answer."""
     where = f" at {node.url}" if node.url else ""
     return Problem(
         503,
-        f"Server {node.name} has the session's files, and it doesn't answer{where}. Try again, or ask it "
+        f"Server {node.name} has {has}, and it doesn't answer{where}. Try again, or ask it "
         "directly; if it can't be reached at all, check its server.node_url",
         code="server_silent",
         headers={"Retry-After": "2"},
