@@ -168,7 +168,7 @@ async def campaign_of(campaign: Campaign, folder: Path) -> Side:
     """Run it; the fake has the record in the end."""
     rng, side = random.Random(campaign.seed), SIDES[campaign.platform]()
     async with side.server(), ChaosServer(choose=echo) as model:
-        configure(folder, model.base_url, sandbox="off")
+        configure(folder, model.base_url, sandbox="off", server=f"port = {side.port}")
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(side.settings(campaign.people))
         async with running(folder, campaign):  # everyone is known before the first kill
