@@ -190,7 +190,7 @@ async def talked_through(side: Side, campaign: Campaign, folder: Path) -> None:
     """All messages, kills and faults, until everyone has their answers."""
     rng = random.Random(campaign.seed)
     async with side.server(), ChaosServer(choose=echo) as model:
-        configure(folder, model.base_url, sandbox="off")
+        configure(folder, model.base_url, sandbox="off", server=f"port = {side.port}")
         with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(side.settings(campaign.people))
         async with running(folder, campaign):  # everyone is known before the first kill

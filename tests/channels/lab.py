@@ -15,6 +15,7 @@ from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
 from holdfast.racing import wait_through_cancel
+from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ConfiguredChannel, ServerOptions
 from serving import Setting
@@ -35,8 +36,9 @@ def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
     return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
 
 
-def deps_of(world: World, clock: Clock | None = None) -> ChannelDeps:
+def deps_of(world: World, clock: Clock | None = None, *, doors: ChannelDoors | None = None) -> ChannelDeps:
     return ChannelDeps(
+        doors=doors or ChannelDoors(),
         store=world.store,
         clock=clock or world.clock,
         inbox=world.inbox,
@@ -63,18 +65,31 @@ def served_channels(
         )
         await Channels(channel_deps, [replace(one, webhook_url=webhook_url) for one in options]).run()
 
-    shown = {
-        one.name: ConfiguredChannel("telegram", one.allow, one.approvers, one.hook_secret) for one in options
-    }
+    shown = {one.name: _shown(one) for one in options}
     return Setting(options=ServerOptions(channels=shown), also=(work,))
+
+
+def _shown(options: ChannelOptions) -> ConfiguredChannel:
+    is_slack = options.kind == "slack"
+    return ConfiguredChannel(
+        options.kind,
+        options.allow,
+        options.approvers,
+        hook_secret="" if is_slack else options.hook_secret,
+        signing_secret=options.signing_secret if is_slack else "",
+    )
 
 
 @asynccontextmanager
 async def channel(
-    world: World, options: ChannelOptions, *, clock: Clock | None = None
+    world: World,
+    options: ChannelOptions,
+    *,
+    clock: Clock | None = None,
+    doors: ChannelDoors | None = None,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """The channels of a server, until the block ends."""
-    task = asyncio.create_task(Channels(deps_of(world, clock), [options]).run())
+    task = asyncio.create_task(Channels(deps_of(world, clock, doors=doors), [options]).run())
     try:
         yield task
     finally:

@@ -1,8 +1,11 @@
 """The platforms as a campaign sees them: people write, read, and something goes wrong."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
+
+from typing_extensions import override
 
 from channels.discord.side import DiscordSide
 from holdfast.channels.words import MARK
@@ -10,8 +13,10 @@ from holdfast.chaos.exchanges import PlatformStep, Scripts
 from holdfast.chaos.gates import Notifier
 from holdfast.chaos.slack import (
     Accept,
+    Backdate,
     Double,
     FakeSlack,
+    Forge,
     MissAcknowledgement,
     ResetConnection,
     Reverse,
@@ -28,6 +33,11 @@ class Side(Protocol):
     @property
     def name(self) -> str:
         """The channel in the settings."""
+        ...
+
+    @property
+    def port(self) -> int:
+        """Where the server listens; 0 if nobody needs to know."""
         ...
 
     @property
@@ -94,6 +104,7 @@ class TelegramSide:
     """The fake Telegram."""
 
     name = "tg"
+    port = 0
     retry = "/retry"
     marks_max: int | None = None
 
@@ -158,6 +169,7 @@ class SlackSide:
     """The fake Slack."""
 
     name = "sl"
+    port = 0
     retry = "!retry"
     marks_max: int | None = 0
 
@@ -204,9 +216,56 @@ class SlackSide:
         return bool(self.fake.sockets.open)
 
 
+_CALL_FAULTS: Faults = {
+    "repeated call": ("event", [Double()]),
+    "reordered calls": ("event", [Reverse()]),
+    "answer too late": ("event", [MissAcknowledgement()]),
+    "call cut": ("event", [ResetConnection()]),
+    "forged call": ("event", [Forge()]),
+    "old call": ("event", [Backdate()]),
+}
+REPEATS_S = (0.0, 0.5, 2.0)  # before Slack calls again; it gives up more often than the real one
+
+
+class SlackHttpSide(SlackSide):
+    """The fake Slack, which calls the server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sent = {name: fault for name, fault in _SLACKSIDE_FAULTS.items() if fault[0] != "event"}
+        self.faults = {**sent, **_CALL_FAULTS}
+        self.fake = FakeSlack(repeats_s=REPEATS_S)
+        self.port = free_port()
+
+    @override
+    def settings(self, people: Sequence[int]) -> str:
+        """The channel in the settings."""
+        allow = ", ".join(f'"U{person}"' for person in people)
+        url = f"http://127.0.0.1:{self.port}"
+        self.fake.hook.url = f"{url}/hooks/channels/{self.name}"
+        return (
+            f'\n[[channels]]\nname = "{self.name}"\nkind = "slack"\ntoken = "{self.fake.token}"\n'
+            f'signing_secret = "{self.fake.signing_secret}"\nwebhook_url = "{url}"\n'
+            f'base_url = "{self.fake.api_url}"\nallow = [{allow}]\n'
+        )
+
+    @override
+    def is_reachable(self) -> bool:
+        """Slack forgets the first words in a conversation that it couldn't deliver three times."""
+        return bool(self.fake.world.done("auth.test"))
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
 SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide]] = {
     "telegram": TelegramSide,
     "slack": SlackSide,
+    "slack-http": SlackHttpSide,
     "discord": DiscordSide,
 }
 

@@ -30,11 +30,14 @@ async def accepted(world: World, log_id: str) -> list[str]:
     return [run.message_id for run in view.session.runs.values()]
 
 
-async def test_a_message_that_is_deleted_in_slack_while_it_waits_is_never_answered() -> None:
+@slack_lab.in_both_forms
+async def test_a_message_that_is_deleted_in_slack_while_it_waits_is_never_answered(
+    talking: slack_lab.Talking,
+) -> None:
     """P14: it is on the log what became of it, and the chat is told."""
     gate = Gate()
     async with FakeSlack() as slack, holding(gate) as chaos, process(chaos) as world:
-        async with slack_lab.talking(world, slack):
+        async with talking(world, slack):
             first = slack.world.say(slack_lab.MY, "work")
             await gate.reached()
             second = slack.world.say(slack_lab.MY, "and hurry")

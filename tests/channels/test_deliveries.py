@@ -7,10 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from channels.lab import LOG, ME, last_user_text, options_for, said, served_channels, until
+from channels.lab import ME, last_user_text, options_for, said, served_channels, until
+from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.deps import ChannelOptions
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest, closed_port
+from holdfast.chaos.slack import Double, FakeSlack, Forge
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.server.options import ApiKey
@@ -51,7 +53,7 @@ class Two:
     async def held_by_a(self) -> None:
         """Wait until the first server holds the channel, and Telegram calls the second."""
         self.begin[0].set_result(self.servers[1].url)
-        async for records in self.stores[0].follow(LOG):
+        async for records in self.stores[0].follow(self.options.log_id):
             if any(isinstance(record.event, e.ChannelConnected) for record in records):
                 return
 
@@ -61,13 +63,12 @@ class Two:
 
     async def taken(self) -> list[str]:
         """What became of the updates that are on the log."""
-        records = await self.stores[1].read(LOG)
+        records = await self.stores[1].read(self.options.log_id)
         return [one.event.became for one in records if isinstance(one.event, e.ChannelUpdateTaken)]
 
 
 @asynccontextmanager
-async def two(chaos: ChaosServer, telegram: FakeTelegram) -> AsyncGenerator[Two]:
-    options = options_for(telegram)
+async def two(chaos: ChaosServer, options: ChannelOptions) -> AsyncGenerator[Two]:
     made = Two(Cluster(), options)
     async with AsyncExitStack() as stack:
         for name in "ab":
@@ -90,7 +91,7 @@ async def test_a_delivery_to_a_server_that_does_not_hold_the_channel_is_taken_on
     async with (
         FakeTelegram() as telegram,
         ChaosServer(choose=echo) as chaos,
-        two(chaos, telegram) as both,
+        two(chaos, options_for(telegram)) as both,
     ):
         telegram.world.chat(ME)
         await both.held_by_a()
@@ -108,12 +109,31 @@ async def test_a_delivery_to_a_server_that_does_not_hold_the_channel_is_taken_on
         assert chaos.seen.requests_seen == 1
 
 
+async def test_a_call_of_slack_to_a_server_that_does_not_hold_the_channel_is_taken_once() -> None:
+    """P14, P11: the server that is called checks the signature, and answers as the other one does."""
+    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos:
+        async with two(chaos, slack_lab.options_for(slack, app_token="")) as both:
+            await both.held_by_a()
+            slack.hook.repeats_s = slack_lab.REPEATS_S
+            assert await slack.hook.verify(both.servers[1].url + slack_lab.PATH) == ""
+            slack.scripts.add("event", [Forge()], [Double()])
+            slack.world.say(slack_lab.MY, "hello")
+            await slack_lab.said(slack, "re: hello")
+            slack.world.command(slack_lab.MY, "new")
+            await slack_lab.until(slack, lambda: not slack.waiting)
+            assert [status for status, _ in slack.hook.answers] == [401, 200, 200, 200]
+            assert {body for status, body in slack.hook.answers if status == 200} == {b""}
+            assert await both.taken() == ["message", "command"]
+        assert not slack.lost
+        assert chaos.seen.requests_seen == 1
+
+
 async def test_a_holder_that_dies_between_two_deliveries_loses_none() -> None:
     """P14, P6: until another server holds the channel, Telegram is told to come again."""
     async with (
         FakeTelegram() as telegram,
         ChaosServer(choose=echo) as chaos,
-        two(chaos, telegram) as both,
+        two(chaos, options_for(telegram)) as both,
     ):
         await both.held_by_a()
         telegram.world.say(ME, "one")
@@ -140,7 +160,7 @@ async def test_what_was_passed_on_is_never_passed_on_again() -> None:
     async with (
         FakeTelegram() as telegram,
         ChaosServer(choose=echo) as chaos,
-        two(chaos, telegram) as both,
+        two(chaos, options_for(telegram)) as both,
     ):
         await both.held_by_a()
         body = json.dumps(update_of("hello")).encode()
@@ -162,7 +182,7 @@ async def test_only_a_seal_of_the_cluster_for_this_very_delivery_replaces_the_se
     async with (
         FakeTelegram() as telegram,
         ChaosServer(choose=echo) as chaos,
-        two(chaos, telegram) as both,
+        two(chaos, options_for(telegram)) as both,
     ):
         await both.held_by_a()
         body = json.dumps(update_of("hello")).encode()

@@ -13,6 +13,7 @@ from holdfast.client import Refused
 from holdfast.client.client import Client
 from holdfast.config.sources import BadConfiguration
 from holdfast.host.assembly import open_application
+from holdfast.host.channels import channel_options, configured_channel
 from holdfast.host.http_server import serving
 from holdfast.host.known_secrets import known_secrets
 
@@ -116,6 +117,18 @@ async def test_a_person_pairs_and_talks_in_slack_and_a_lost_answer_is_found(tmp_
         assert world.conversation("D42").texts()[1:] == ["hello"]
 
 
+def test_the_signing_secret_is_a_secret_and_needs_no_other_token() -> None:
+    """P11: it is in no log, and only the route that checks signatures has it."""
+    text = "[[channels]]\nname='sl'\nkind='slack'\ntoken='xoxb-1'\nsigning_secret='s3cret-of-slack'\n"
+    text += "webhook_url='https://agent.example'\n"
+    settings = loaded(text).settings
+    assert "s3cret-of-slack" in list(known_secrets(settings))
+    shown = configured_channel(settings.channels[0])
+    assert (shown.signing_secret, shown.hook_secret) == ("s3cret-of-slack", "")
+    assert "s3cret" not in repr(shown) + repr(settings)
+    assert channel_options(settings.channels[0]).hook_url == "https://agent.example/hooks/channels/sl"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -123,7 +136,13 @@ async def test_a_person_pairs_and_talks_in_slack_and_a_lost_answer_is_found(tmp_
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken=''\n", "must not be empty"),
         ("[[channels]]\nname='a'\nkind='icq'\ntoken='x'\n", "must be one of discord, slack, telegram"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\n", "Socket Mode"),
+        ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\nsigning_secret='y'\n", "webhook_url and signing"),
+        (
+            "[[channels]]\nname='a'\nkind='slack'\ntoken='x'\nwebhook_url='https://a.example'\n",
+            "signing_secret.*while webhook_url is set",
+        ),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\napp_token='y'\n", "for Slack alone"),
+        ("[[channels]]\nname='a'\nkind='discord'\ntoken='x'\nsigning_secret='y'\n", "for Slack alone"),
         ("[[channels]]\nname='a'\nkind='slack'\ntoken='x'\napp_token='y'\nallow=['42']\n", "U012AB3CD"),
         ("[[channels]]\nname='a'\nkind='telegram'\ntoken='x'\nallow=['@me']\n", "numeric id"),
     ],

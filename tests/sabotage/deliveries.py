@@ -1,17 +1,30 @@
 """Wrong parts of what takes the calls of chat platforms: whom they believe, and when they answer."""
 
+import asyncio
 from typing import Any
 
+import msgspec
 from typing_extensions import override
 
+from holdfast import events as e
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.incoming import Arrival
+from holdfast.channels.slack.api import open_slack
+from holdfast.channels.slack.webhook import HookAddress, SlackWebhook
+from holdfast.chaos import Gate
+from holdfast.chaos.slack import FakeSlack
+from holdfast.decisions.hook_signatures import HookDelivery, is_signed, slack_signature
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.keys import AddedKeys
-from holdfast.server.options import ApiKey
+from holdfast.server.channels.doors import ChannelDoors, NotNow
+from holdfast.server.channels.proofs import DeliveryProofs
+from holdfast.server.options import ApiKey, ConfiguredChannel
 from holdfast.server.peers.admission import PeerAdmission
 from holdfast.server.peers.seals import HEADER, Question, Seals
 from holdfast.server.problems import Problem
+from holdfast.values import CHANNEL
 from sabotage import Sabotage
 
 
@@ -49,7 +62,104 @@ async def check_a_seal_without_a_key_opens_nothing_but_deliveries(kind: type[Pee
         assert not opened
 
 
+SIGNED = ConfiguredChannel("slack", signing_secret="of Slack")  # noqa: S106  # nothing real is behind it
+
+
+class BelievesAnySignature(DeliveryProofs):
+    """Looks only whether there is a signature."""
+
+    @override
+    def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
+        return "x-slack-signature" in delivery.headers
+
+
+class ForgetsTheTime(DeliveryProofs):
+    """Believes a signature however old it is."""
+
+    @override
+    def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
+        at_ms = 1000 * int(delivery.headers["x-slack-request-timestamp"])
+        return is_signed(delivery, "slack", secret=secret, now_ms=at_ms)
+
+
+async def _is_believed(proofs: DeliveryProofs, *, secret: str, age_s: int = 0) -> bool:
+    at, body = str(SystemClock().now_ms() // 1000 - age_s), b"{}"
+    headers = {"x-slack-request-timestamp": at, "x-slack-signature": slack_signature(secret, at, body)}
+    try:
+        await proofs.insist_on_signature("sl", headers, body)
+    except Problem:
+        return False
+    return True
+
+
+async def check_a_call_with_another_signature_is_refused(kind: type[DeliveryProofs]) -> None:
+    """Whoever doesn't know the secret can't speak for Slack."""
+    proofs = kind({"sl": SIGNED}, SystemClock())
+    assert await _is_believed(proofs, secret=SIGNED.signing_secret)
+    assert not await _is_believed(proofs, secret="of someone else")  # noqa: S106  # the same
+
+
+async def check_a_recorded_call_is_refused(kind: type[DeliveryProofs]) -> None:
+    """Whoever has seen a call can't make it again later."""
+    proofs = kind({"sl": SIGNED}, SystemClock())
+    assert await _is_believed(proofs, secret=SIGNED.signing_secret, age_s=60)
+    assert not await _is_believed(proofs, secret=SIGNED.signing_secret, age_s=600)
+
+
+class AnswersFirst(SlackWebhook):
+    """Tells Slack that it has the event, and then takes it."""
+
+    @override
+    async def _take(self, arrival: Arrival) -> None:
+        self.taking = asyncio.create_task(super()._take(arrival))
+
+
+async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[SlackWebhook]) -> None:
+    """While an event is being taken, Slack waits."""
+    gate, doors = Gate(), ChannelDoors()
+    event = {"type": "message", "channel": "D42", "user": "U42", "text": "hi", "ts": "1.1"}
+    body = msgspec.json.encode({"type": "event_callback", "event": event})
+
+    async def take(_: Arrival) -> None:
+        await gate.passed()
+
+    store = MemoryStore()
+    await store.append("chn_sl", [e.SessionCreated(at_ms=1, epoch="e", source=CHANNEL, title="sl")])
+    async with (
+        FakeSlack() as slack,
+        open_slack(token=slack.token, app_token="", base_url=slack.api_url) as api,
+    ):
+        log = ChannelLog(store, "chn_sl", await store.claim("chn_sl"))
+        address = HookAddress("http://127.0.0.1:9/hooks/channels/sl", slack.signing_secret)
+        hook = kind(api, log, SystemClock(), address=address, take=take)
+        running = asyncio.create_task(hook.run(doors, "sl"))
+        await slack.world.changed.until(lambda: bool(slack.world.done("auth.test")))
+        delivering = asyncio.create_task(_delivered(hook, body))
+        await gate.reached()
+        await asyncio.sleep(0)
+        is_answered = delivering.done()
+        gate.open()
+        await delivering
+        running.cancel()
+        await asyncio.wait([running])
+        assert not is_answered
+
+
+async def _delivered(hook: SlackWebhook, body: bytes) -> None:
+    """Call until it is taken: at first, it isn't known yet who the bot is."""
+    while True:
+        try:
+            await hook.deliver(body)
+        except NotNow:
+            await asyncio.sleep(0)
+        else:
+            return
+
+
 SABOTAGES = (
+    Sabotage("P11", check_a_call_with_another_signature_is_refused, DeliveryProofs, BelievesAnySignature),
+    Sabotage("P11", check_a_recorded_call_is_refused, DeliveryProofs, ForgetsTheTime),
+    Sabotage("P2", check_slack_is_answered_after_the_event_is_on_the_log, SlackWebhook, AnswersFirst),
     Sabotage(
         "P11", check_a_seal_without_a_key_opens_nothing_but_deliveries, PeerAdmission, AdmitsWithoutAKey
     ),

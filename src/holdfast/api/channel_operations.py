@@ -78,8 +78,8 @@ CHANNEL_OPERATIONS: tuple[Operation, ...] = (
         "channels.deliver",
         tag="Server",
         summary=(
-            "Where Telegram delivers updates to a channel with a `webhook_url`. It needs no key but the "
-            "secret that the server told Telegram."
+            "Where Telegram and Slack deliver updates to a channel with a `webhook_url`. It needs no key but "
+            "the secret that the server told Telegram, or Slack's signature. Slack gets an empty answer."
         ),
         scopes=NO_KEY,
         raw_request="application/json",

@@ -25,6 +25,11 @@ Groups: TypeAlias = Literal["off", "mention", "all"]
 FILE_BYTES_MAX = 20 * 1024 * 1024
 
 
+def hook_url(public_url: str, channel: str) -> str:
+    """Where a platform delivers updates to a channel of the server with this address."""
+    return f"{public_url.rstrip('/')}/hooks/channels/{channel}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelOptions:
     """One channel as it is configured."""
@@ -33,6 +38,7 @@ class ChannelOptions:
     kind: Kind = "telegram"
     token: str
     app_token: str = ""  # Slack's second token, for its socket
+    signing_secret: str = ""  # with which Slack signs its calls, if it calls this server
     base_url: str = ""
     webhook_url: str = ""  # the public address of this server; empty: the server asks the platform
     allow: frozenset[str] = frozenset()
@@ -46,6 +52,11 @@ class ChannelOptions:
     def hook_secret(self) -> str:
         """What the platform sends with each update; it follows from the token, so every node knows it."""
         return hmac.digest(self.token.encode(), self.log_id.encode(), "sha256").hex()
+
+    @property
+    def hook_url(self) -> str:
+        """Where the platform delivers updates; only with a `webhook_url`."""
+        return hook_url(self.webhook_url, self.name)
 
     @property
     def log_id(self) -> str:

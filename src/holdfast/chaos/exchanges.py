@@ -24,6 +24,7 @@ class Exchange:
     order: Order = "as sent"
     is_lost: bool = False  # nobody is told of it
     is_deaf: bool = False  # its acknowledgement isn't heard
+    signature: Literal["right", "wrong", "old"] = "right"  # of what a platform delivers over HTTP
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     status: int = 200
 

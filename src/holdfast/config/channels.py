@@ -21,7 +21,20 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ),
     ]
     app_token: Annotated[
-        Secret, doc("Slack's app-level token for Socket Mode, which begins with xapp-.", "key")
+        Secret,
+        doc(
+            "Slack's app-level token for Socket Mode, which begins with xapp-. With `webhook_url`, it isn't "
+            "needed.",
+            "key",
+        ),
+    ] = Secret("")
+    signing_secret: Annotated[
+        Secret,
+        doc(
+            "Slack's signing secret, for `webhook_url`: Slack shows it on the page Basic Information of your "
+            "app.",
+            "key",
+        ),
     ] = Secret("")
     base_url: Annotated[
         str,
@@ -30,8 +43,8 @@ class ChannelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     webhook_url: Annotated[
         str,
         doc(
-            "The public https address of this server, if the platform should call it; empty means that the "
-            "server asks the platform, which needs no public address.",
+            "The public https address of this server, if Telegram or Slack should call it; empty means that "
+            "the server connects to the platform, which needs no public address.",
             "url or empty",
         ),
     ] = ""

@@ -91,15 +91,31 @@ def _channel(channel: ChannelSettings) -> Iterator[ConfigIssue]:
         yield ConfigIssue(("name",), "must not be webhooks, which is what results are posted through")
     if not channel.token:
         yield ConfigIssue(("token",), "must not be empty")
-    if channel.kind == "slack" and not channel.app_token:
-        yield ConfigIssue(("app_token",), "must not be empty: Slack needs it for Socket Mode")
-    if channel.kind != "slack" and channel.app_token:
-        yield ConfigIssue(("app_token",), "is for Slack alone")
+    yield from _slack_secrets(channel)
     for key, ids in (("allow", channel.allow), ("approvers", channel.approvers)):
         for index, one in enumerate(ids):
             if not is_user_id(channel.kind, one):
                 kind = "an id such as U012AB3CD" if channel.kind == "slack" else "a numeric id"
                 yield ConfigIssue((key, index), f"must be {kind}, as `holdfast channels log` shows it")
+
+
+def _slack_secrets(channel: ChannelSettings) -> Iterator[ConfigIssue]:
+    if channel.kind != "slack":
+        for key in ("app_token", "signing_secret"):
+            if getattr(channel, key):
+                yield ConfigIssue((key,), "is for Slack alone")
+    elif channel.webhook_url and not channel.signing_secret:
+        yield ConfigIssue(
+            ("signing_secret",),
+            "must not be empty while webhook_url is set: it proves that a call is Slack's. Your app shows it "
+            "on its page Basic Information",
+        )
+    elif not channel.webhook_url and not channel.app_token:
+        yield ConfigIssue(
+            ("app_token",),
+            "must not be empty: Slack needs it for Socket Mode. Or set webhook_url and signing_secret, if "
+            "Slack should call this server",
+        )
 
 
 def _server(server: ServerSettings) -> Iterator[ConfigIssue]:

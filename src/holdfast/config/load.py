@@ -236,7 +236,7 @@ def _written_keys(settings: Settings, sources: SettingSources, references: Refer
         keys += [("mcp_servers", index, "headers", name) for name in _secret_headers(server.headers)]
         keys += [("mcp_servers", index, "env", name) for name in server.env if names_secret(name)]
     for index, channel in enumerate(settings.channels):
-        tokens = {"token": channel.token, "app_token": channel.app_token}
+        tokens = {name: getattr(channel, name) for name in ("token", "app_token", "signing_secret")}
         keys += [("channels", index, name) for name, token in tokens.items() if token]
     keys += [
         ("targets", index, "proxy")

@@ -35,8 +35,13 @@ def channels_work(settings: Settings, runtime: Runtime) -> ServerWork:
 def configured_channel(channel: ChannelSettings) -> ConfiguredChannel:
     """One channel of the settings, as far as the server shows it and lets its platform in."""
     options = channel_options(channel)
+    is_called, is_slack = bool(options.webhook_url), channel.kind == "slack"
     return ConfiguredChannel(
-        channel.kind, options.allow, options.approvers, options.hook_secret if options.webhook_url else ""
+        channel.kind,
+        options.allow,
+        options.approvers,
+        hook_secret=options.hook_secret if is_called and not is_slack else "",
+        signing_secret=options.signing_secret if is_called and is_slack else "",
     )
 
 
@@ -48,6 +53,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         kind=channel.kind,
         token=str(channel.token),
         app_token=str(channel.app_token),
+        signing_secret=str(channel.signing_secret),
         base_url=channel.base_url,
         webhook_url=channel.webhook_url,
         allow=frozenset(channel.allow),

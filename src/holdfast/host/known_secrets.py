@@ -16,7 +16,8 @@ def known_secrets(settings: Settings) -> Iterator[str]:
     yield from (str(key) for key in settings.server.api_keys or ())
     yield from filter(None, [str(settings.web_search.api_key)])
     for channel in settings.channels:
-        yield from (str(token) for token in (channel.token, channel.app_token) if token)
+        tokens = (channel.token, channel.app_token, channel.signing_secret)
+        yield from (str(token) for token in tokens if token)
     yield from database_secrets(settings.server.store)
     yield from database_secrets(settings.server.store_direct)
     yield from filter(None, [str(settings.server.blob_store.secret_access_key)])

@@ -102,6 +102,7 @@ class ConfiguredChannel:
     allow: frozenset[str] = frozenset()
     approvers: frozenset[str] = frozenset()
     hook_secret: str = field(default="", repr=False)  # that its platform sends with each update
+    signing_secret: str = field(default="", repr=False)  # with which its platform signs each update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ class DiscordSide:
     """The fake Discord with numbered people."""
 
     name = "dc"
+    port = 0
     retry = "/retry"
     marks_max: int | None = 0
 

@@ -1,8 +1,15 @@
-"""A Slack channel in a process of its own, the fake Slack outside of it, and people who write there."""
+"""A Slack channel in a process of its own, the fake Slack outside of it, and people who write there.
 
+Slack tells the channel what happens over a socket, or by calls to the real route: `by_socket`, `by_calls`.
+"""
+
+import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pytest
 
 from agent.world import World
 from channels.lab import channel, last_user_text
@@ -12,7 +19,14 @@ from holdfast.chaos import Say, Script, SeenRequest
 from holdfast.chaos.slack import FakeSlack
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
+from holdfast.server.channels.doors import ChannelDoors
+from holdfast.server.deps import RouteDeps
+from holdfast.server.options import ConfiguredChannel, ServerOptions
+from serving import Served, Setting, served
 
+Talking: TypeAlias = Callable[..., AbstractAsyncContextManager[None]]
+PATH = "/hooks/channels/sl"
+REPEATS_S = (0.0, 0.05, 0.2, 1.0, 3.0)  # before Slack calls again
 ME, MY = "U42", "D42"  # a person, and their direct conversation with the bot
 LOG = "chn_sl"
 
@@ -24,6 +38,7 @@ def options_for(slack: FakeSlack, **fields: object) -> ChannelOptions:
         kind="slack",
         token=slack.token,
         app_token=slack.app_token,
+        signing_secret=slack.signing_secret,
         base_url=slack.api_url,
         allow=frozenset({ME}),
         approvers=frozenset({ME}),
@@ -32,13 +47,68 @@ def options_for(slack: FakeSlack, **fields: object) -> ChannelOptions:
 
 
 @asynccontextmanager
-async def talking(
+async def by_socket(
     world: World, slack: FakeSlack, *, clock: Clock | None = None, **fields: object
 ) -> AsyncGenerator[None]:
     """The channel, once its socket is open, until the block ends."""
     async with channel(world, options_for(slack, **fields), clock=clock):
         await slack.world.changed.until(lambda: bool(slack.sockets.open))
         yield
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """A server that only takes Slack's calls, and the doors through which they reach a channel."""
+
+    server: Served
+    doors: ChannelDoors
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """What makes a channel one that is called."""
+        return {"app_token": "", "webhook_url": self.server.url}
+
+
+@asynccontextmanager
+async def called(slack: FakeSlack) -> AsyncGenerator[Front]:
+    """Let Slack call a server from now on; in the end nobody is there."""
+    doors: asyncio.Future[ChannelDoors] = asyncio.get_running_loop().create_future()
+
+    async def hand_over(deps: RouteDeps) -> None:
+        doors.set_result(deps.channel_doors)
+        await asyncio.get_running_loop().create_future()
+
+    shown = {"sl": ConfiguredChannel("slack", signing_secret=slack.signing_secret)}
+    setting = Setting(options=ServerOptions(channels=shown), also=(hand_over,))
+    async with served(setting=setting) as server:
+        slack.hook.url, slack.hook.repeats_s = server.url + PATH, REPEATS_S
+        yield Front(server, await doors)
+
+
+@asynccontextmanager
+async def by_calls(
+    world: World, slack: FakeSlack, *, clock: Clock | None = None, **fields: object
+) -> AsyncGenerator[None]:
+    """The channel, once it knows who it is, until the block ends."""
+    asked = len(slack.world.done("auth.test"))
+    async with fronted(world, slack, clock=clock, **fields):
+        await slack.world.changed.until(lambda: len(slack.world.done("auth.test")) > asked)
+        yield
+
+
+@asynccontextmanager
+async def fronted(
+    world: World, slack: FakeSlack, *, clock: Clock | None = None, **fields: object
+) -> AsyncGenerator[Front]:
+    """The channel and the server that is called for it, until the block ends."""
+    async with called(slack) as front:
+        options = options_for(slack, **front.fields | fields)
+        async with channel(world, options, clock=clock, doors=front.doors):
+            yield front
+
+
+talking = by_socket
+in_both_forms = pytest.mark.parametrize("talking", [by_socket, by_calls])
 
 
 async def state_of(world: World) -> ChannelState:

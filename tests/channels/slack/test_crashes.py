@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NoReturn
 
@@ -11,9 +12,10 @@ import pytest
 
 from agent.world import CrashingStore, process
 from channels.lab import deps_of, last_user_text
-from channels.slack.slack_lab import LOG, options_for
+from channels.slack.slack_lab import LOG, called, options_for
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
+from holdfast.channels.deps import ChannelOptions
 from holdfast.channels.service import Channels
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Crashed, CrashPoint, Pause, Say, Script, SeenRequest
@@ -22,6 +24,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.racing import wait_through_cancel
+from holdfast.server.channels.doors import ChannelDoors
 
 CHATS = ("D42",)
 ALLOWED = frozenset({"U42"})
@@ -49,14 +52,33 @@ async def talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, str]])
         await until_settled(store)
 
 
-async def live(
-    slack: FakeSlack,
-    chaos: ChaosServer,
-    store: CrashingStore,
-    *,
-    crash: CrashPoint,
-    said: set[tuple[str, str]],
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What outlives a process: Slack, the model, and how Slack tells what happens."""
+
+    slack: FakeSlack
+    chaos: ChaosServer
+    is_called: bool
+    said: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    @asynccontextmanager
+    async def options(self) -> AsyncGenerator[tuple[ChannelOptions, ChannelDoors]]:
+        """The settings of a process, and the doors through which it is called."""
+        if not self.is_called:
+            yield options_for(self.slack, allow=ALLOWED), ChannelDoors()
+            return
+        async with called(self.slack) as front:
+            yield options_for(self.slack, allow=ALLOWED, **front.fields), front.doors
+
+    async def is_heard(self, asked: int) -> None:
+        """Wait until what people write arrives."""
+        world = self.slack.world
+        await world.changed.until(
+            lambda: bool(self.slack.sockets.open) or (self.is_called and len(world.done("auth.test")) > asked)
+        )
+
+
+async def live(scene: Scene, store: CrashingStore, *, crash: CrashPoint) -> None:
     """One process, until everyone has their answers and all is settled, or until it dies."""
     died = asyncio.Event()
 
@@ -66,12 +88,15 @@ async def live(
 
     crash.die = die
     with suppress(Crashed, JournalError, BaseExceptionGroup):
-        async with process(chaos, store=store) as world:
-            deps = replace(deps_of(world), settles_s=0.02, preview_after_s=0.0, preview_beat_s=0.05)
-            running = asyncio.create_task(Channels(deps, [options_for(slack, allow=ALLOWED)]).run())
+        async with process(scene.chaos, store=store) as world, scene.options() as (options, doors):
+            asked = len(scene.slack.world.done("auth.test"))
+            deps = replace(
+                deps_of(world, doors=doors), settles_s=0.02, preview_after_s=0.0, preview_beat_s=0.05
+            )
+            running = asyncio.create_task(Channels(deps, [options]).run())
             try:
                 dead = asyncio.create_task(died.wait())
-                whole = asyncio.create_task(whole_talk(slack, store, said))
+                whole = asyncio.create_task(whole_talk(scene, store, asked))
                 await asyncio.wait({whole, dead}, return_when=asyncio.FIRST_COMPLETED)
                 for task in (whole, dead):
                     task.cancel()
@@ -81,9 +106,9 @@ async def live(
                 await wait_through_cancel(running)
 
 
-async def whole_talk(slack: FakeSlack, store: MemoryStore, said: set[tuple[str, str]]) -> None:
-    await slack.world.changed.until(lambda: bool(slack.sockets.open))
-    await talk(slack, store, said)
+async def whole_talk(scene: Scene, store: MemoryStore, asked: int) -> None:
+    await scene.is_heard(asked)
+    await talk(scene.slack, store, scene.said)
 
 
 async def until_known_what_is_lost(slack: FakeSlack) -> None:
@@ -120,8 +145,11 @@ async def check(slack: FakeSlack, disk: MemoryDisk) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("is_called", [False, True], ids=["socket", "calls"])
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(*, after: bool) -> None:
+async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(
+    *, after: bool, is_called: bool
+) -> None:
     """P14, P6, P9: the process dies at each append in turn; no reply is repeated or marked.
 
     No preview stays, either. Slack itself forgets the first words in a conversation that nobody knows yet;
@@ -129,18 +157,18 @@ async def test_every_message_has_one_run_and_every_reply_is_there_exactly_once(*
     """
     previews = 0
     for nth in count(1):
-        disk, said = MemoryDisk(), set[tuple[str, str]]()
+        disk = MemoryDisk()
         async with FakeSlack(ack_s=5.0) as slack, ChaosServer(choose=slowly) as chaos:
-            crash = CrashPoint(nth)
-            await live(slack, chaos, CrashingStore(disk, crash, after=after), crash=crash, said=said)
+            crash, scene = CrashPoint(nth), Scene(slack, chaos, is_called)
+            await live(scene, CrashingStore(disk, crash, after=after), crash=crash)
             if crash.has_crashed:
                 await until_known_what_is_lost(slack)
-                lost = {one.payload["event"]["channel"] for one in slack.sockets.lost}
+                lost = {one.payload["event"]["channel"] for one in slack.lost}
                 known = (await channel_state(MemoryStore(disk), LOG)).last_taken
                 for chat in lost - set(known):  # a person whose first words are lost writes again
-                    said -= {one for one in said if one[0] == chat}
+                    scene.said.difference_update([one for one in scene.said if one[0] == chat])
                 healthy = CrashPoint(10**9)
-                await live(slack, chaos, CrashingStore(disk, healthy, after=after), crash=healthy, said=said)
+                await live(scene, CrashingStore(disk, healthy, after=after), crash=healthy)
             await check(slack, disk)
             previews += len(slack.world.done("chat.update"))
         if not crash.has_crashed:

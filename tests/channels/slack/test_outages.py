@@ -2,7 +2,18 @@
 
 from agent.world import process
 from channels.lab import channel
-from channels.slack.slack_lab import LOG, MY, echo, options_for, said, state_of, talking, until
+from channels.slack.slack_lab import (
+    LOG,
+    MY,
+    Talking,
+    echo,
+    in_both_forms,
+    options_for,
+    said,
+    state_of,
+    talking,
+    until,
+)
 from holdfast import events as e
 from holdfast.channels.taking import TEXT_CHARS_MAX
 from holdfast.channels.words import TEXT_TOO_LONG
@@ -13,7 +24,8 @@ from runner.steered_clock import SteeredClock, settle
 TOO_LONG = TEXT_TOO_LONG.format(chars=TEXT_CHARS_MAX)
 
 
-async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_limit() -> None:
+@in_both_forms
+async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_limit(talking: Talking) -> None:
     """P10: the one that waits for an hour holds up nobody, and keeps its own order."""
     clock, people = SteeredClock(), range(1_000, 1_100)
     limited = f"D{people[0]}"
@@ -34,7 +46,8 @@ async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_li
             await said(slack, "re: first", "re: second", chat=limited)
 
 
-async def test_history_that_slack_does_not_give_is_said_to_be_missed() -> None:
+@in_both_forms
+async def test_history_that_slack_does_not_give_is_said_to_be_missed(talking: Talking) -> None:
     """P14: what may be lost is in the log, in words."""
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack):

@@ -1,7 +1,7 @@
 """Who may talk and who may approve in Slack: nobody by default, and never by position."""
 
 from agent.world import Effect, World, asks_about, process
-from channels.slack.slack_lab import LOG, ME, MY, state_of, talking, until
+from channels.slack.slack_lab import LOG, ME, MY, Talking, in_both_forms, state_of, talking, until
 from channels.telegram.test_people import acts
 from holdfast import events as e
 from holdfast.channels.asks import ELSEWHERE, NOT_YOURS, STALE, UNKNOWN
@@ -19,7 +19,8 @@ async def code(world: World, text: str) -> None:
     await world.store.append(LOG, [made], when=[IfSessionKnown()])
 
 
-async def test_a_stranger_is_refused_once_and_a_code_lets_one_person_in() -> None:
+@in_both_forms
+async def test_a_stranger_is_refused_once_and_a_code_lets_one_person_in(talking: Talking) -> None:
     """P11: nobody gets in without a code, and a code works once."""
     async with FakeSlack() as slack, ChaosServer([Say("hello")]) as chaos, process(chaos) as world:
         strange = slack.world.conversation("D99")
@@ -50,7 +51,8 @@ async def card(slack: FakeSlack, label: str, channel: str = MY) -> tuple[str, st
     return slack.world.buttons(channel)[label]
 
 
-async def test_a_button_approves_exactly_its_action_once_and_only_for_those_who_may() -> None:
+@in_both_forms
+async def test_a_button_approves_exactly_its_action_once_and_only_for_those_who_may(talking: Talking) -> None:
     """P8: by id, in its chat, by an approver; a late, repeated or foreign click approves nothing."""
     done: list[str] = []
     async with FakeSlack() as slack, ChaosServer(choose=acts) as chaos:
@@ -68,7 +70,7 @@ async def test_a_button_approves_exactly_its_action_once_and_only_for_those_who_
             await until(slack, lambda: len(conversation.ephemeral) == 2)
             await until(slack, lambda: len(slack.world.conversation("D43").ephemeral) == 1)
             assert not done
-            assert conversation.ephemeral == [("U43", NOT_YOURS), ("U99", NOT_YOURS)]
+            assert sorted(conversation.ephemeral) == [("U43", NOT_YOURS), ("U99", NOT_YOURS)]
             assert slack.world.conversation("D43").ephemeral == [(ME, ELSEWHERE)]
             slack.world.click(MY, ts, value)
             slack.world.click(MY, ts, value)
@@ -106,7 +108,8 @@ async def test_a_card_shows_what_was_decided_elsewhere_even_if_slacks_answer_is_
         assert "✗ Denied by page" in slack.world.conversation(MY).texts()[0]
 
 
-async def test_a_question_is_answered_by_a_button_or_by_what_is_written_next() -> None:
+@in_both_forms
+async def test_a_question_is_answered_by_a_button_or_by_what_is_written_next(talking: Talking) -> None:
     async with FakeSlack() as slack, ChaosServer(choose=acts) as chaos, process(chaos) as world:
         texts = slack.world.conversation(MY).texts
         async with talking(world, slack):

@@ -4,7 +4,7 @@ import asyncio
 
 from agent.world import process
 from channels.lab import last_user_text
-from channels.slack.slack_lab import LOG, ME, MY, echo, said, state_of, talking, until
+from channels.slack.slack_lab import LOG, ME, MY, Talking, echo, in_both_forms, said, state_of, talking, until
 from holdfast import events as e
 from holdfast.channels.words import TOO_LATE_TO_EDIT
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key
@@ -13,7 +13,10 @@ from holdfast.values import FilePart, ImagePart
 from runner.steered_clock import SteeredClock, settle
 
 
-async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conversation() -> None:
+@in_both_forms
+async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conversation(
+    talking: Talking,
+) -> None:
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack):
             slack.world.say(MY, "hello <!channel> & <b>")
@@ -37,7 +40,10 @@ async def test_a_message_is_answered_and_the_next_one_belongs_to_the_same_conver
         assert state.last_taken[MY].platform_id == [*slack.world.conversation(MY).messages][-2]
 
 
-async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_message() -> None:
+@in_both_forms
+async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_message(
+    talking: Talking,
+) -> None:
     """P14: the same message again becomes nothing, also if Slack tells of it in two ways."""
     async with FakeSlack(ack_s=1.0) as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         slack.scripts.add("event", [Double()], [MissAcknowledgement()], [Reverse()])
@@ -48,7 +54,7 @@ async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_m
             slack.world.say("C5", "@bot four", user=ME)
             conversations = [slack.world.conversation(one) for one in (MY, "D43", "D44", "C5")]
             await until(slack, lambda: all(one.texts() for one in conversations))
-            await until(slack, lambda: not slack.sockets.waiting)
+            await until(slack, lambda: not slack.waiting)
         assert [one.texts() for one in conversations] == [
             ["re: one"],
             ["re: two"],
@@ -61,7 +67,10 @@ async def test_envelopes_that_come_twice_late_or_in_another_order_are_each_one_m
         assert chaos.seen.requests_seen == 4
 
 
-async def test_in_a_channel_a_mention_begins_a_thread_and_a_thread_is_a_conversation() -> None:
+@in_both_forms
+async def test_in_a_channel_a_mention_begins_a_thread_and_a_thread_is_a_conversation(
+    talking: Talking,
+) -> None:
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack):
             slack.world.say("C5", "just talking", user=ME)
@@ -77,7 +86,10 @@ async def test_in_a_channel_a_mention_begins_a_thread_and_a_thread_is_a_conversa
         assert set((await state_of(world)).sessions) == {f"C5/{first['ts']}", f"C5/{second['ts']}"}
 
 
-async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_be_edited() -> None:
+@in_both_forms
+async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_be_edited(
+    talking: Talking,
+) -> None:
     gate = Gate()
 
     def script(request: SeenRequest) -> Script:
@@ -100,7 +112,8 @@ async def test_while_the_agent_works_a_message_steers_it_and_one_that_waits_can_
         await until(slack, lambda: "done: and take your time" in slack.world.conversation(MY).texts()[-1])
 
 
-async def test_files_and_images_come_in_as_blobs_and_the_token_goes_to_slack_alone() -> None:
+@in_both_forms
+async def test_files_and_images_come_in_as_blobs_and_the_token_goes_to_slack_alone(talking: Talking) -> None:
     """P11: a file at another address isn't fetched."""
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         async with talking(world, slack, file_bytes_max=1_000):
@@ -161,7 +174,8 @@ async def test_a_call_that_recovers_leaves_no_trace_in_the_chat_and_a_failure_is
         assert len(slack.world.done("chat.postMessage")) == 2
 
 
-async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
+@in_both_forms
+async def test_stop_ends_the_run_and_retry_answers_the_message_again(talking: Talking) -> None:
     scripts: list[Script] = [[Say("half"), Hang()], [Say("whole")]]
     async with (
         FakeSlack() as slack,
@@ -180,7 +194,8 @@ async def test_stop_ends_the_run_and_retry_answers_the_message_again() -> None:
         await until(slack, lambda: slack.world.conversation(MY).texts()[-1:] == ["whole"])
 
 
-async def test_what_was_said_while_no_socket_was_open_is_found_in_the_history() -> None:
+@in_both_forms
+async def test_what_was_said_while_nobody_heard_it_is_found_in_the_history(talking: Talking) -> None:
     """P14: Slack doesn't tell of it again; known conversations are read from where the log ends."""
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         channel = slack.world.conversation("C5")
@@ -194,7 +209,7 @@ async def test_what_was_said_while_no_socket_was_open_is_found_in_the_history() 
         slack.world.say("D43", "not known to us")
         slack.world.say("C5", "@bot in the thread", user=ME, thread=root["ts"])
         slack.world.say("C5", "@bot a new one", user=ME)
-        assert len(slack.sockets.lost) == 6
+        await until(slack, lambda: len(slack.lost) == 6)
         async with talking(world, slack):
             await until(slack, lambda: len(channel.texts()) == 3)
             await said(slack, "re: one", "re: two")

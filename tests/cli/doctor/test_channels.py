@@ -1,9 +1,15 @@
 """What the doctor finds out about chat platforms."""
 
-from holdfast.chaos import closed_port
+from contextlib import AsyncExitStack
+
+from agent.world import process
+from channels.slack.slack_lab import LOG, fronted
+from holdfast import events as e
+from holdfast.chaos import ChaosServer, closed_port
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.cli.doctor.channels import ask_no_platform, ask_platforms
+from holdfast.cli.doctor.findings import DoctorFinding
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.config.settings import Settings
@@ -70,3 +76,37 @@ async def test_a_slack_app_that_may_not_send_files_is_a_fault_with_what_to_do() 
         (found,) = await ask_platforms(Settings(channels=(app,)))
     assert found.state == "fault"
     assert "files:write" in found.advice
+
+
+async def test_a_slack_app_that_is_called_needs_one_token_and_an_address_that_leads_to_the_server() -> None:
+    """P3: that nothing could arrive is said with what to do; no socket is asked for."""
+    async with (
+        FakeSlack() as slack,
+        ChaosServer() as chaos,
+        process(chaos) as world,
+        AsyncExitStack() as stack,
+    ):
+        front = await stack.enter_async_context(fronted(world, slack))
+        await world.until(LOG, e.ChannelConnected)
+
+        async def asked(secret: str) -> DoctorFinding:
+            app = ChannelSettings(
+                name="sl",
+                kind="slack",
+                token=Secret(slack.token),
+                signing_secret=Secret(secret),
+                webhook_url=front.server.url,
+                base_url=slack.api_url,
+            )
+            (found,) = await ask_platforms(Settings(channels=(app,)))
+            return found
+
+        right, wrong = await asked(slack.signing_secret), await asked("another")
+        assert not slack.world.done("apps.connections.open")
+        await stack.aclose()
+        away = await asked(slack.signing_secret)
+    assert (right.state, wrong.state, away.state) == ("ok", "note", "note")
+    assert f"calls arrive at {front.server.url}/hooks/channels/sl" in right.text
+    assert "another signing secret" in wrong.text
+    assert "no call arrives" in away.text
+    assert "start the server" in away.advice

@@ -1,4 +1,4 @@
-"""A Slack channel: Socket Mode in, messages and cards out, and a message that shows what is being written."""
+"""A Slack channel: a socket or calls in, messages and cards out, and a message that shows what is written."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -14,6 +14,7 @@ from holdfast.channels.slack.api import SlackApi, SlackDone, open_slack
 from holdfast.channels.slack.blocks import escaped
 from holdfast.channels.slack.carrier import DIALECT, LEAD, SlackCarrier, place_of
 from holdfast.channels.slack.socket import SlackSocket
+from holdfast.channels.slack.webhook import HookAddress, SlackWebhook
 from holdfast.channels.taking import Platform
 from holdfast.channels.written import shaped
 from holdfast.values import SLACK
@@ -32,7 +33,11 @@ async def open_slack_channel(
         carrier = SlackCarrier(api, deps.supervisor, log.state.outbox, deps.store)
 
         async def connect(take: Take) -> None:
-            await SlackSocket(api, log, deps.clock, take=take).run()
+            if not options.webhook_url:
+                await SlackSocket(api, log, deps.clock, take=take).run()
+            address = HookAddress(options.hook_url, options.signing_secret)
+            hook = SlackWebhook(api, log, deps.clock, address=address, take=take)
+            await hook.run(deps.doors, options.name)
 
         yield ChatPlatform(
             carrier=carrier,

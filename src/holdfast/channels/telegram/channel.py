@@ -37,8 +37,8 @@ async def open_telegram_channel(
             connection = TelegramConnection(api, log, deps.clock)
             if not options.webhook_url:
                 await TelegramPolling(api, connection, take=take).run()
-            url = f"{options.webhook_url.rstrip('/')}/hooks/channels/{options.name}"
-            hook = TelegramWebhook(api, connection, deps.clock, url=url, secret=options.hook_secret)
+            url, secret = options.hook_url, options.hook_secret
+            hook = TelegramWebhook(api, connection, deps.clock, url=url, secret=secret)
             await hook.run(deps.doors, options.name, take)
 
         yield ChatPlatform(

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.api.channels import ChannelUpdateAccepted
 from holdfast.channels.chat_locks import ChatLocks
 from holdfast.channels.incoming import Arrival
 from holdfast.channels.telegram.api import TelegramApi, TelegramReply, TelegramResult
@@ -51,8 +52,9 @@ class TelegramWebhook:
     async def run(self, doors: ChannelDoors, name: str, take: Callable[[Arrival], Awaitable[None]]) -> None:
         """Open the door of the channel, have Telegram know it, and look after both."""
 
-        async def deliver(body: bytes) -> None:
+        async def deliver(body: bytes) -> ChannelUpdateAccepted:
             await self.deliver(body, take)
+            return ChannelUpdateAccepted(accepted=True)
 
         failures = 0
         while True:

@@ -10,16 +10,26 @@ from holdfast.chaos.exchanges import (
     Scripts,
     SlowAnswer,
 )
-from holdfast.chaos.slack.faults import LoseEvent, MissAcknowledgement, SlackError, SlackLimit
-from holdfast.chaos.slack.server import APP_TOKEN, BOT_TOKEN, FakeSlack
+from holdfast.chaos.slack.faults import (
+    Backdate,
+    Forge,
+    LoseEvent,
+    MissAcknowledgement,
+    SlackError,
+    SlackLimit,
+)
+from holdfast.chaos.slack.server import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, FakeSlack
 from holdfast.chaos.slack.world import SlackCall, SlackConversation, SlackWorld
 
 __all__ = [
     "APP_TOKEN",
     "BOT_TOKEN",
+    "SIGNING_SECRET",
     "Accept",
+    "Backdate",
     "Double",
     "FakeSlack",
+    "Forge",
     "Garble",
     "Hold",
     "LoseEvent",

@@ -7,13 +7,16 @@ from aiohttp import web
 
 from holdfast.chaos.exchanges import Scripts
 from holdfast.chaos.platform_control import button_of, given_in, script_route
+from holdfast.chaos.slack.hook import SlackHook
 from holdfast.chaos.slack.sockets import SlackSockets
 from holdfast.chaos.slack.world import SlackConversation, SlackWorld
 
 
-def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -> list[web.RouteDef]:
-    """`/fake/…`: say, edit, delete, click, command, file, archive, sockets, script, chats and calls."""
-    control = _Control(world, sockets)
+def control_routes(
+    world: SlackWorld, scripts: Scripts, sockets: SlackSockets, hook: SlackHook
+) -> list[web.RouteDef]:
+    """`/fake/…`: say, edit, delete, click, command, file, archive, sockets, hook, script, chats and calls."""
+    control = _Control(world, sockets, hook)
     return [
         web.post("/fake/say", control.say),
         web.post("/fake/edit", control.edit),
@@ -23,6 +26,7 @@ def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -
         web.post("/fake/file", control.file),
         web.post("/fake/archive", control.archive),
         web.post("/fake/sockets", control.sockets),
+        web.post("/fake/hook", control.hook),
         script_route(scripts),
         web.get("/fake/chats", control.chats),
         web.get("/fake/calls", control.calls),
@@ -32,9 +36,10 @@ def control_routes(world: SlackWorld, scripts: Scripts, sockets: SlackSockets) -
 class _Control:
     """What the routes do. A `chat` is a channel's id: D42 is direct with U42, C5 is a channel."""
 
-    def __init__(self, world: SlackWorld, sockets: SlackSockets) -> None:
+    def __init__(self, world: SlackWorld, sockets: SlackSockets, hook: SlackHook) -> None:
         self._world = world
         self._sockets = sockets
+        self._hook = hook
 
     async def say(self, request: web.Request) -> web.Response:
         """{"chat": "D42", "text": "hello", "user": "U42", "thread": ""}; `@bot` mentions the bot."""
@@ -106,6 +111,17 @@ class _Control:
         else:
             await self._sockets.cut()
         return web.json_response({"open": len(self._sockets.open)})
+
+    async def hook(self, request: web.Request) -> web.Response:
+        """{"url": "http://…/hooks/channels/sl"} is where the app is called, once it answers the challenge.
+
+        An empty one goes back to sockets.
+        """
+        given = await given_in(request, "url")
+        why = await self._hook.verify(str(given["url"]))
+        if why:
+            raise web.HTTPBadRequest(text=f"The address doesn't answer the challenge: {why}\n")
+        return web.json_response({"url": self._hook.url})
 
     async def chats(self, request: web.Request) -> web.Response:
         """All conversations with their messages, as people see them now."""

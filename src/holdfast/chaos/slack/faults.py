@@ -57,6 +57,24 @@ class MissAcknowledgement:
         exchange.is_deaf = True
 
 
+@dataclass(frozen=True, slots=True)
+class Forge:
+    """Sign it with another secret, as someone who isn't Slack would. Only for what is delivered over HTTP."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark it."""
+        exchange.signature = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Backdate:
+    """Sign it as of ten minutes ago, as in a recording that is played again. Only over HTTP."""
+
+    async def perform(self, exchange: Exchange) -> None:
+        """Mark it."""
+        exchange.signature = "old"
+
+
 WORDS: Mapping[str, Callable[..., PlatformStep]] = {
     "accept": Accept,
     "reset": ResetConnection,
@@ -68,6 +86,8 @@ WORDS: Mapping[str, Callable[..., PlatformStep]] = {
     "reverse": Reverse,
     "lose": LoseEvent,
     "miss-ack": MissAcknowledgement,
+    "forge": Forge,
+    "backdate": Backdate,
 }
 
 

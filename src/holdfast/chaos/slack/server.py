@@ -1,16 +1,17 @@
-"""The fake Slack: Web API and Socket Mode on loopback, with scripted faults and a record of what was sent.
+"""The fake Slack: Web API, Socket Mode and calls on loopback, with scripted faults and a record of all.
 
     async with FakeSlack() as slack:
         slack.scripts.add("chat.postMessage", [Accept(), ResetConnection()])   # arrives, the answer is lost
         slack.world.say("D42", "hello")                                        # U42 writes to the bot
         ...                                              # point your app at slack.api_url, with both tokens
 
+With `slack.hook.url`, it calls the app there instead of telling it over sockets.
 Apps written with slack-sdk reach it with `AsyncWebClient(base_url=slack.api_url)`.
 """
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -19,26 +20,40 @@ from aiohttp import web
 from holdfast.chaos.exchanges import Exchange, Scripts, broken, played
 from holdfast.chaos.slack.control import control_routes
 from holdfast.chaos.slack.faults import WORDS, slack_failure
+from holdfast.chaos.slack.hook import REPEATS_S, SlackHook
 from holdfast.chaos.slack.methods import JSON_METHODS, METHODS, SlackRefusal
-from holdfast.chaos.slack.sockets import ACK_S, SlackSockets
+from holdfast.chaos.slack.sockets import ACK_S, Envelope, SlackSockets
 from holdfast.chaos.slack.world import APP, TEAM, SlackCall, SlackWorld
 
 BOT_TOKEN = "xoxb-fake-token"  # noqa: S105  # nothing real is behind it
 APP_TOKEN = "xapp-fake-token"  # noqa: S105  # nothing real is behind it
+SIGNING_SECRET = "fake-signing-secret"  # noqa: S105  # nothing real is behind it
 BODY_BYTES_MAX = 60 * 1024 * 1024
 OPEN = "apps.connections.open"
 
 
 class FakeSlack:
-    """A Slack workspace with one app; an async context manager."""
+    """A Slack workspace with one app; an async context manager.
 
-    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, ack_s: float = ACK_S) -> None:
+    `repeats_s` are the pauses before a call that wasn't answered is repeated.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        ack_s: float = ACK_S,
+        repeats_s: Sequence[float] = REPEATS_S,
+    ) -> None:
         self.token = BOT_TOKEN
         self.app_token = APP_TOKEN
+        self.signing_secret = SIGNING_SECRET
         self.world = SlackWorld()
         self.scripts = Scripts(WORDS)
         self.sockets = SlackSockets(self.scripts, self.world.changed, ack_s)
-        self.world.tell = self.sockets.tell
+        self.hook = SlackHook(self.scripts, self.world.changed, SIGNING_SECRET, ack_s, repeats_s)
+        self.world.tell = self._tell
         self._host = host
         self._port = port
         self._runner: web.AppRunner | None = None
@@ -60,7 +75,7 @@ class FakeSlack:
         app.router.add_get("/link/", self.sockets.serve)
         app.router.add_get("/files-pri/{path:.+}", self._file)
         app.router.add_post("/upload/v1/{file}", self._upload)
-        app.add_routes(control_routes(self.world, self.scripts, self.sockets))
+        app.add_routes(control_routes(self.world, self.scripts, self.sockets, self.hook))
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port)
@@ -76,9 +91,24 @@ class FakeSlack:
         assert self._telling is not None
         self._telling.cancel()
         await asyncio.wait([self._telling])
+        await self.hook.close()
         await self.sockets.cut()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    @property
+    def waiting(self) -> int:
+        """How much of what happened the app hasn't acknowledged yet."""
+        return len(self.sockets.waiting) + len(self.hook.waiting)
+
+    @property
+    def lost(self) -> list[Envelope]:
+        """What the app was never told, or never acknowledged."""
+        return [*self.sockets.lost, *self.hook.lost]
+
+    def _tell(self, kind: str, payload: dict[str, Any]) -> None:
+        """Tell the app, by calls if it has an address for them, or else over its sockets."""
+        (self.hook if self.hook.url else self.sockets).tell(kind, payload)
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]

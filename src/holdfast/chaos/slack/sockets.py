@@ -29,6 +29,7 @@ class Envelope:
     due_s: float = 0.0
     is_deaf: bool = False
     socket: web.WebSocketResponse | None = None
+    reason: str = ""  # why it is told again, if it is told by calls
 
     def frame(self) -> str:
         """What goes over the socket."""

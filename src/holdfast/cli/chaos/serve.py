@@ -33,7 +33,10 @@ def serve_slack_until_stopped(host: str, port: int, *, script: str | None) -> in
     slack = FakeSlack(host=host, port=port)
 
     def about() -> str:
-        return f"Fake Slack on {slack.api_url} for an app with the tokens {slack.token} and {slack.app_token}"
+        return (
+            f"Fake Slack on {slack.api_url} for an app with the tokens {slack.token} and {slack.app_token}, "
+            f"and the signing secret {slack.signing_secret}"
+        )
 
     return _run(_serve(slack, script or "", about, person='"chat": "D1"'))
 

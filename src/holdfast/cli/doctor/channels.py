@@ -56,7 +56,7 @@ async def _ask_telegram(channel: ChannelSettings) -> DoctorFinding:
 
 
 async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
-    """Both tokens: one is for messages, the other one for the socket. No socket is opened."""
+    """The token for messages, and what makes things come in: the one for the socket, or our own address."""
     from holdfast.channels.slack.api import SlackDone, SlackFailure, open_slack
 
     name = f"channel {channel.name}"
@@ -64,7 +64,9 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
     async with open_slack(token=token, app_token=app_token, base_url=channel.base_url) as api:
         if api.trouble:
             return fault(name, api.trouble, "`token` begins with xoxb-, and `app_token` with xapp-")
-        replies = {"token": await api.call("auth.test"), "app_token": await api.open_connection()}
+        replies = {"token": await api.call("auth.test")}
+        if not channel.webhook_url:
+            replies["app_token"] = await api.open_connection()  # it only names an address
     for key, reply in replies.items():
         if isinstance(reply, SlackFailure):
             return fault(name, f"Slack refuses its {key}: {reply.error}", f"check its `{key}`")
@@ -76,7 +78,24 @@ async def _ask_slack(channel: ChannelSettings) -> DoctorFinding:
     if me.scopes and SLACK_FILES not in me.scopes:
         advice = f"add the scope `{SLACK_FILES}` to your app (OAuth & Permissions), and install it again"
         return fault(name, f"{account}, but it may not send files", advice)
-    return ok(name, account)
+    return await _call_ourselves(channel, account) if channel.webhook_url else ok(name, account)
+
+
+async def _call_ourselves(channel: ChannelSettings, account: str) -> DoctorFinding:
+    """Whether a call like Slack's arrives; not a fault, because some networks don't let one call oneself."""
+    from holdfast.channels.deps import hook_url
+    from holdfast.channels.slack.self_test import why_unreachable
+
+    name, url = f"channel {channel.name}", hook_url(channel.webhook_url, channel.name)
+    now_s = SystemClock().now_ms() // 1000
+    why = await why_unreachable(url, secret=str(channel.signing_secret), now_s=now_s)
+    if not why:
+        return ok(name, f"{account}, and its calls arrive at {url}")
+    return note(
+        name,
+        f"{account}, but from here no call arrives at {url}: {why}",
+        "start the server, and see that the address is public, has a valid certificate and leads to it",
+    )
 
 
 async def _ask_discord(channel: ChannelSettings) -> DoctorFinding:

@@ -1,29 +1,46 @@
 """Takes updates that platforms deliver to channels, at whichever server of a cluster they arrive.
 
-Nothing of a body is read before the secret is right, and whoever doesn't know it learns nothing, also not
-whether there is such a channel. The server that was called checks the secret; the one that holds the channel
-takes the update.
+Nothing is parsed before the secret or the signature is right, and whoever doesn't know it learns nothing,
+also not whether there is such a channel. The server that was called checks this; the one that holds the
+channel takes the update.
 """
 
-from hashlib import sha256
-from hmac import compare_digest
-from os import urandom
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.api.channels import ChannelUpdateAccepted
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.interfaces.nodes import Node
-from holdfast.server.channels.doors import BadUpdate
+from holdfast.server.channels.doors import BadUpdate, NotNow
+from holdfast.server.channels.proofs import SECRET_HEADER, SIGNATURE_HEADER, DeliveryProofs
 from holdfast.server.deps import RouteDeps
 from holdfast.server.peers.peers import PEER
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, read_sent
 
-SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105  # the name of a header
 AT_ONCE_MAX = 40
 ELSEWHERE_S = 20.0  # how long the server that holds the channel may take
+SIGNED_S = 3.0  # how long a body may take whose sender isn't known before it is there; Slack waits no longer
+
+
+@dataclass(slots=True)
+class _Places:
+    """How many deliveries may be under way; one more is to come again later."""
+
+    taken: int = 0
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        if self.taken >= AT_ONCE_MAX:
+            raise _not_now()
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
 
 
 class ChannelDeliveryRoutes:
@@ -31,32 +48,40 @@ class ChannelDeliveryRoutes:
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
-        self._nobodys_secret = urandom(32).hex()
-        self._reading = 0
+        self._proofs = DeliveryProofs(deps.options.channels, deps.clock)
+        # Strangers can fill the second, and hold up nobody whose secret is in a header.
+        self._proven, self._unproven = _Places(), _Places()
 
     async def deliver(self, request: Request) -> Response:
         """Take an update of a platform, or have the server take it that holds the channel."""
         name: str = request.path_params["name"]
+        if PEER not in request.scope and SIGNATURE_HEADER in request.headers:
+            with self._unproven.one():
+                body = await self._body(request, within_s=SIGNED_S)
+                await self._proofs.insist_on_signature(name, request.headers, body)
+            with self._proven.one():
+                return await self._take(request, name, body)
         if PEER not in request.scope:  # another server of the cluster has checked it
-            self._insist_on_secret(name, request.headers.get(SECRET_HEADER, ""))
-        if self._reading >= AT_ONCE_MAX:
-            raise _not_now()
+            self._proofs.insist_on_secret(name, request.headers.get(SECRET_HEADER, ""))
+        with self._proven.one():
+            return await self._take(request, name, await self._body(request))
+
+    async def _body(self, request: Request, *, within_s: float = 0.0) -> bytes:
         limits = self._deps.limits
-        self._reading += 1
-        try:
-            body = await read_sent(request, limits, bytes_max=limits.hook_bytes_max, within_s=limits.hook_s)
-            return await self._take(request, name, body)
-        except BadUpdate as error:
-            raise bad_request(str(error)) from error
-        finally:
-            self._reading -= 1
+        whole_s = min(within_s or limits.hook_s, limits.hook_s)
+        return await read_sent(request, limits, bytes_max=limits.hook_bytes_max, within_s=whole_s)
 
     async def _take(self, request: Request, name: str, body: bytes) -> Response:
         """The answer once the update is on the log, here or elsewhere; raises a Problem."""
         deliver = self._deps.channel_doors.get(name)
         if deliver is not None:
-            await deliver(body)
-            return json_response(ChannelUpdateAccepted(accepted=True))
+            try:
+                answer = await deliver(body)
+            except BadUpdate as error:
+                raise bad_request(str(error)) from error
+            except NotNow as error:
+                raise _not_now() from error
+            return json_response(answer) if answer is not None else Response()
         # One that was passed on is never passed on again: the two servers would go on for ever.
         holder = None if PEER in request.scope else await self._holder(name)
         if holder is None:
@@ -72,23 +97,6 @@ class ChannelDeliveryRoutes:
             return None
         return Node(place.owner, place.url)
 
-    def _insist_on_secret(self, name: str, given: str) -> None:
-        """Raise a Problem unless the secret is that of the channel; it takes the same time either way."""
-        channel = self._deps.options.channels.get(name)
-        wanted = channel.hook_secret if channel is not None and channel.hook_secret else ""
-        is_right = compare_digest(_digest(given), _digest(wanted or self._nobodys_secret))
-        if not is_right or not wanted:
-            raise Problem(
-                401,
-                "The secret is missing or wrong",
-                code="bad_signature",
-                headers={"Connection": "close"},
-            )
-
 
 def _not_now() -> Problem:
     return Problem(503, "Not now. Deliver it again later", code="too_busy", headers={"Retry-After": "2"})
-
-
-def _digest(text: str) -> bytes:
-    return sha256(text.encode("utf-8", "replace")).digest()

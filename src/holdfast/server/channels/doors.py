@@ -4,11 +4,18 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-Deliver: TypeAlias = Callable[[bytes], Awaitable[None]]  # returns when it is on disk; raises BadUpdate
+import msgspec
+
+# Returns when it is on disk: what to answer as JSON, or None for an empty answer. Raises BadUpdate or NotNow.
+Deliver: TypeAlias = Callable[[bytes], Awaitable[msgspec.Struct | None]]
 
 
 class BadUpdate(Exception):
     """What was delivered can't be read; the text says why."""
+
+
+class NotNow(Exception):
+    """It can't be taken yet, and is to be delivered again later."""
 
 
 class ChannelDoors:

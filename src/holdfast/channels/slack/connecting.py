@@ -1,0 +1,84 @@
+"""Finds out who the bot is, and says on the log whether Slack works; sockets and calls share it."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.channels.channel_log import ChannelLog
+from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply
+from holdfast.channels.written import UNREADABLE, Unanswered, Unwritten
+from holdfast.interfaces.clock import Clock
+
+_log = logging.getLogger(__name__)
+BACKOFF_FIRST_S = 1.0
+BACKOFF_LAST_S = 60.0
+CHECK_APP = "Check `app_token`: it is the app-level token, which begins with xapp-. Then restart the server."
+_CHECK_BOT = "Check `token`: it is the bot token, which begins with xoxb-. Then restart the server."
+_TOKENS = "`token` begins with xoxb-, and `app_token` with xapp-. Correct them, and restart the server."
+_SCOPE = "Add the scopes that the documentation lists to your app, and install it again."
+_MODE = "Turn on Socket Mode in your app's settings."
+HINTS: Mapping[str, str] = {
+    "missing_scope": _SCOPE,
+    "no_permission": _SCOPE,
+    "link_disabled": _MODE,
+    "socket_mode_not_enabled": _MODE,
+    "account_inactive": "The app was removed from the workspace. Install it again, and use its new token.",
+    "token_revoked": "The token was revoked. Install the app again, and use its new token.",
+}
+
+
+class SlackTrouble(Exception):
+    """Slack doesn't work for us now; the text says why, and `hint` what to do."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.hint = hint
+
+
+class SlackConnection:
+    """One app, and whether it can be reached."""
+
+    def __init__(self, api: SlackApi, log: ChannelLog, clock: Clock) -> None:
+        self._api = api
+        self._channel = log
+        self._clock = clock
+        self.bot = ""
+        self.account = ""
+
+    async def introduce(self) -> None:
+        """Ask who we are; raises SlackTrouble."""
+        if self._api.trouble:
+            raise SlackTrouble(self._api.trouble, _TOKENS)
+        me = insist(await self._api.call("auth.test"), _CHECK_BOT)
+        bot = str(me.get("user_id") or "")
+        if not bot:
+            raise SlackTrouble(f"Slack can't be reached: {UNREADABLE}")
+        self.bot, self.account = bot, str(me.get("user") or "")
+
+    async def works(self) -> None:
+        """Say that it works, unless that is known already."""
+        await self._channel.connected(self._clock.now_ms(), self.account)
+
+    async def missed(self, what: str) -> None:
+        """Say what may be lost."""
+        await self._channel.connected(self._clock.now_ms(), self.account, missed=what)
+
+    async def failed(self, trouble: SlackTrouble) -> None:
+        """Say what the trouble is, once for as long as it lasts."""
+        await self._channel.failed(self._clock.now_ms(), str(trouble), trouble.hint)
+
+
+def pause_s(failures: int) -> float:
+    """How long to wait before the next attempt, longer each time."""
+    return min(BACKOFF_FIRST_S * 2 ** min(failures - 1, 6), BACKOFF_LAST_S) if failures else 0.0
+
+
+def insist(reply: SlackReply, hint: str) -> Mapping[str, Any]:
+    """What Slack returned; raises SlackTrouble."""
+    match reply:
+        case SlackDone(value=value):
+            return value
+        case SlackFailure(error=error):
+            raise SlackTrouble(error, HINTS.get(error, "" if error == "ratelimited" else hint))
+        case Unwritten(why=why) | Unanswered(why=why):
+            raise SlackTrouble(f"Slack can't be reached: {why}")
