@@ -62,6 +62,9 @@ def configure(
     (folder / "holdfast.toml").write_text(text, encoding="utf-8")
 
 
+LOOKS = 5  # rounds of the event loop in which the ends of connections are noticed
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A server process that has said where it listens."""
@@ -146,9 +149,20 @@ async def program(
         connector = aiohttp.TCPConnector(keepalive_timeout=2)
         patience = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=patience) as http:
-            yield Program(process, url, http)
+            try:
+                yield Program(process, url, http)
+            finally:
+                await _killed(process)
+                # Readers of streams see their end first: a session that is closed lets them wait for ever.
+                for _ in range(LOOKS):
+                    await asyncio.sleep(0)
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGKILL)
-            await process.communicate()
+        await _killed(process)
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """Kill it if it still runs, and wait for its end."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        await process.communicate()

@@ -1,6 +1,6 @@
 """A hundred conversations of which one is at its limit, history that isn't given, and long messages."""
 
-from agent.world import process
+from agent.world import World, process
 from channels.lab import channel
 from channels.slack.slack_lab import (
     LOG,
@@ -46,6 +46,15 @@ async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_li
             await said(slack, "re: first", "re: second", chat=limited)
 
 
+async def missed_of(world: World) -> str:
+    """What may be lost, as soon as the log says so."""
+    async for records in world.store.follow(LOG):
+        for record in records:
+            if isinstance(record.event, e.ChannelConnected) and record.event.missed:
+                return record.event.missed
+    raise AssertionError("the log ends")
+
+
 @in_both_forms
 async def test_history_that_slack_does_not_give_is_said_to_be_missed(talking: Talking) -> None:
     """P14: what may be lost is in the log, in words."""
@@ -55,8 +64,7 @@ async def test_history_that_slack_does_not_give_is_said_to_be_missed(talking: Ta
             await said(slack, "re: one")
         slack.scripts.add("conversations.history", [SlackError("missing_scope")])
         async with talking(world, slack):
-            records = await world.until(LOG, e.ChannelConnected, times=2)
-        missed = [one.event.missed for one in records if isinstance(one.event, e.ChannelConnected)][-1]
+            missed = await missed_of(world)
         assert missed == f"what was said in 1 conversations ({MY}), which Slack didn't list: missing_scope"
 
 
