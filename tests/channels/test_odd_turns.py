@@ -68,7 +68,7 @@ async def test_another_bot_counts_its_messages_for_itself() -> None:
                 await until(telegram, lambda texts=texts: bool(texts()))
                 telegram.world.say(ME, "/queue")
                 await until(telegram, lambda texts=texts: len(texts()) == 2)
-            assert texts() == [f"re: hi, {name}", "No message waits."]
+            assert texts() == [f"re: hi, {name}", "No messages are waiting."]
 
 
 async def test_the_question_of_a_trigger_is_answered_by_what_is_written_next() -> None:

@@ -98,7 +98,7 @@ TRIGGER_OPERATIONS: tuple[Operation, ...] = (
         "/api/triggers/{trigger_id}/run",
         "triggers.run",
         tag="Triggers",
-        summary="Fire now, also if it is paused. With an Idempotency-Key, once.",
+        summary="Fire now, even if it is paused. With an Idempotency-Key, once.",
         scopes=("admin",),
         responses={202: triggers.TriggerShown},
         errors=_MISSING,

@@ -90,10 +90,10 @@ class ChatCommands:
         if not wanted:
             now = self._state.models.get(chat) or (known[0] if known else "the default")
             listed = ", ".join(f"`{name}`" for name in known)
-            return CommandDone(f"The model is {now}. There are: {listed}.\n\nChoose one with /model NAME.")
+            return CommandDone(f"The model is {now}, out of {listed}.\n\nChoose one with /model NAME.")
         if wanted not in known:
             listed = ", ".join(f"`{name}`" for name in known)
-            return CommandDone(f"There is no model `{wanted}`. There are: {listed}.")
+            return CommandDone(f"There is no model `{wanted}`. The models are: {listed}.")
         chosen = e.ChannelModelChosen(at_ms=self._deps.clock.now_ms(), chat=chat, model=wanted)
         return CommandDone(f"From the next message on, {wanted} answers.", (chosen,))
 
@@ -217,7 +217,7 @@ def _status(session: Session) -> str:
 
 def _queue(session: Session) -> str:
     waiting = session.inbox.waiting()
-    return _listed(waiting) if waiting else "No message waits."
+    return _listed(waiting) if waiting else "No messages are waiting."
 
 
 def _taken_back(messages: Sequence[SessionMessage]) -> str:

@@ -164,7 +164,8 @@ def _converted(word: str, parameter: inspect.Parameter, where: str) -> object:
             return msgspec.json.decode(word, type=dict[str, object])
         return msgspec.convert(word, type=hint, strict=False)
     except (msgspec.MsgspecError, TypeError) as error:
-        raise BadScript(f"{where} cannot take {word!r} as {parameter.name}") from error
+        example = """, which is JSON in quotes: '{"key": "value"}'""" if get_origin(hint) is Mapping else ""
+        raise BadScript(f"{where} cannot take {word!r} as {parameter.name}{example}") from error
 
 
 def nearest(name: str, known: Mapping[str, object]) -> str:

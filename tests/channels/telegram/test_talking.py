@@ -188,7 +188,7 @@ async def test_stop_takes_back_what_waits_in_the_chat_and_says_so() -> None:
         (told,) = set(after) - {"half", "Stopped."}
         assert told.startswith("These messages waited")
         assert told.endswith("1. second\n2. third")
-        assert (answer, queue) == ("re: fourth", "No message waits.")
+        assert (answer, queue) == ("re: fourth", "No messages are waiting.")
         assert not (await state_of(world)).awaited
         assert chaos.seen.requests_seen == 2
 

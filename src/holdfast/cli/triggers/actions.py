@@ -11,6 +11,7 @@ from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.safe_text import safe
 
 FAILED = 1
+NO_SERVER = "No server is running, so it happens once you start `holdfast serve`. "
 
 
 def when(at: float) -> str:
@@ -93,10 +94,11 @@ def change_trigger(flags: Mapping[str, object], name: str, change: Literal["paus
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
         changed = await attached.client.change_trigger(found.id, change)
+        later = NO_SERVER if attached.is_own else ""
         said = {
             "pause": "Paused.",
             "resume": f"Resumed. Next: {_next(changed)}",
-            "run": f"Asked. `holdfast triggers history {found.id}` shows what becomes of it.",
+            "run": f"Asked. {later}`holdfast triggers history {found.id}` shows what becomes of it.",
         }
         print(said[change])
         return OK

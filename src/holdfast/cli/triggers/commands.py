@@ -169,7 +169,7 @@ def triggers_resume(trigger: Trigger, data_dir: DataDir = None, config: Config =
 
 @triggers_app.command("run")
 def triggers_run(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Fire now, also if it is paused. A running server does it."""
+    """Fire now, even if it is paused. A running server does it."""
     from holdfast.cli.triggers.actions import change_trigger
 
     raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "run"))
