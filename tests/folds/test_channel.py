@@ -136,3 +136,35 @@ def test_the_newest_message_of_each_conversation_is_known_whatever_order_they_ca
     )
     assert {place: last.platform_id for place, last in state.last_taken.items()} == {"D1": "7", "C1": "100"}
     assert list(state.last_taken) == ["D1", "C1"], "the one that was active last is last"
+
+
+def test_each_account_of_a_channel_has_keys_of_its_own() -> None:
+    """P2: another bot counts its messages for itself; equal numbers are no repeats."""
+    one, two = (e.ChannelConnected(at_ms=1, account=account) for account in ("one", "two"))
+    message = taken(session_id="s", message_id="m")
+    assert channel_of().own_key("m:1:5") == "m:1:5"
+    state = channel_of(one, message, one)
+    assert (state.own_key("m:1:5"), len(state.taken)) == ("m:1:5", 1)
+    state = channel_of(one, message, taken("k", became="command", platform_id="6"), two)
+    assert (state.own_key("m:1:5"), state.taken, state.used) == ("1/m:1:5", {}, {})
+    assert channel_of(one, two, one).own_key("m:1:5") == "m:1:5"
+
+
+def test_the_sessions_of_a_chat_are_its_own_those_it_awaits_and_those_it_is_told_of() -> None:
+    """P5: what was asked before /new belongs to the chat until it is answered."""
+    state = channel_of(
+        e.ChannelChatBound(at_ms=1, chat="1", session_id="a"),
+        taken("k1", session_id="a", message_id="m1"),
+        e.ChannelChatBound(at_ms=2, chat="1", session_id="b"),
+        e.ChannelResultWanted(at_ms=3, chat="1", session_id="t", message_id="m2", title="news"),
+    )
+    assert state.sessions_in("1") == ["b", "a"]
+    assert state.told_in("1") == ["b", "a", "t"]
+    assert state.sessions_in("2") == state.told_in("2") == []
+    assert state.awaited["m2@1"].title == "news"
+
+
+def test_what_became_no_message_is_remembered_for_its_edits() -> None:
+    """P9: an edit of it is answered."""
+    state = channel_of(taken("k", became="answer"), taken("k2", became="edit", platform_id="9"))
+    assert list(state.used) == [("1", "5")]
