@@ -88,7 +88,7 @@ class OutboxSender:
         self._store = store
         self._clock = clock
         self._sending = asyncio.Semaphore(AT_ONCE_MAX)
-        self._chats: dict[str, asyncio.Task[None]] = {}
+        self._chats: set[str] = set()  # those that are being told something
 
     async def run(self) -> None:
         """Send until cancelled; raises what the store raises, and the owner begins again."""
@@ -96,10 +96,17 @@ class OutboxSender:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 for chat in [chat for chat in outbox.queues if chat not in self._chats]:
-                    task = tasks.create_task(self._empty(chat), name=f"send to {chat}")
-                    self._chats[chat] = task
-                    task.add_done_callback(lambda _, chat=chat: self._chats.pop(chat))
+                    self._chats.add(chat)
+                    tasks.create_task(self._serve(chat), name=f"send to {chat}")
                 await self._channel.until(lambda: any(chat not in self._chats for chat in outbox.queues))
+
+    async def _serve(self, chat: str) -> None:
+        try:
+            await self._empty(chat)
+        finally:
+            # At once when nothing is left: an intent that came before a callback of the task would wait here
+            # until something else happens.
+            self._chats.discard(chat)
 
     async def _empty(self, chat: str) -> None:
         """Send everything that one chat is to be told."""

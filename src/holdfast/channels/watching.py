@@ -22,17 +22,16 @@ class Watching:
         self._deps = deps
         self._channel = log
         self._dialect = dialect
-        self._sessions: dict[str, asyncio.Task[None]] = {}
+        self._sessions: set[str] = set()  # those that are watched
 
     async def run(self) -> None:
         """Watch until cancelled."""
         state = self._channel.state
         async with asyncio.TaskGroup() as tasks:
             while True:
-                for session_id in {one.session_id for one in state.awaited.values()} - self._sessions.keys():
-                    task = tasks.create_task(self._watch(session_id), name=f"watch {session_id}")
-                    self._sessions[session_id] = task
-                    task.add_done_callback(lambda _, id_=session_id: self._sessions.pop(id_))
+                for session_id in {one.session_id for one in state.awaited.values()} - self._sessions:
+                    self._sessions.add(session_id)
+                    tasks.create_task(self._watch(session_id), name=f"watch {session_id}")
                 await self._channel.until(
                     lambda: any(one.session_id not in self._sessions for one in state.awaited.values())
                 )
@@ -44,6 +43,10 @@ class Watching:
         except OF_ONE_LOG:
             _log.exception("channel %s: session %s can't be read", self._channel.log_id, session_id)
             await self._give_up(session_id)
+        finally:
+            # At once when nothing is awaited: a message that is taken before a callback of the task would
+            # have no answer until something else happens.
+            self._sessions.discard(session_id)
 
     async def _follow(self, session_id: str) -> None:
         """Look at the session each time its log changes, until nothing of it is awaited."""

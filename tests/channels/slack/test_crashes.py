@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import NoReturn
 
+import msgspec
 import pytest
 
 from agent.world import CrashingStore, process
@@ -24,7 +25,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.racing import wait_through_cancel
-from holdfast.server.channels.doors import ChannelDoors
+from holdfast.server.channels.doors import ChannelDoors, NotNow
 
 CHATS = ("D42",)
 ALLOWED = frozenset({"U42"})
@@ -67,8 +68,21 @@ class Scene:
         if not self.is_called:
             yield options_for(self.slack, allow=ALLOWED), ChannelDoors()
             return
+        doors = ChannelDoors()
+
+        async def deliver(body: bytes) -> msgspec.Struct | None:
+            """Pass it on to the process; what that dies of isn't the end of the server before it."""
+            inside = doors.get("sl")
+            if inside is None:
+                raise NotNow
+            try:
+                return await inside(body)
+            except (Crashed, BaseExceptionGroup):
+                raise NotNow from None
+
         async with called(self.slack) as front:
-            yield options_for(self.slack, allow=ALLOWED, **front.fields), front.doors
+            with front.doors.opened("sl", deliver):
+                yield options_for(self.slack, allow=ALLOWED, **front.fields), doors
 
     async def is_heard(self, asked: int) -> None:
         """Wait until what people write arrives."""
