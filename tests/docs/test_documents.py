@@ -13,7 +13,13 @@ from promises import PROMISES
 from serving import served, target_of
 
 _NAMES = ("MAIN_API_KEY", "TRACKER_KEY", "TRACKER_CLIENT_SECRET")
-_TOKENS = ("TELEGRAM_BOT_TOKEN", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "DISCORD_BOT_TOKEN")
+_TOKENS = (
+    "TELEGRAM_BOT_TOKEN",
+    "SLACK_BOT_TOKEN",
+    "SLACK_APP_TOKEN",
+    "SLACK_SIGNING_SECRET",
+    "DISCORD_BOT_TOKEN",
+)
 ENVIRON = {"HOME": "/h"} | dict.fromkeys((*_NAMES, *_TOKENS, "S3_KEY_ID", "S3_SECRET_KEY"), "k")
 ROW = re.compile(r"^\| (P\d+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 

@@ -85,7 +85,7 @@ async def test_a_person_pairs_talks_and_is_revoked_over_http(tmp_path: Path) -> 
             with pytest.raises(Refused):
                 await client.allow_in_channel("tg", "@name")
         assert world.chat(ME).texts()[1] == "hello"
-        assert world.chat(ME).texts()[3] == "the report"
+        assert world.chat(ME).texts()[3] == "From daily:\n\nthe report"
 
 
 async def test_a_person_pairs_and_talks_in_slack_and_a_lost_answer_is_found(tmp_path: Path) -> None:
