@@ -149,9 +149,9 @@ def _is_complete(ask: AskStatus) -> bool:
 
 
 def _approval_card(asked: e.ApprovalAsked) -> Card:
+    tool = f"({exact(asked.action.tool)})"
     return Card(
-        headline=f"Allow this action? ({exact(asked.action.tool)})"
-        + (f" {exact(asked.headline)}" if asked.headline else ""),
+        headline=" ".join(filter(None, ("Allow this action?", exact(asked.headline), tool))),
         detail=_detail(asked),
         notes=(*_about(asked), f"For /approve and /deny: {asked.approval_id}"),
         buttons=tuple(_button(asked, choice) for choice in asked.choices),
