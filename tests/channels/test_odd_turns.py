@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 from agent.world import World, process
 from channels.lab import LOG, ME, channel, options_for, state_of, until
-from channels.slack.slack_lab import echo
+from channels.slack.slack_lab import MY, echo, talking
+from channels.slack.slack_lab import said as slack_said
 from channels.telegram.test_people import acts
 from channels.test_answers import DIALECT, channel_of, session_of
 from holdfast import events as e
@@ -14,6 +15,7 @@ from holdfast.channels.answers import due
 from holdfast.channels.commands import GONE
 from holdfast.channels.words import DELETED, EDIT_OF_OTHER
 from holdfast.chaos import ChaosServer, Script, SeenRequest
+from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
@@ -69,6 +71,19 @@ async def test_another_bot_counts_its_messages_for_itself() -> None:
                 telegram.world.say(ME, "/queue")
                 await until(telegram, lambda texts=texts: len(texts()) == 2)
             assert texts() == [f"re: hi, {name}", "No messages are waiting."]
+
+
+async def test_a_bot_with_another_name_on_slack_takes_nothing_twice() -> None:
+    """P2: its messages have the same ids as before, and history is read again after a pause."""
+    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
+        async with talking(world, slack):
+            slack.world.say(MY, "one")
+            await slack_said(slack, "re: one")
+        slack.world.bot_name = "renamed"
+        async with talking(world, slack):
+            slack.world.say(MY, "two")
+            await slack_said(slack, "re: one", "re: two")
+        assert chaos.seen.requests_seen == 2
 
 
 async def test_the_question_of_a_trigger_is_answered_by_what_is_written_next() -> None:

@@ -138,16 +138,14 @@ def test_the_newest_message_of_each_conversation_is_known_whatever_order_they_ca
     assert list(state.last_taken) == ["D1", "C1"], "the one that was active last is last"
 
 
-def test_each_account_of_a_channel_has_keys_of_its_own() -> None:
+def test_what_an_account_numbers_has_a_name_of_its_own() -> None:
     """P2: another bot counts its messages for itself; equal numbers are no repeats."""
     one, two = (e.ChannelConnected(at_ms=1, account=account) for account in ("one", "two"))
-    message = taken(session_id="s", message_id="m")
-    assert channel_of().own_key("m:1:5") == "m:1:5"
-    state = channel_of(one, message, one)
-    assert (state.own_key("m:1:5"), len(state.taken)) == ("m:1:5", 1)
-    state = channel_of(one, message, taken("k", became="command", platform_id="6"), two)
-    assert (state.own_key("m:1:5"), state.taken, state.used) == ("1/m:1:5", {}, {})
-    assert channel_of(one, two, one).own_key("m:1:5") == "m:1:5"
+    assert channel_of().of_account("m:1:5") == "m:1:5"
+    assert channel_of(one, one).of_account("m:1:5") == "m:1:5"
+    assert channel_of(one, two).of_account("m:1:5") == "1/m:1:5"
+    assert channel_of(one, two).of_account("") == ""
+    assert channel_of(one, two, one).of_account("m:1:5") == "m:1:5"
 
 
 def test_the_sessions_of_a_chat_are_its_own_those_it_awaits_and_those_it_is_told_of() -> None:

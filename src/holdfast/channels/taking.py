@@ -66,6 +66,7 @@ class Platform:
     dialect: Dialect
     source: str = TELEGRAM
     takes_files: bool = False  # its carrier can deliver files that the agent sends
+    counts_by_bot: bool = False  # its messages have numbers that another bot gives, too
     leads: str = "/"  # what a command can begin with; our own words name commands with the last one
 
 
@@ -90,7 +91,11 @@ class Taking:
 
     async def take(self, arrival: Arrival) -> None:
         """Take it; when this returns, it is on the log, and the platform may forget it."""
-        arrival = dataclasses.replace(arrival, key=self._channel.state.own_key(arrival.key))
+        if self._platform.counts_by_bot:
+            named = self._channel.state.of_account
+            arrival = dataclasses.replace(
+                arrival, key=named(arrival.key), platform_id=named(arrival.platform_id)
+            )
         if arrival.key in self._channel.state.keys:
             return
         try:

@@ -84,10 +84,10 @@ class ChannelState:
     last_taken: dict[str, LastTaken] = field(default_factory=dict[str, LastTaken])  # by conversation
     outbox: Outbox = field(default_factory=Outbox)
 
-    def own_key(self, key: str) -> str:
-        """The key of an update of this account: bots count their messages each for themselves."""
+    def of_account(self, name: str) -> str:
+        """What only the account numbers, such as its messages, with a name that no other account gives."""
         number = self.accounts.get(self.account, 0)
-        return f"{number}/{key}" if number else key
+        return f"{number}/{name}" if number and name else name
 
     def sessions_in(self, chat: str) -> list[str]:
         """The session of a chat, and earlier ones of which it still awaits an answer."""
@@ -123,8 +123,6 @@ def apply_to_channel(state: ChannelState, seq: int, event: e.Event) -> None:
 def _connected(state: ChannelState, event: e.ChannelConnected) -> None:
     if event.account != state.account:
         state.accounts.setdefault(event.account, len(state.accounts))
-        state.taken.clear()
-        state.used.clear()
     state.account, state.trouble, state.hint = event.account, "", ""
     state.is_connected, state.since_ms = True, event.at_ms
     for delivery in state.outbox.open():

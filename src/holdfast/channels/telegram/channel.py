@@ -61,4 +61,4 @@ def _inbound(api: TelegramApi, options: ChannelOptions) -> Platform:
         parameters = {"callback_query_id": click, "text": text[:CLICK_CHARS_MAX]}
         await api.call("answerCallbackQuery", parameters, answer_s=CLICK_S)
 
-    return Platform(download, answer_click, DIALECT, takes_files=True)
+    return Platform(download, answer_click, DIALECT, takes_files=True, counts_by_bot=True)
