@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
+from channels.discord import lab as discord_lab
 from channels.lab import LOG, ME, channel, options_for, state_of, until
-from channels.slack.slack_lab import MY, echo, talking
-from channels.slack.slack_lab import said as slack_said
+from channels.slack.slack_lab import echo
 from channels.telegram.test_people import acts
 from channels.test_answers import DIALECT, channel_of, session_of
 from holdfast import events as e
@@ -15,7 +15,7 @@ from holdfast.channels.answers import due
 from holdfast.channels.commands import GONE
 from holdfast.channels.words import DELETED, EDIT_OF_OTHER
 from holdfast.chaos import ChaosServer, Script, SeenRequest
-from holdfast.chaos.slack import FakeSlack
+from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
@@ -73,16 +73,17 @@ async def test_another_bot_counts_its_messages_for_itself() -> None:
             assert texts() == [f"re: hi, {name}", "No messages are waiting."]
 
 
-async def test_a_bot_with_another_name_on_slack_takes_nothing_twice() -> None:
-    """P2: its messages have the same ids as before, and history is read again after a pause."""
-    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        async with talking(world, slack):
-            slack.world.say(MY, "one")
-            await slack_said(slack, "re: one")
-        slack.world.bot_name = "renamed"
-        async with talking(world, slack):
-            slack.world.say(MY, "two")
-            await slack_said(slack, "re: one", "re: two")
+async def test_a_bot_that_is_renamed_on_discord_takes_nothing_twice() -> None:
+    """P2: its messages have the same ids as before, and the history is read again after a pause."""
+    async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
+        async with discord_lab.channel(world, discord):
+            discord_lab.say(discord, "one")
+            await discord_lab.said(discord, "re: one")
+        discord.world.bot["username"] = "renamed"
+        discord.world.sessions.forget()
+        async with discord_lab.channel(world, discord):
+            discord_lab.say(discord, "two")
+            await discord_lab.said(discord, "re: one", "re: two")
         assert chaos.seen.requests_seen == 2
 
 

@@ -22,7 +22,7 @@ async def _auth_test(world: SlackWorld, arguments: Arguments) -> dict[str, Any]:
     return {
         "url": f"{world.url}/",
         "team": "Fake",
-        "user": world.bot_name,
+        "user": "holdfast",
         "team_id": TEAM,
         "user_id": BOT_USER,
         "bot_id": BOT,

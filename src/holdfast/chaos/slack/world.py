@@ -74,7 +74,6 @@ class SlackWorld:
         self.changed = Notifier()
         self.now_s = start_s
         self.tell: Callable[[str, dict[str, Any]], None] = _tell_nobody
-        self.bot_name = "holdfast"
         self.url = ""  # of the server, for the addresses of files
         self._numbers = 0
 
