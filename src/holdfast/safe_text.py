@@ -10,6 +10,11 @@ _SEQUENCES = re.compile(
 )
 # what is left of controls, and marks that make text read otherwise than it is written
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# printable for Unicode, but nothing is seen of them: fillers, joiners, selectors of variants, and blanks
+_UNSEEN = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc"
+    r"\U0001d159\U000e0100-\U000e01ef]"
+)
 _LINE = re.compile(r"\s+")
 
 
@@ -52,7 +57,13 @@ def cut(line: str, columns_max: int) -> str:
 
 def exact(text: str) -> str:
     """The exact text, with control and invisible characters escaped."""
-    return "".join(char if char == "\n" or char.isprintable() else _written_out(char) for char in text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(char if _is_seen(char) else _written_out(char) for char in text)
+
+
+def _is_seen(char: str) -> bool:
+    return char == "\n" or (char.isprintable() and not _UNSEEN.match(char))
 
 
 def _written_out(char: str) -> str:

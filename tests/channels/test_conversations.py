@@ -28,7 +28,7 @@ async def test_stop_stops_what_an_earlier_conversation_of_the_chat_still_does() 
             telegram.world.say(ME, "/status")
             await until(telegram, lambda: "Nothing is running." in texts())
         assert texts()[0] == f"{NEW} {STILL_AT_WORK}"
-        assert texts()[1] == f"Nothing is running. {EARLIER}"
+        assert texts()[1] == EARLIER
 
 
 async def test_a_card_of_an_earlier_conversation_is_decided_by_command() -> None:
@@ -45,4 +45,24 @@ async def test_a_card_of_an_earlier_conversation_is_decided_by_command() -> None
             await until(telegram, lambda: "well" in telegram.world.chat(ME).texts())
             assert ALLOWED in telegram.world.chat(ME).texts()
             await world.until("chn_tg", e.ChannelMessageSettled)
+    assert done == ["act {}"]
+
+
+async def test_an_approver_elsewhere_is_shown_an_action_before_they_can_allow_it() -> None:
+    """P8: an id alone is no consent; the first /approve ID shows what it is, the next one allows it."""
+    done: list[str] = []
+    async with FakeTelegram() as telegram, ChaosServer(choose=lambda one: acting(one, {})) as chaos:
+        working = process(chaos, Effect("act", done), judge=asks_about("act"))
+        options = options_for(telegram, allow=frozenset({str(ME), "43"}))
+        async with working as world, channel(world, options):
+            telegram.world.say(43, "do it")
+            approval_id = await approval_of(world, "chn_tg")
+            mine = telegram.world.chat(ME).texts
+            telegram.world.say(ME, f"/approve {approval_id}")
+            await until(telegram, lambda: len(mine()) == 1)
+            assert "act {}" in mine()[0]
+            assert not done
+            telegram.world.say(ME, f"/approve {approval_id}")
+            await until(telegram, lambda: ALLOWED in mine())
+            await until(telegram, lambda: "well" in telegram.world.chat(43).texts())
     assert done == ["act {}"]

@@ -103,6 +103,25 @@ async def test_the_question_of_a_trigger_is_answered_by_what_is_written_next() -
         assert telegram.world.chat(ME).texts()[1] == "From news:\n\nresult: green"
 
 
+async def test_of_two_questions_the_newest_is_answered_first() -> None:
+    """P3: whatever is written is an answer to one of them, and then to the other."""
+    async with chatting(acts) as (telegram, world):
+        texts = telegram.world.chat(ME).texts
+        telegram.world.say(ME, "a colour")
+        await until(telegram, lambda: len(texts()) == 1)
+        sent = await world.inbox.send("ses_t", IncomingMessage(text="a colour"))
+        assert isinstance(sent, Sent)
+        wanted = e.ChannelResultWanted(
+            at_ms=1, chat=str(ME), session_id="ses_t", message_id=sent.message_id, title="news"
+        )
+        await world.store.append(LOG, [wanted], when=[IfSessionKnown()])
+        await until(telegram, lambda: len(texts()) == 2)
+        telegram.world.say(ME, "green")
+        await until(telegram, lambda: "From news:\n\nresult: green" in texts())
+        telegram.world.say(ME, "red")
+        await until(telegram, lambda: "result: red" in texts())
+
+
 def test_a_failed_trigger_does_not_tell_people_to_retry_something_else() -> None:
     """P9: a failure says what to do, and that is right."""
     failed = session_of("", "failed")

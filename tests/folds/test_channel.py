@@ -145,6 +145,8 @@ def test_what_an_account_numbers_has_a_name_of_its_own() -> None:
     assert channel_of(one, one).of_account("m:1:5") == "m:1:5"
     assert channel_of(one, two).of_account("m:1:5") == "1/m:1:5"
     assert channel_of(one, two).of_account("") == ""
+    assert (channel_of(one).numbered("5"), channel_of(one).numbered("1/5")) == ("5", "")
+    assert (channel_of(one, two).numbered("5"), channel_of(one, two).numbered("1/5")) == ("", "5")
     assert channel_of(one, two, one).of_account("m:1:5") == "m:1:5"
 
 

@@ -107,7 +107,9 @@ def _answer(
         intent_for(taken, run.run_id, now_ms=now_ms, message=ANSWER, part=part, parts=parts, head=taken.title)
         for part in range(parts)
     ]
-    words = ending_text(run, can_retry=not taken.is_from_elsewhere)
+    # /retry means the chat's conversation now; a run of a trigger, or from before /new, isn't part of it.
+    is_current = channel.sessions.get(taken.chat, taken.session_id) == taken.session_id
+    words = ending_text(run, can_retry=is_current and not taken.is_from_elsewhere)
     if ending := with_lead(words, dialect.lead) or ("" if parts else NO_ANSWER):
         head = "" if parts else taken.title
         said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending, head=head))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import events as e
 from holdfast.channels.answers import TO, Dialect, words_above
-from holdfast.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole
+from holdfast.channels.cards import TOO_LONG, is_listed_whole, is_shown_whole, several
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.people import may_approve
 from holdfast.folds.channel import ChannelState
@@ -89,9 +89,17 @@ class ChannelAsks:
         found = await self._open(row)
         if found is None:
             return STALE
-        if chat != who.chat and choice != "deny" and not is_listed_whole(found.ask):
-            return TOO_LONG  # its card is in another chat, and no list can show it
+        if chat != who.chat and choice != "deny":
+            if not is_listed_whole(found.ask):
+                return TOO_LONG  # its card is in another chat, and no list can show it
+            if not self._is_listed_in(who.chat, approval_id):
+                return several([found.ask], "approve")
         return await self._settle(found, choice, who)
+
+    def _is_listed_in(self, chat: str, approval_id: str) -> bool:
+        """Whether a list with this action has arrived in the chat."""
+        said = (one for one in self._state.outbox.deliveries.values() if one.intended.chat == chat)
+        return any(one.state == "confirmed" and approval_id in one.intended.body for one in said)
 
     async def waiting_elsewhere(self, who: Answerer) -> list[AskStatus]:
         """What waits in other chats, for an approver who asks in their own."""

@@ -127,6 +127,11 @@ def listed(asks: Sequence[AskStatus]) -> str:
     return "\n\n".join(entries)
 
 
+def several(asks: Sequence[AskStatus], command: str) -> str:
+    """What waits, and how to name one of it, as markdown."""
+    return f"Press a button, or name what you mean, as in /{command} ID. This waits:\n\n{listed(asks)}"
+
+
 def is_listed_whole(ask: AskStatus) -> bool:
     """Whether a list can show all of this action."""
     return _is_complete(ask) and len(_listed_text(ask)) <= LISTED_CHARS_MAX

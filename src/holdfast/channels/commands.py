@@ -7,14 +7,14 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.channels.asks import Answerer, ChannelAsks
-from holdfast.channels.cards import listed
+from holdfast.channels.cards import several
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.trouble import readable_view
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.channel import ChannelState
 from holdfast.folds.inputs import SessionMessage
-from holdfast.folds.run import AskStatus, Run
+from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import derived_session_id
 from holdfast.interfaces.journal import Replayed
@@ -106,7 +106,7 @@ class ChatCommands:
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
-            return "Nothing waits for your approval." if not asks else _several(asks, name)
+            return "Nothing waits for your approval." if not asks else several(asks, name)
         return await self._asks.decide(ask_id, "once" if name == "approve" else "deny", who)
 
     async def _about_session(self, name: str, who: Answerer, *, once: OnceFor) -> CommandDone:
@@ -118,12 +118,12 @@ class ChatCommands:
             case "stop":
                 return CommandDone(await self._stop_all(who))
             case "status":
-                earlier = await self._at_work(
-                    [one for one in self._state.sessions_in(who.chat) if one != session_id]
-                )
-                return CommandDone(f"{_status(session)} {EARLIER}" if earlier else _status(session))
+                others = [one for one in self._state.sessions_in(who.chat) if one != session_id]
+                earlier = EARLIER if await self._at_work(others) else ""
+                now = _status(session) if session.open_runs or not earlier else ""
+                return CommandDone(f"{now} {earlier}".strip())
             case "queue":
-                return CommandDone(_queue(session))
+                return CommandDone(await self._queue(who.chat))
             case "retry":
                 return await self._retry(session_id, session, once)
             case _:
@@ -133,6 +133,12 @@ class ChatCommands:
         """Those of these sessions that have an open run; nothing works on one that can't be read."""
         views = {one: await readable_view(self._deps.supervisor, one) for one in session_ids}
         return [one for one, view in views.items() if view is not None and view.session.open_runs]
+
+    async def _queue(self, chat: str) -> str:
+        """What waits in the conversations of the chat."""
+        found = [await readable_view(self._deps.supervisor, one) for one in self._state.sessions_in(chat)]
+        waiting = [one for view in found if view is not None for one in view.session.inbox.waiting()]
+        return _listed(waiting) if waiting else "No messages are waiting."
 
     async def _stop_all(self, who: Answerer) -> str:
         """Stop all that this chat waits for; what an earlier conversation asked for is part of it."""
@@ -200,10 +206,6 @@ class ChatCommands:
         return f"Taken back: {len(done.files)} files.\n\n{files}"
 
 
-def _several(asks: Sequence[AskStatus], command: str) -> str:
-    return f"Press a button, or name what you mean, as in /{command} ID. This waits:\n\n{listed(asks)}"
-
-
 def _status(session: Session) -> str:
     current = session.current_run
     waiting = len(session.inbox.queue)
@@ -213,11 +215,6 @@ def _status(session: Session) -> str:
     doing = "It waits for you." if current.open_asks else "It is working."
     spent = f" {current.usage.output_tokens} tokens so far." if current.usage.output_tokens else ""
     return f"{doing} {current.turns} turns.{spent}{queued}"
-
-
-def _queue(session: Session) -> str:
-    waiting = session.inbox.waiting()
-    return _listed(waiting) if waiting else "No messages are waiting."
 
 
 def _taken_back(messages: Sequence[SessionMessage]) -> str:

@@ -311,9 +311,10 @@ class Taking:
         who = Answerer(message.user, message.name, message.chat, message.key)
         sent = ", ".join(safe_line(file.name) for file in message.files)
         text = message.text or (f"(sent {sent})" if sent else "")
-        if len(questions) != 1 or not text:
+        if not questions or not text:
             return "Answered" if await self._asks.was_answered(who) else None
-        return await self._asks.reply(questions[0].question_id, text, who)
+        newest = max(questions, key=lambda one: one.at_ms)  # it is the last one that people read
+        return await self._asks.reply(newest.question_id, text, who)
 
     def _asking(self, chat: str) -> list[str]:
         """The sessions whose questions are answered by what is written: the chat's, and those of triggers.

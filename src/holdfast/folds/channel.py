@@ -89,6 +89,11 @@ class ChannelState:
         number = self.accounts.get(self.account, 0)
         return f"{number}/{name}" if number and name else name
 
+    def numbered(self, name: str) -> str:
+        """What the account calls this itself; empty if another account named it."""
+        number, slash, rest = name.rpartition("/")
+        return rest if (int(number) if slash else 0) == self.accounts.get(self.account, 0) else ""
+
     def sessions_in(self, chat: str) -> list[str]:
         """The session of a chat, and earlier ones of which it still awaits an answer."""
         now = [self.sessions[chat]] if chat in self.sessions else []

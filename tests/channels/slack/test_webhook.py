@@ -24,7 +24,7 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, closed_port
 from holdfast.chaos.slack import Backdate, FakeSlack, Forge, Hold, MissAcknowledgement, SlackError
 from holdfast.decisions.hook_signatures import TOLERANCE_S, slack_signature
-from holdfast.server.channels.deliveries import SIGNED_S
+from holdfast.server.channels.deliveries import SIGNED_S, UNPROVEN_MAX
 from runner.steered_clock import SteeredClock, settle
 from serving import Served
 
@@ -317,3 +317,31 @@ async def test_what_slack_gives_up_is_lost_to_an_app_that_is_away_and_found_when
         assert (slack.lost[0].told, slack.lost[0].reason) == (4, "connection_failed")
         async with by_calls(world, slack):
             await said(slack, "re: one", "re: two")
+
+
+async def test_strangers_who_are_slow_keep_no_call_of_slack_out() -> None:
+    """P3, P12: whoever reads longest gives way; a genuine call is there at once."""
+    done = asyncio.Event()
+
+    async def slow() -> AsyncGenerator[bytes]:
+        yield b"{"
+        await done.wait()
+
+    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
+        slack.world.conversation(MY)
+        async with fronted(world, slack) as front:
+            await world.until(LOG, e.ChannelConnected)
+            headers = signed(b"", "wrong")
+
+            async def drip() -> int:
+                async with front.server.http.post(
+                    front.server.url + PATH, data=slow(), headers=headers
+                ) as answer:
+                    return answer.status
+
+            strangers = [asyncio.create_task(drip()) for _ in range(UNPROVEN_MAX + 1)]
+            await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
+            slack.world.say(MY, "hi")
+            await said(slack, "re: hi")
+            done.set()
+            assert {await one for one in strangers} <= {401, 503}

@@ -39,6 +39,13 @@ def test_nothing_that_a_terminal_obeys_is_left_in_safe_text(text: str) -> None:
     assert all(char == "\n" or char.isprintable() for char in exact(text))
 
 
+def test_what_nobody_sees_is_written_out() -> None:
+    """P8: an action that is approved has no words that look like nothing."""
+    unseen = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u2800\u3164\ufe0f\uffa0\ufffc\U0001d159\U000e0100\u200b"
+    assert all(one not in exact(f"rm {unseen} x") for one in unseen)
+    assert exact("rm\u3164x ü 漢") == "rm\\u3164x ü 漢"
+
+
 def test_sequences_go_whole_and_the_words_around_them_stay() -> None:
     for sequence in SEQUENCES:
         assert safe(f"a{sequence}b") == "ab", repr(sequence)

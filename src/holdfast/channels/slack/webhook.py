@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from holdfast.channels.channel_log import ChannelLog
-from holdfast.channels.incoming import Arrival
+from holdfast.channels.incoming import Arrival, writable
 from holdfast.channels.owner import Take
 from holdfast.channels.slack.api import SlackApi
 from holdfast.channels.slack.connecting import BACKOFF_FIRST_S, SlackConnection, SlackTrouble, pause_s
@@ -90,7 +90,7 @@ class SlackWebhook:
         """Take what Slack tells; when this returns, Slack may forget it."""
         kind, payload = _read(body)
         if kind == "url_verification":
-            return SlackChallenge(str(payload.get("challenge", ""))[:1_000])
+            return SlackChallenge(writable(str(payload.get("challenge", ""))[:1_000]))
         self._has_heard = True
         if not self._connection.bot:
             raise NotNow  # who is mentioned isn't known yet

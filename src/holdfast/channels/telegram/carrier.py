@@ -37,7 +37,8 @@ from holdfast.decisions.deliveries import (
     ProbeResult,
     SendResult,
 )
-from holdfast.folds.outbox import Outbox, OutboxEntry
+from holdfast.folds.channel import ChannelState
+from holdfast.folds.outbox import OutboxEntry
 from holdfast.interfaces.journal import Blobs
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import SentFile
@@ -80,10 +81,10 @@ DIALECT = Dialect(count=lambda text: len(telegram_html(text)), fits=card_fits, f
 class TelegramCarrier:
     """Sends with one bot; words of a session are read from its log when they are sent."""
 
-    def __init__(self, api: TelegramApi, supervisor: Supervisor, outbox: Outbox, blobs: Blobs) -> None:
+    def __init__(self, api: TelegramApi, supervisor: Supervisor, state: ChannelState, blobs: Blobs) -> None:
         self._api = api
         self._supervisor = supervisor
-        self._outbox = outbox
+        self._state = state
         self._blobs = blobs
 
     async def send(self, delivery: OutboxEntry, *, is_marked: bool) -> SendResult:
@@ -101,7 +102,11 @@ class TelegramCarrier:
             del parameters["parse_mode"]
             parameters["text"] = plain_of(parameters["text"])
         answer_s = ANSWER_S if delivery.is_new else EDIT_ANSWER_S
-        return _result(await self._api.call(method, parameters, answer_s=answer_s))
+        return self._named(_result(await self._api.call(method, parameters, answer_s=answer_s)))
+
+    def _named(self, result: SendResult) -> SendResult:
+        """The same, with the number of a message as one of this bot's."""
+        return Arrived(self._state.of_account(result.platform_id)) if isinstance(result, Arrived) else result
 
     async def _send_file(self, delivery: OutboxEntry, file: SentFile, *, mark: str) -> SendResult:
         """Send it as a picture if it is one; if Telegram doesn't take it as such, as a document."""
@@ -113,7 +118,7 @@ class TelegramCarrier:
         caption = f"{mark}{file.caption}".strip()
         parameters = place_of(delivery.intended.chat) | ({"caption": caption} if caption else {})
         upload = Upload(field, sendable_name(file.name), file.media_type, data)
-        return _result(await self._api.upload(method, parameters, upload))
+        return self._named(_result(await self._api.upload(method, parameters, upload)))
 
     async def probe(self, delivery: OutboxEntry) -> ProbeResult:
         """Telegram has no way to look for a message."""
@@ -129,7 +134,7 @@ class TelegramCarrier:
         except ValueError:
             return NotAccepted(f"Telegram has no chat {intended.chat!r}")
         parameters |= {"parse_mode": "HTML", "link_preview_options": {"is_disabled": True}}
-        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._outbox)
+        said = await said_in(self._supervisor, intended, dialect=DIALECT, outbox=self._state.outbox)
         match said:
             case Prose():
                 texts = telegram_html(said.markdown)
@@ -147,11 +152,12 @@ class TelegramCarrier:
                 return NotAccepted(GONE)
         if not intended.edits:
             return "sendMessage", parameters | _replying(intended.reply_to)
-        card = self._outbox.deliveries.get(intended.edits)
-        if card is None or not card.platform_id:
-            return NotAccepted("the message that it changes is not there")
+        card = self._state.outbox.deliveries.get(intended.edits)
+        number = self._state.numbered(card.platform_id) if card is not None else ""
+        if not number:
+            return NotAccepted("the message that it changes is not there, or is another bot's")
         parameters.pop("message_thread_id", None)
-        return "editMessageText", parameters | {"message_id": int(card.platform_id)}
+        return "editMessageText", parameters | {"message_id": int(number)}
 
 
 def _replying(message_id: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ async def open_telegram_channel(
             await hook.run(deps.doors, options.name, take)
 
         yield ChatPlatform(
-            carrier=TelegramCarrier(api, deps.supervisor, log.state.outbox, deps.store),
+            carrier=TelegramCarrier(api, deps.supervisor, log.state, deps.store),
             inbound=_inbound(api, options),
             connect=connect,
             show_work=TelegramPreviews(api, log.state, deps).run,

@@ -90,7 +90,7 @@ async def _call_ourselves(channel: ChannelSettings, account: str) -> DoctorFindi
     now_s = SystemClock().now_ms() // 1000
     why = await why_unreachable(url, secret=str(channel.signing_secret), now_s=now_s)
     if not why:
-        return ok(name, f"{account}, and its calls arrive at {url}")
+        return ok(name, f"{account}, and {url} leads here. If its messages don't, check `signing_secret`")
     return note(
         name,
         f"{account}, but from here no call arrives at {url}: {why}",

@@ -5,8 +5,9 @@ also not whether there is such a channel. The server that was called checks this
 channel takes the update.
 """
 
-from collections.abc import Generator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -21,8 +22,10 @@ from holdfast.server.peers.peers import PEER
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import json_response, read_sent
 
-AT_ONCE_MAX = 40
-ELSEWHERE_S = 20.0  # how long the server that holds the channel may take
+AT_ONCE_MAX = 100
+UNPROVEN_MAX = 64
+CHECK_S = 2.0  # how long a signature may take to be checked on a busy machine
+ELSEWHERE_S = 2.5  # how long the server that holds the channel may take
 SIGNED_S = 3.0  # how long a body may take whose sender isn't known before it is there; Slack waits no longer
 
 
@@ -43,20 +46,47 @@ class _Places:
             self.taken -= 1
 
 
+class _Unproven:
+    """Bodies that are read before it is known who sends them; the slowest gives way to a new one.
+
+    A call of Slack is there within milliseconds, so strangers who are slow can't keep it out.
+    """
+
+    def __init__(self) -> None:
+        self._reading: dict[asyncio.Timeout, None] = {}  # the oldest first
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[None]:
+        """Read within the time, and until others need the place."""
+        if len(self._reading) >= UNPROVEN_MAX:
+            oldest = next(iter(self._reading))
+            del self._reading[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
+        try:
+            async with asyncio.timeout(SIGNED_S + CHECK_S) as limit:
+                self._reading[limit] = None
+                try:
+                    yield
+                finally:
+                    self._reading.pop(limit, None)
+        except TimeoutError as error:
+            raise _not_now() from error
+
+
 class ChannelDeliveryRoutes:
     """POST /hooks/channels/{name}."""
 
     def __init__(self, deps: RouteDeps) -> None:
         self._deps = deps
         self._proofs = DeliveryProofs(deps.options.channels, deps.clock)
-        # Strangers can fill the second, and hold up nobody whose secret is in a header.
-        self._proven, self._unproven = _Places(), _Places()
+        # Strangers can fill the second, and hold up nobody whose secret is in a header, or who is quick.
+        self._proven, self._unproven = _Places(), _Unproven()
 
     async def deliver(self, request: Request) -> Response:
         """Take an update of a platform, or have the server take it that holds the channel."""
         name: str = request.path_params["name"]
         if PEER not in request.scope and SIGNATURE_HEADER in request.headers:
-            with self._unproven.one():
+            async with self._unproven.one():
                 body = await self._body(request, within_s=SIGNED_S)
                 await self._proofs.insist_on_signature(name, request.headers, body)
             with self._proven.one():

@@ -4,6 +4,7 @@ Every check takes the same time for a channel that exists and one that doesn't, 
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from hashlib import sha256
 from hmac import compare_digest
@@ -16,6 +17,8 @@ from holdfast.server.problems import Problem
 
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105  # the name of a header
 SIGNATURE_HEADER = "x-slack-signature"
+QUIET_S = 60.0
+_log = logging.getLogger(__name__)
 
 
 class DeliveryProofs:
@@ -25,6 +28,7 @@ class DeliveryProofs:
         self._channels = channels
         self._clock = clock
         self._nobodys_secret = urandom(32).hex()
+        self._quiet_until_s: dict[str, float] = {}  # by channel
 
     def insist_on_secret(self, name: str, given: str) -> None:
         """Raise a Problem unless this is the secret that the channel's platform was told."""
@@ -41,7 +45,19 @@ class DeliveryProofs:
         delivery = HookDelivery(headers, body)
         is_right = await asyncio.to_thread(self._is_signed, delivery, wanted or self._nobodys_secret)
         if not is_right or not wanted:
+            self._warn(name if wanted else "")
             raise _refusal()
+
+    def _warn(self, name: str) -> None:
+        """Say now and then that calls are refused: they may be Slack's own, if the secret is wrong."""
+        now_s = self._clock.monotonic_s()
+        if name and now_s >= self._quiet_until_s.get(name, 0.0):
+            self._quiet_until_s[name] = now_s + QUIET_S
+            _log.warning(
+                "channel %s: a call was refused, because its signature is wrong or old. If messages from "
+                "Slack don't arrive, check signing_secret and this machine's clock",
+                name,
+            )
 
     def _is_signed(self, delivery: HookDelivery, secret: str) -> bool:
         return is_signed(delivery, "slack", secret=secret, now_ms=self._clock.now_ms())
