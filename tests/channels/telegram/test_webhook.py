@@ -11,7 +11,7 @@ from holdfast.channels.deps import ChannelOptions
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.journal.memory import MemoryStore
-from holdfast.server.channels.deliveries import AT_ONCE_MAX
+from holdfast.server.channels.deliveries import UNPROVEN_MAX
 from holdfast.server.options import Limits
 from runner.steered_clock import SteeredClock, settle
 from serving import Served, Setting, served, target_of
@@ -132,7 +132,7 @@ async def _answer_to_headers(server: Served, secret: str, *, length: int) -> byt
 
 
 async def test_strangers_who_claim_to_sign_and_send_nothing_hold_up_nobody_else() -> None:
-    """P10: they have places of their own, and when those are taken, more of them are sent away."""
+    """P10: they have places of their own, and when those are taken, the oldest of them is sent away."""
     store = MemoryStore()
     async with FakeTelegram() as telegram, ChaosServer(choose=echo) as chaos:
         options = options_for(telegram)
@@ -141,11 +141,11 @@ async def test_strangers_who_claim_to_sign_and_send_nothing_hold_up_nobody_else(
         async with served(target_of(chaos), setting=setting) as server:
             url.set_result(server.url)
             await until_hooked(store)
-            strangers = [asyncio.create_task(_unfinished(server)) for _ in range(AT_ONCE_MAX + 1)]
+            strangers = [asyncio.create_task(_unfinished(server)) for _ in range(UNPROVEN_MAX + 1)]
             done, _ = await asyncio.wait(strangers, return_when=asyncio.FIRST_COMPLETED)
             assert {one.result() for one in done} == {b"503"}
             assert await post(server, {"json": update_of("hello")}, options.hook_secret) == 200
-            assert sorted(await asyncio.gather(*strangers)) == [b"408"] * AT_ONCE_MAX + [b"503"]
+            assert sorted(await asyncio.gather(*strangers)) == [b"408"] * UNPROVEN_MAX + [b"503"]
             await said(telegram, "re: hello")
 
 

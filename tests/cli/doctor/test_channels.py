@@ -106,7 +106,7 @@ async def test_a_slack_app_that_is_called_needs_one_token_and_an_address_that_le
         await stack.aclose()
         away = await asked(slack.signing_secret)
     assert (right.state, wrong.state, away.state) == ("ok", "note", "note")
-    assert f"calls arrive at {front.server.url}/hooks/channels/sl" in right.text
+    assert f"{front.server.url}/hooks/channels/sl leads here" in right.text
     assert "another signing secret" in wrong.text
     assert "no call arrives" in away.text
     assert "start the server" in away.advice
