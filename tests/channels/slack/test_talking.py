@@ -205,6 +205,7 @@ async def test_what_was_said_while_nobody_heard_it_is_found_in_the_history(talki
             await said(slack, "re: one")
             await until(slack, lambda: len(channel.texts()) == 1)
         await until(slack, lambda: not slack.sockets.open)
+        slack.hook.repeats_s = ()  # it gives up at once
         slack.world.say(MY, "two")
         slack.world.say("D43", "not known to us")
         slack.world.say("C5", "@bot in the thread", user=ME, thread=root["ts"])
