@@ -25,8 +25,8 @@ from holdfast.safe_text import safe_line
 from holdfast.undo.planning import CannotUndo
 
 NEW = "A new conversation begins."
-STILL_AT_WORK = "The agent still works on what you asked before, and answers it here. /stop stops it."
-EARLIER = "The agent still works on an earlier conversation of this chat."
+STILL_AT_WORK = "The agent is still working on what you asked before, and will answer it here. /stop ends it."
+EARLIER = "The agent is still working on an earlier conversation of this chat."
 GONE = "This conversation was deleted. What you write next begins a new one."
 NOTHING_YET = "There is no conversation here yet. Write something first."
 LINE_CHARS_MAX = 80
@@ -90,7 +90,7 @@ class ChatCommands:
         if not wanted:
             now = self._state.models.get(chat) or (known[0] if known else "the default")
             listed = ", ".join(f"`{name}`" for name in known)
-            return CommandDone(f"The model is {now}, out of {listed}.\n\nChoose one with /model NAME.")
+            return CommandDone(f"The model is {now}. You can choose: {listed}.\n\nSend /model NAME.")
         if wanted not in known:
             listed = ", ".join(f"`{name}`" for name in known)
             return CommandDone(f"There is no model `{wanted}`. The models are: {listed}.")

@@ -30,7 +30,7 @@ EDIT_OF_OTHER = "Edits of this message change nothing. Send a new message."
 EDIT_TOO_LONG = (
     "This edit is too long, so the message stays as it was. Messages can have up to {chars:,} characters."
 )
-DELETED = "This conversation was deleted, so nobody answers what still waited here. Send it again."
+DELETED = "This conversation was deleted, so messages that were still waiting get no answer. Send them again."
 FILE_TOO_BIG = "This file is too big, so I didn't take it. Files can be up to {mb} MB."
 CANNOT_TAKE = (
     "Something went wrong with this message, so the agent didn't get it. The server's log says what."
