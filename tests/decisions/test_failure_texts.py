@@ -57,11 +57,11 @@ from holdfast.model_events import ErrorReported
         ),
         (
             {"status": 429, "headers": {"retry-after": "125"}},
-            "main answered 429: no reason given (asks to wait 2 min 5 s); wait",
+            "main answered 429: no reason given (asks to wait 2 min 5 s); wait until",
         ),
         (
             {"status": 429, "headers": {"retry-after": "9000"}},
-            "main answered 429: no reason given (asks to wait 2 h 30 min); wait",
+            "main answered 429: no reason given (asks to wait 2 h 30 min); wait until",
         ),
         (
             {"status": 308, "headers": {"location": "https://new.example/v1"}},
@@ -78,7 +78,7 @@ from holdfast.model_events import ErrorReported
         ({"finish": "refused", "said": "Too dangerous."}, "main refused to answer: Too dangerous; rephrase"),
         (
             {"error": ErrorReported(message="Busy.", kind="overloaded_error", body="")},
-            "main reported an error: Busy; if it keeps",
+            "main reported an error: Busy; try again",
         ),
         (
             {"error": ErrorReported(message="Sign in", status=200, body="<html>")},

@@ -203,7 +203,7 @@ PROXIED: list[tuple[dict[str, object], str]] = [
         {"broke": "eof", "stage": "waiting"},
         (
             f"api.example.com (through {PROXY}) closed the connection before it said anything; "
-            "if it keeps failing, add a fallback target"
+            "try again in a few minutes"
         ),
     ),
 ]

@@ -37,7 +37,7 @@ async def test_a_target_that_asked_to_wait_is_tried_from_the_page_once_however_o
         target = panel.get_by_role("listitem").filter(has_text="main")
         await expect(target.get_by_text("The provider asked for a pause.")).to_be_visible()
         await expect(target).to_contain_text(re.compile(r"Rate limited, (just now|\d+ min ago)"))
-        await expect(target.get_by_text(re.compile("wait, or add a fallback target"))).to_be_visible()
+        await expect(target.get_by_text(re.compile("wait until the limit resets"))).to_be_visible()
         button = target.get_by_role("button", name=re.compile("^Try(ing| now) main$"))
         await button.dblclick()
         await gate.reached()

@@ -45,7 +45,8 @@ class Treatment(msgspec.Struct, frozen=True):
     silence: Silence = "answers"
 
 
-_LATER = "if it keeps failing, add a fallback target"
+LATER = "try again in a few minutes"
+RESET = "wait until the limit resets"
 _SHORTEN = "shorten the conversation or choose a model with a larger window"
 
 TREATMENTS: dict[FailureKind, Treatment] = {
@@ -79,11 +80,9 @@ TREATMENTS: dict[FailureKind, Treatment] = {
         "has no quota left",
         "add credit to the account behind target {target}, or wait for its reset",
     ),
-    "rate_limited": Treatment(
-        "server_time", "long_wait", "was rate limited", "wait, or add a fallback target"
-    ),
-    "overloaded": Treatment("backoff", "from_second", "was overloaded", _LATER),
-    "server_error": Treatment("backoff", "from_second", "had a server error", _LATER),
+    "rate_limited": Treatment("server_time", "long_wait", "was rate limited", RESET),
+    "overloaded": Treatment("backoff", "from_second", "was overloaded", LATER),
+    "server_error": Treatment("backoff", "from_second", "had a server error", LATER),
     "connect_failed": Treatment(
         "while_unreachable",
         "elsewhere",
@@ -104,7 +103,7 @@ TREATMENTS: dict[FailureKind, Treatment] = {
     "stalled": Treatment(
         "backoff", "from_second", "fell silent", "if it needs longer, raise {setting} of {target}", "counts"
     ),
-    "dropped": Treatment("backoff", "from_second", "broke off", _LATER, "neutral"),
+    "dropped": Treatment("backoff", "from_second", "broke off", LATER, "neutral"),
     "malformed": Treatment(
         "once", "yes", "sent an unreadable answer", "check the wire and base_url of {target}"
     ),
@@ -119,7 +118,7 @@ TREATMENTS: dict[FailureKind, Treatment] = {
     "overflow_output": Treatment("lower_cap", "never", "has no room left for the answer", _SHORTEN),
     "truncated": Treatment("new_turn", "never", "reached its length limit", "ask it to continue"),
     "empty": Treatment("twice", "yes", "gave an empty answer", "ask again, or choose another model"),
-    "unknown": Treatment("once", "yes", "failed", _LATER, "neutral"),
+    "unknown": Treatment("once", "yes", "failed", LATER, "neutral"),
 }
 
 

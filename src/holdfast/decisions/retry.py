@@ -1,5 +1,6 @@
 """What to do after a failed attempt: decided here, carried out by the one loop that may wait."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -19,7 +20,7 @@ from holdfast.decisions.outages import (
     pause_ms,
 )
 from holdfast.targets import RetryLimits, Target
-from holdfast.values import Failure
+from holdfast.values import Failure, FailureKind
 
 LONG_WAIT_MS = 60_000
 IDLE_MS_MAX = 600_000
@@ -42,6 +43,7 @@ AGAIN_TIMES: dict[Again, int | None] = {
     "server_time": None,
 }
 # After these, a target isn't asked again in this call.
+NEEDS_A_PERSON = frozenset[FailureKind]({"auth", "entitlement", "quota_exhausted", "model_missing"})
 SPENT = frozenset[Again]({"never", "new_turn", "compacted", "lower_cap", "plainly", "forgetting"})
 
 
@@ -183,6 +185,16 @@ def decide(failure: Failure, history: History) -> Decision:
         if other:
             return FallBack(other.name, why)
     return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
+
+
+def reported(last: Failure, tried: Sequence[Tried]) -> Failure:
+    """The failure that explains why a call has no answer: one that only a person can fix, else the last.
+
+    An unreachable fallback says nothing about the key that the first target rejected.
+    """
+    if last.kind in NEEDS_A_PERSON:
+        return last
+    return next((one.failure for one in tried if one.failure.kind in NEEDS_A_PERSON), last)
 
 
 def hedge_target(history: History) -> Target | None:

@@ -34,6 +34,7 @@ from holdfast.models.status_lines import (
     unreachable,
     unresponsive,
     waiting_line,
+    with_fallback_advice,
     would_do,
 )
 from holdfast.targets import Target
@@ -295,9 +296,12 @@ class _Call:
     def _no_answer(self, failure: Failure, *, wait_ms: int | None = None) -> NoAnswer:
         took_s = self._now_s() - self._began_s
         tried = [*(tried.target for tried in self._tried), *self._reconnects.unrecorded]
-        text = exhausted(failure.text, tried, took_s=took_s)
+        cause = retry.reported(failure, self._tried)
+        advised = cause.text if len(self._targets) > 1 else with_fallback_advice(cause)
+        text = exhausted(advised, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)
-        return NoAnswer(self._call_id, replace(failure, text=text), tuple(self._trace), wait_ms)
+        wait_ms = wait_ms if cause is failure else None
+        return NoAnswer(self._call_id, replace(cause, text=text), tuple(self._trace), wait_ms)
 
     def _closed_for_too_long(self, target: Target) -> NoAnswer | None:
         """The end of the call if the gate stays closed for longer than its client waits."""

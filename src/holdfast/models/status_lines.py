@@ -25,6 +25,7 @@ from typing import assert_never
 
 from holdfast.decisions.deadlines import DeadlineKind, State
 from holdfast.decisions.failure_texts import length_text
+from holdfast.decisions.failures import LATER, RESET, TREATMENTS
 from holdfast.decisions.retry import (
     Compact,
     Decision,
@@ -39,7 +40,7 @@ from holdfast.decisions.retry import (
 )
 from holdfast.folds.activity import WORDS
 from holdfast.models.watchdog import Watchdog
-from holdfast.values import FailureKind
+from holdfast.values import Failure, FailureKind
 
 GAVE_UP = "gave up"
 SLOWER = "another target was faster"
@@ -106,6 +107,12 @@ def reconnects_text(brief: str, *, tries: int, took_s: float) -> str:
 def reconnects_line(target: str, text: str) -> str:
     """For the trace, for example: main: refused the connection (12 more tries in 40 s)."""
     return f"{target}: {text}"
+
+
+def with_fallback_advice(failure: Failure) -> str:
+    """A failure's text for a call with a single target: if waiting may help, so would a second one."""
+    waiting_helps = TREATMENTS[failure.kind].advice in {LATER, RESET}
+    return f"{failure.text}, or add a fallback target" if waiting_helps else failure.text
 
 
 def exhausted(text: str, targets: Sequence[str], *, took_s: float) -> str:

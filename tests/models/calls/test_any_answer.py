@@ -210,5 +210,5 @@ async def test_the_trace_names_each_target_once_and_the_error_says_what_to_do_on
             f"attempt 2 (main): {broke}; asked again after 1.0 s",
             f"attempt 3 (main): {broke}; gave up: main broke off",
         )
-        advice = "if it keeps failing, add a fallback target"
+        advice = "try again in a few minutes, or add a fallback target"
         assert ended.failure.text == f"main: {broke}; {advice} (gave up after 3 tries in 1.5 s)"

@@ -18,6 +18,7 @@ from holdfast.chaos import (
     Step,
     Wait,
     bad_key,
+    closed_port,
     context_overflow,
     insufficient_quota,
     overloaded,
@@ -122,7 +123,7 @@ async def test_exhaustion_gives_the_whole_trace_once_and_says_how_often_and_how_
         assert ended.trace[4].endswith("gave up: main was overloaded; all 5 attempts of the call are used up")
         assert ended.failure.kind == "overloaded"
         assert ended.failure.text.endswith(
-            "if it keeps failing, add a fallback target (gave up after 5 tries in 6.5 s)"
+            "try again in a few minutes, or add a fallback target (gave up after 5 tries in 6.5 s)"
         )
         assert line.told.notices == [], "the trace is in the value, and nowhere else"
         assert all(text in caplog.text for text in ended.trace)
@@ -163,6 +164,21 @@ async def test_no_switch_is_told_when_nobody_answers(wire: Wire) -> None:
             assert isinstance(ended, NoAnswer)
             assert line.told.of(e.TargetSwitched) == []
             assert "on first and second" in ended.failure.text
+            assert "fallback" not in ended.failure.text, "there is one, and it failed too"
+
+
+async def test_a_rejected_key_is_reported_even_if_the_fallback_is_unreachable(wire: Wire) -> None:
+    """P9: the error names the failure that only a person can fix."""
+    async with ChaosServer([bad_key()]) as bad:
+        first = target_of(bad, wire, "first")
+        with closed_port() as port:
+            second = replace(first, name="second", base_url=f"http://127.0.0.1:{port}/v1")
+            async with line_to(first, second) as line:
+                ended = await line.ask()
+    assert isinstance(ended, NoAnswer)
+    assert ended.failure.kind == "auth"
+    assert "check the API key of target first (gave up after" in ended.failure.text
+    assert "on first and second" in ended.failure.text
 
 
 async def test_a_target_that_refuses_its_key_is_followed_by_the_next(wire: Wire) -> None:
