@@ -203,8 +203,11 @@ def activity_words() -> str:
     """The tables of the live line."""
     types = {event: word for word, event in TYPES.items()}
     after = [(types[event], name) for event, name in activity.AFTER.items()]
+    about = "How a live line begins while the store rejects the run's events."
+    delayed = f"/** {about} */\nexport const SAVING_DELAYED = {json.dumps(activity.SAVING_DELAYED)};"
     parts = [
         HEAD.format("folds.activity"),
+        delayed,
         table("WORDS", "What people are told in each state.", activity.WORDS.items()),
         table(
             "AFTER", "What a run is doing after an event, unless a tool, a person or a stop says more.", after

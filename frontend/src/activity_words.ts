@@ -1,5 +1,8 @@
 // Made by scripts/page_events.py from holdfast.folds.activity; change it there and run the script again.
 
+/** How a live line begins while the store rejects the run's events. */
+export const SAVING_DELAYED = "saving is delayed";
+
 /** What people are told in each state. */
 export const WORDS = {
   queued: "queued",

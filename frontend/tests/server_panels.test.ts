@@ -87,9 +87,9 @@ test("a target's health counts from when the server said so", () => {
     },
   };
   assert.deepEqual(healthOf(target, NOW, NOW), {
-    kind: "good",
-    words: "Ready",
-    why: "Not called since the server started.",
+    kind: "unknown",
+    words: "Not tried yet",
+    why: "No call since the server started.",
   });
   const gated = { ...target, health: "waiting" as const, gated_ms: 90_000 };
   assert.equal(healthOf(gated, NOW, NOW + 30_000).words, "Waits for 1:00");

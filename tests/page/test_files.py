@@ -113,6 +113,7 @@ async def _walk(page: Page, panel: Locator) -> None:
     await expect(row(panel, "odd-\\xff")).to_have_attribute("aria-disabled", "true")
     await expect(panel.get_by_text("photo⟨U+202E⟩gpj.md")).to_be_visible()
     assert await faults_of(page) == []
+    await expect(panel.get_by_role("button", name="Upload files to the workspace")).to_be_visible()
     await row(panel, "node_modules").focus()
     await page.keyboard.press("End")
     await page.keyboard.press("Home")

@@ -209,6 +209,7 @@ async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> No
         await chat.page.get_by_label("Files to attach").set_input_files([note])  # pyright: ignore[reportArgumentType]
         attachments = chat.page.get_by_role("list", name="Attachments")
         await expect(attachments).to_contain_text("The disk is full.")
+        await expect(chat.page.get_by_text("Not saving")).to_be_visible()
         await chat.box.fill("look")
         await expect(chat.page.get_by_role("button", name="Upload all files")).to_be_disabled()
         await chat.box.press("Enter")
@@ -216,6 +217,7 @@ async def test_an_upload_that_failed_is_kept_and_tried_again(visit: Visit) -> No
         await chat.page.unroute("**/api/blobs")
         await attachments.get_by_role("button", name="Upload note.txt again").click()
         await expect(attachments).to_contain_text("17 B")
+        await expect(chat.page.get_by_text("Not saving")).to_have_count(0)
         await expect(chat.page.get_by_text("isn't uploaded")).to_have_count(0)
         nothing = {"name": "nothing.txt", "mimeType": "text/plain", "buffer": b""}
         await chat.page.get_by_label("Files to attach").set_input_files([nothing])  # pyright: ignore[reportArgumentType]

@@ -29,9 +29,10 @@ export function Tree({ sessionId, onOpen }: TreeProps): JSX.Element {
   const list = useRef<HTMLDivElement>(null);
   const rows = useMemo(() => rowsOf(folders, open), [folders, open]);
   const uploads = useUploads(sessionId, (folder) => load(folder));
-  const chosen = rows.some((row) => keyOf(row) === current) ? current : rows[0] ? keyOf(rows[0]) : "";
-  const row = rows.find((one) => keyOf(one) === chosen);
+  const row = rows.find((one) => keyOf(one) === current);
   const folder = row === undefined ? "" : folderOf(row);
+  // Tab has to reach a row, but until one is chosen, uploads go to the workspace itself.
+  const chosen = row === undefined && rows[0] ? keyOf(rows[0]) : current;
 
   useEffect(() => {
     for (const path of ["", ...open]) load(path);

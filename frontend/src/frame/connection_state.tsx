@@ -1,13 +1,19 @@
-/** The connection to the server: a tick while all is saved, otherwise what is wrong. */
+/** The connection to the server and its store: a tick while everything is saved, otherwise the problem. */
 import { computed, useSignal, useSignalEffect } from "@preact/signals";
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
+import { SAVING_DELAYED } from "../activity_words.ts";
 import { grouped } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
-import { connection, nowMs, saved, session } from "../state.ts";
+import { connection, live, nowMs, saved, session, storeTrouble } from "../state.ts";
 
 const CAUGHT_UP_MS = 2_500;
 const hasSaved = computed(() => saved.value > 0);
+/** Why events or messages aren't being saved right now; empty if they are. */
+const notSaving = computed(() => {
+  const line = live.value?.text ?? "";
+  return line.startsWith(SAVING_DELAYED) ? line : storeTrouble.value;
+});
 
 export function ConnectionState(): JSX.Element {
   const caughtUp = useCaughtUp();
@@ -45,6 +51,7 @@ function State(): JSX.Element | null {
         />
       );
     case "live":
+      if (notSaving.value) return <Pill words="Not saving" title={notSaving.value} />;
       return session.value && hasSaved.value ? <Saved /> : null;
     case "signed-out":
       return null;

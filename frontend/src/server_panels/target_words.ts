@@ -3,7 +3,7 @@ import type { TargetState } from "../bodies.ts";
 import { ago, countdown, duration, grouped, plural } from "../format.ts";
 
 export interface HealthWords {
-  readonly kind: "good" | "waiting" | "silent";
+  readonly kind: "good" | "waiting" | "silent" | "unknown";
   readonly words: string;
   readonly why: string;
 }
@@ -36,7 +36,9 @@ export function healthOf(target: TargetState, atMs: number, nowMs: number): Heal
       return { kind: "waiting", words: "The last call failed", why: "" };
     default: {
       const used = target.last_answer_at != null || target.last_failure != null;
-      return { kind: "good", words: "Ready", why: used ? "" : "Not called since the server started." };
+      return used
+        ? { kind: "good", words: "Ready", why: "" }
+        : { kind: "unknown", words: "Not tried yet", why: "No call since the server started." };
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Requests of the page: a refusal for want of a key shows the sign-in, wherever it came from. */
 
 import { type Asked, call, type Method, pageSecret, type Result } from "../api.ts";
-import { connection } from "./signals.ts";
+import { connection, storeTrouble } from "./signals.ts";
 
 let gate: Promise<unknown> = Promise.resolve();
 /** How often somebody signed in: a refusal from before says nothing about who is signed in now. */
@@ -27,7 +27,20 @@ export async function ask<Value>(method: Method, path: string, asked: Asked = {}
   if (!result.ok && result.trouble.status === 401 && before === entered) {
     connection.value = "signed-out";
   }
+  noteStore(method, result);
   return result;
+}
+
+/** Remembers whether the server's store takes writes. */
+export function noteStore(method: Method, result: Result<unknown>): void {
+  if (method === "GET") {
+    return;
+  }
+  if (result.ok) {
+    storeTrouble.value = "";
+  } else if (result.trouble.code.startsWith("store_")) {
+    storeTrouble.value = result.trouble.message;
+  }
 }
 
 /** The address for what cannot send our header: an image, a download, another tab. It is good for a minute. */

@@ -20,7 +20,7 @@ import { apply, emptyView, type SeenPlan, type View } from "../view.ts";
 import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
 import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
-import { openRow, saved, sessions, targets } from "./signals.ts";
+import { openRow, saved, sessions, storeTrouble, targets } from "./signals.ts";
 
 /** Whether it is what a person said, which tells nothing about whether anyone hears it. */
 export function isSaid({ type }: LogRecord): boolean {
@@ -156,6 +156,9 @@ export class Opened implements OpenSession {
       changes.list = changes.queue = changes.runs = false;
       this.#named.value = view.title;
       this.lastSeq.value = view.lastSeq;
+      if (saved.peek() !== view.lastSeq) {
+        storeTrouble.value = "";
+      }
       saved.value = view.lastSeq;
     });
   }

@@ -4,7 +4,7 @@ import { isPassing, newId, type Result, runPath, sessionPath, type Trouble, uplo
 import type { Started } from "../bodies.ts";
 import type { Part } from "../events.ts";
 import type { Message } from "../view/entries.ts";
-import { ask } from "./asking.ts";
+import { ask, noteStore } from "./asking.ts";
 import { homeDraft, writeHomeDraft } from "./drafts.ts";
 import { open } from "./opening.ts";
 import { dropPending, outbox, putPending, readOutbox } from "./outbox.ts";
@@ -145,7 +145,10 @@ async function post(one: Pending): Promise<Result<Started>> {
 }
 
 export function upload(file: File, onProgress: (share: number) => void): Promise<Result<Part>> {
-  return uploadFile(file, onProgress);
+  return uploadFile(file, onProgress).then((result) => {
+    noteStore("POST", result);
+    return result;
+  });
 }
 
 export function stop(): Promise<Result<unknown>> {

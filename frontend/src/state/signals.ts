@@ -43,6 +43,9 @@ export const stopAsked = signal("");
 /** The newest seq that is saved and shown here: the "saved · 1843" tick. */
 export const saved = signal(0);
 
+/** Why the server's store rejected the page's last write; empty once a write or a new event gets through. */
+export const storeTrouble = signal("");
+
 export const targets = signal<readonly TargetState[]>([]);
 export const server = signal<Server | null>(null);
 

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from holdfast.codec import encodable
 from holdfast.events import Event, ReasoningDelta, TextDelta
+from holdfast.folds.activity import SAVING_DELAYED
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.journal import (
     Appended,
@@ -148,7 +149,7 @@ class RunLog(EventSink):
     def live_line(self) -> str:
         """The status line shown while nothing arrives; empty if there is nothing to show."""
         if self._appender.trouble is not None:
-            return f"saving is delayed: {self._appender.trouble}"
+            return f"{SAVING_DELAYED}: {self._appender.trouble}"
         return self.live() if self.live is not None else ""
 
     @override

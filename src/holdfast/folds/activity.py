@@ -61,6 +61,9 @@ WORDS: Mapping[ActivityName, str] = MappingProxyType(
     }
 )
 
+# How a live line begins while the store rejects the run's events.
+SAVING_DELAYED = "saving is delayed"
+
 # The activity after an event of this type, unless a tool, an ask or a stop takes precedence. "between" means
 # between two steps.
 AFTER: Mapping[type[e.Event], ActivityName] = MappingProxyType(
