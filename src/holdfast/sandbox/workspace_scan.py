@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 
 from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
 from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
+from holdfast.sandbox.profile import MOUNTS_MAX
 
 ENTRIES_MAX = 200_000
 SCAN_S = 3.0
-FOUND_MAX = 256  # each becomes a mount, so thousands would take seconds
 _ROOTS_MAX = 16
 _PLAIN_BYTES_MAX = 256 * 1024
 _TOKEN = re.compile(rb"_auth|_password|token|//[^/\s]*@", re.IGNORECASE)
@@ -79,10 +79,10 @@ class WorkspaceScan:
                 self._seen.popitem(last=False)
         secret = [path for folder in fresh.values() for path in folder.secret]
         protected = [path for folder in fresh.values() for path in folder.protected]
-        fits = len(secret) <= FOUND_MAX and len(protected) <= FOUND_MAX
+        fits = len(secret) <= MOUNTS_MAX and len(protected) <= MOUNTS_MAX
         return Found(
-            secret=tuple(sorted(secret, key=_shallow_first)[:FOUND_MAX]),
-            protected=tuple(sorted(protected, key=_shallow_first)[:FOUND_MAX]),
+            secret=tuple(sorted(secret, key=_shallow_first)[:MOUNTS_MAX]),
+            protected=tuple(sorted(protected, key=_shallow_first)[:MOUNTS_MAX]),
             known=complete and fits,
         )
 
