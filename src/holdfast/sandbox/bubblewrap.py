@@ -1,7 +1,7 @@
 """Confines a command by bubblewrap: namespaces of its own, and a file system made of what it may reach.
 
-Sources in the workspace are opened before they're mounted. bubblewrap checks that it mounted the open file, or
-ends, so a path that another command swaps for a link leads nowhere.
+Sources in the workspace are opened before they are mounted. bubblewrap checks that it mounted the open file,
+or ends, so a path that another command swaps for a link leads nowhere.
 """
 
 import os
@@ -50,7 +50,8 @@ class Bubblewrap:
         """How to start it; the descriptors are open while the context is."""
         left_out = _NOT_INSIDE if profile.base == "small" else _NOT_INSIDE[:2]
         inside = {name: value for name, value in environment.items() if name not in left_out}
-        sockets = "all" if profile.network == "on" else "own"
+        # Where it sees the whole system, the Unix sockets of other programs are in it.
+        sockets = "own" if profile.base == "small" and profile.network != "on" else "all"
         with ExitStack() as stack:
             sources = _Sources(stack)
             words = [*self._options(profile, lifetime, sources), "--clearenv"]
