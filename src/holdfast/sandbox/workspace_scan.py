@@ -6,7 +6,6 @@ anyway, and searching them before each command would take longer than most comma
 """
 
 import os
-import re
 import stat
 import threading
 import time
@@ -15,14 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
-from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
+from holdfast.policy.secret_names import MAY_BE_PLAIN, holds_token, is_secret
 from holdfast.sandbox.profile import MOUNTS_MAX
 
 ENTRIES_MAX = 200_000
 SCAN_S = 3.0
 _ROOTS_MAX = 16
 _PLAIN_BYTES_MAX = 256 * 1024
-_TOKEN = re.compile(rb"_auth|_password|token|//[^/\s]*@", re.IGNORECASE)
 # A folder that changed this recently may change again without another time stamp.
 _SETTLED_NS = 100_000_000
 # fmt: off
@@ -207,7 +205,7 @@ def _is_plain(entry: os.DirEntry[str]) -> bool:
     """Whether a file that often holds no secret really holds none; one that can't be read isn't plain."""
     if not os.access(entry.path, os.R_OK):
         return False
-    return not _TOKEN.search(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
+    return not holds_token(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
 
 
 def beginning_of(path: str, *, bytes_max: int) -> bytes:
