@@ -1,5 +1,6 @@
 """What acts after the session is asked about in every mode, however a command would bring it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,15 @@ AUTORUN = (
     ".junie/guidelines.md", ".run/x.run.xml", ".vs/tasks.vs.json", ".lvimrc", ".vim/vimrc", ".nvim.lua",
     ".exrc", ".bazelrc", "user.bazelrc", ".tool-versions", "mise.toml", ".mise.toml", ".envrc.local",
     "cloudbuild.yaml", "cloudbuild.yml", "GEMINI.md", ".cursor/rules/x.mdc", ".cursorrules",
-    ".windsurfrules", ".clinerules", ".continue/config.yaml",
+    ".windsurfrules", ".clinerules", ".continue/config.yaml", "azure-pipelines.yaml", "Taskfile.dist.yml",
+    ".hg/hgrc", ".jj/repo/config.toml", "buildspec.yml", ".drone.yaml", ".semaphore/x.yml", ".pryrc",
+    "flake.nix", ".mvn/extensions.xml", "gradle/wrapper/gradle-wrapper.jar", ".yarn/releases/yarn.cjs",
+    "lefthook-local.yml", ".lintstagedrc.mjs", "ci.just", "Procfile.dev", ".github/hooks/x.json", "QWEN.md",
 )
 ORDINARY = (
     "src/main.py", "package.json", "setup.py", "conftest.py", "pyproject.toml", "README.md",
-    "docs/agents.rst", ".github/CODEOWNERS", ".github/ISSUE_TEMPLATE/bug.md", "workflows/ci.yml",
+    "docs/agents.rst", "gradle/libs.versions.toml", ".hg/store/data/x.i", "yarn/releases/x",
+    ".github/CODEOWNERS", ".github/ISSUE_TEMPLATE/bug.md", "workflows/ci.yml",
     "tests/Makefile.am", ".gitignore", "Cargo.toml", "build.rs", "CMakeLists.txt", ".editorconfig",
 )
 BRINGS = (
@@ -162,10 +167,11 @@ def test_a_path_through_a_link_that_the_same_command_can_make_is_asked_about(
 
 def test_a_rule_that_names_the_place_covers_them(root: Path) -> None:
     action = shell(root, "tar xf a.tar")
-    assert isinstance(judged(root, action, ApprovalRule("allow", "shell", argv=("tar",))), NeedsApproval)
-    assert isinstance(
-        judged(root, action, ApprovalRule("allow", "shell", argv=("tar",), paths=(str(root),))), Allow
-    )
+    rule = ApprovalRule("allow", "shell", argv=("tar", "xf", "a.tar"))
+    assert isinstance(judged(root, action, rule), NeedsApproval)
+    assert isinstance(judged(root, action, replace(rule, paths=(str(root),))), Allow)
+    short = ApprovalRule("allow", "shell", argv=("tar",), paths=(str(root),))
+    assert isinstance(judged(root, action, short), NeedsApproval)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Commands that only read and so need no question, and those next to them that still ask."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ from holdfast.policy.verdicts import Allow, Verdict
 from holdfast.tools.files.trees import MATCHES_MAX, NAMES_MAX, matches
 from holdfast.values import Action, ApprovalMode
 
+_SLASHES = re.compile("/+")
 RUNS = (
     "ls *.py",
     "cat src/*.md",
@@ -233,7 +235,9 @@ def test_a_real_bash_passes_no_word_that_was_not_judged(tmp_path: Path, texts: l
     for shell in ("bash", "sh"):
         said = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
         for (text, words), line in zip(known.items(), said.stdout.splitlines(), strict=True):
-            assert set(line.rstrip("\0").split("\0")) <= words, (shell, text)
+            # Shells don't agree on how many of several slashes they keep.
+            passed = {_SLASHES.sub("/", word) for word in line.rstrip("\0").split("\0")}
+            assert passed <= {_SLASHES.sub("/", word) for word in words}, (shell, text)
 
 
 def test_too_many_names_are_not_looked_through(tmp_path: Path) -> None:

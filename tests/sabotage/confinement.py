@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os.path import normpath
 from pathlib import Path
 from subprocess import DEVNULL
@@ -136,6 +136,43 @@ async def check_a_secret_file_is_masked(kind: type[Profiles]) -> None:
         shown = await _ran(Confinement(Sandbox(backend), profile), "cat .env; echo done")
     assert "done" in shown
     assert "KEY=secret" not in shown
+
+
+class _Unpinned(Profile):
+    @property
+    @override
+    def pinned(self) -> tuple[str, ...]:
+        return ()
+
+
+class PinsNothing(Profiles):
+    """Lets a command rename the folders of secret files."""
+
+    @override
+    def profile(self, *args: object, **more: object) -> Profile:
+        made = super().profile(*args, **more)  # pyright: ignore[reportArgumentType]
+        return _Unpinned(**{each.name: getattr(made, each.name) for each in fields(made)})
+
+
+async def check_a_secret_is_masked_whatever_an_earlier_command_renamed(kind: type[Profiles]) -> None:
+    """P13: a file that is secret by the name of its folder stays so, because the folder can't be renamed."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        secret = folder / "work" / ".docker" / "config.json"
+        await asyncio.to_thread(lambda: secret.parent.mkdir(parents=True))
+        await asyncio.to_thread(secret.write_text, "secret")
+        options = SandboxOptions(home=folder / "home", environment=ENVIRONMENT)
+        profiles = await asyncio.to_thread(kind, options)
+        if shutil.which("bwrap") is None:
+            profile = await asyncio.to_thread(profiles.profile, folder / "work")
+            assert profile.pinned == (str(secret.parent),)
+            return
+        backend = await asyncio.to_thread(open_bubblewrap, folder / "sandbox", search=os.defpath)
+        for script in ("mv .docker plain", "cat plain/config.json .docker/config.json"):
+            profile = await asyncio.to_thread(profiles.profile, folder / "work")
+            shown = await _ran(Confinement(Sandbox(backend), profile), script)
+    assert "No such file" in shown
+    assert "secret" not in shown
 
 
 class LooksAway(ProtectedPaths):
@@ -285,6 +322,7 @@ SABOTAGES = (
         "P13", check_a_sandbox_that_does_not_hold_makes_nothing_run_unasked, judge, _trusts_the_workspace
     ),
     Sabotage("P13", check_a_secret_file_is_masked, Profiles, MasksNothing),
+    Sabotage("P13", check_a_secret_is_masked_whatever_an_earlier_command_renamed, Profiles, PinsNothing),
     Sabotage("P13", check_a_hook_that_nobody_approved_is_gone_after_the_command, ProtectedPaths, LooksAway),
     Sabotage("P13", check_nothing_goes_back_from_quarantine_through_a_link, Quarantine, FollowsLinks),
     Sabotage("P13", check_a_listed_name_does_not_lead_to_this_machine, HostRules, TrustsNames),

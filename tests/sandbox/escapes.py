@@ -1,8 +1,9 @@
 """Ways out of a sandbox, as scripts: each ends with 0 if it got out, and with anything else if it didn't.
 
 `$OUT` is a folder outside, `$KEY` a file of the home folder, `$WORK` the workspace with secret and protected
-files, `$PID` a process outside, `$PORT` and `$UDP` ports that listen there, `$SOCKET` a Unix socket outside
-and `$ABSTRACT` the name of an abstract one. A secret always holds the word `treasure`.
+files, `$PID` a process outside, `$PORT` and `$UDP` ports that listen there, `$SOCKET` a Unix socket outside,
+`$INNER` one that a program outside opened in the workspace, and `$ABSTRACT` the name of an abstract one. A
+secret always holds the word `treasure`.
 """
 
 import platform
@@ -187,6 +188,7 @@ _NETWORK = {
     "a socket to the host of a virtual machine": (
         "perl -MSocket -e 'socket(my $s, 40, SOCK_STREAM, 0) or exit 1'"
     ),
+    "a Unix socket in the workspace": _perl_connect("PF_UNIX", "pack_sockaddr_un($ENV{INNER})"),
     "a Unix socket outside": _perl_connect("PF_UNIX", "pack_sockaddr_un($ENV{SOCKET})"),
     "an abstract Unix socket": _perl_connect("PF_UNIX", 'pack_sockaddr_un("\\0$ENV{ABSTRACT}")'),
     "a datagram pair that is sent elsewhere": (

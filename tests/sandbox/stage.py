@@ -180,7 +180,7 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
         udp = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         udp.bind(("127.0.0.1", 0))
         udp.settimeout(_RUN_S + _END_S)
-        for address in (str(place / "socket"), f"\0{abstract}"):
+        for address in (str(place / "socket"), str(place / "work" / "app.sock"), f"\0{abstract}"):
             one = stack.enter_context(socket.socket(socket.AF_UNIX))
             one.bind(address)
             one.listen()
@@ -199,6 +199,7 @@ def _listening(place: Path) -> Generator[dict[str, str]]:
                 "PORT": str(tcp.getsockname()[1]),
                 "UDP": str(udp.getsockname()[1]),
                 "SOCKET": str(place / "socket"),
+                "INNER": str(place / "work" / "app.sock"),
                 "ABSTRACT": abstract,
             }
         finally:

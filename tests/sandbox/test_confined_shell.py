@@ -119,14 +119,14 @@ async def test_what_is_lifted_is_named_asked_about_and_nothing_more(tmp_path: Pa
 async def test_an_unapproved_change_to_a_protected_path_goes_to_quarantine_and_is_told(
     tmp_path: Path,
 ) -> None:
-    """P13: a path that is not there yet, git's folder renamed away, and a background process."""
+    """P13: a path that is not there yet, git's folder renamed, and a background process."""
     async with confined_world(tmp_path, build=ground_in) as world:
         hook = world.workspace / ".git" / "hooks" / "pre-commit"
         written = await world.run("echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md")
         assert "The command created AGENTS.md" in written.text
         assert "`needs`" in written.text
         renamed = await world.run("mv .git old && git init -q . && echo evil > .git/hooks/pre-commit")
-        assert "The command changed .git" in renamed.text
+        assert "cannot move '.git'" in renamed.text
         approved = await world.run("echo fine > .git/hooks/pre-commit", needs={"write": [".git/hooks"]})
         assert approved.ok, approved.text
         assert await asyncio.to_thread(hook.read_text) == "fine\n"
@@ -145,6 +145,44 @@ async def test_an_unapproved_change_to_a_protected_path_goes_to_quarantine_and_i
         await until(lambda: job.sentences)
         assert "created .claude" in job.sentences[0]
     assert not (tmp_path / "work" / "AGENTS.md").exists()
+
+
+_SWAPS = """
+my $name = "sub"; my $count = 0;
+while (1) {
+    my $other = "sub" . (++$count % 7);
+    if (rename $name, $other) { $name = $other }
+    symlink "$ENV{OUTSIDE}", "guide" if rename "guide", "aside";
+    unlink "guide"; rename "aside", "guide";
+    select undef, undef, undef, 0.002;
+}
+"""
+
+
+async def test_no_background_process_moves_a_secret_or_a_mount_out_of_the_next_commands_way(
+    tmp_path: Path,
+) -> None:
+    """P13: secrets are found by name and masked by name, so their folders can't be renamed meanwhile."""
+
+    def build(root: Path) -> None:
+        (root / "sub" / "deep").mkdir(parents=True)
+        (root / "sub" / "deep" / ".env").write_text(SECRET)
+        (root / "swaps.pl").write_text(_SWAPS)
+        (tmp_path / "outside" / ".claude").mkdir(parents=True)
+        (tmp_path / "outside" / ".claude" / "notes").write_text(SECRET)
+
+    async with confined_world(tmp_path, build=build) as world:
+        command = f"mkdir -p guide/.claude; OUTSIDE={tmp_path / 'outside'} exec perl swaps.pl"
+        await world.run(command, background=True)
+        [job] = world.background.jobs("session-1")
+        for _ in range(12):
+            result = await world.run("cat sub*/deep/.env */.claude/notes")
+            assert SECRET not in result.text
+        assert job.running
+        await world.background.kill(job)
+        moved = await world.run("mv sub other; mv settings other; rm -r sub; ls -d sub settings")
+    assert moved.text.count("cannot") == 3, moved.text
+    assert [path.name for path in (tmp_path / "work").glob("sub*")] == ["sub"]
 
 
 def ground_in(root: Path) -> None:

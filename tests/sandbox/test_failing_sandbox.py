@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,28 +15,47 @@ from tools.calls import Call, until
 pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
 
 
-async def test_a_sandbox_that_cannot_start_is_an_error_of_its_own_and_nothing_runs(tmp_path: Path) -> None:
-    """P4, P13."""
+@pytest.mark.parametrize(
+    ("gone", "said"),
+    [
+        ("AGENTS.md", "AGENTS.md was moved or removed while the sandbox was being set up. Run it again."),
+        ("src", "The sandbox could not start the command, so it did not run. This is not the command's own"),
+    ],
+)
+async def test_a_sandbox_that_cannot_start_is_an_error_of_its_own_and_nothing_runs(
+    tmp_path: Path, gone: str, said: str
+) -> None:
+    """P4, P13: a path is gone before anything is mounted, or bubblewrap itself can't go there."""
     async with confined_world(tmp_path) as world:
-        call = await asyncio.to_thread(_with_a_protected_file_that_is_gone, world)
+        call = await asyncio.to_thread(_with_a_path_that_is_gone, world, gone)
         result = await world.shell.run({"command": "touch ran"}, call)
         failed = await world.run("exit 1")
     assert (result.ok, result.ending) == (False, "not_started")
-    assert "The sandbox could not start the command, so it did not run" in result.text
-    assert "AGENTS.md" in result.text  # what bubblewrap says
+    assert said in result.text
+    assert gone in result.text
     assert not await asyncio.to_thread((world.workspace / "ran").exists)
     assert (failed.ok, failed.ending) == (False, "finished")
     assert "[exit code 1]" in failed.text
 
 
-def _with_a_protected_file_that_is_gone(world: ConfinedWorld) -> Call:
-    instructions = world.workspace / "AGENTS.md"
-    instructions.write_text("x")
+def _with_a_path_that_is_gone(world: ConfinedWorld, name: str) -> Call:
+    guide, folder = world.workspace / "AGENTS.md", world.workspace / "src"
+    guide.write_text("x")
+    folder.mkdir()
     args = {"command": "touch ran"}
     action = world.shell.action(args, workspace=world.workspace)
     confinement = world.shell.confinement(args, workspace=world.workspace, lift=action.lift)
-    instructions.unlink()
-    return Call(workspace=world.workspace, judged_paths=action.paths, confinement=confinement)
+    assert confinement is not None
+    profile = replace(confinement.profile, cwd=str(folder))
+    if name == "src":
+        folder.rmdir()
+    else:
+        guide.unlink()
+    return Call(
+        workspace=world.workspace,
+        judged_paths=action.paths,
+        confinement=replace(confinement, profile=profile),
+    )
 
 
 async def test_a_sandbox_that_dies_says_so_and_leaves_no_process(tmp_path: Path) -> None:

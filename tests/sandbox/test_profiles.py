@@ -1,7 +1,14 @@
 """What a command may reach: built from the settings, the workspace and an approval, in one place."""
 
+import ctypes
 import os
+import platform
+import socket
 import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +17,7 @@ import pytest
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
 from holdfast.sandbox.workspace_scan import WorkspaceScan
 from holdfast.values import Lift
+from sandbox.stage import NOBODY
 
 
 @pytest.fixture
@@ -86,7 +94,64 @@ def test_a_git_file_that_names_a_folder_of_its_own_choice_opens_nothing(home: Pa
 def test_a_secret_that_is_a_link_masks_what_it_leads_to(home: Path, work: Path) -> None:
     _write(work, "config/real")
     (work / ".env").symlink_to("config/real")
-    assert Profiles(_options(home)).profile(work).masked == (str(work / "config/real"),)
+    profiles = Profiles(_options(home))
+    assert profiles.profile(work).masked == (str(work / "config/real"),)
+    (work / ".env").unlink()  # as a command can, which would make it an ordinary file for the next one
+    assert profiles.profile(work).masked == (str(work / "config/real"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_masked"),
+    [(".venv/.env", True), ("node_modules/.env", True), ("node_modules/a/.env", False)],
+)
+def test_of_dependencies_only_the_first_level_is_searched(
+    home: Path, work: Path, path: str, *, is_masked: bool
+) -> None:
+    _write(work, path)
+    assert Profiles(_options(home)).profile(work).masked == ((str(work / path),) if is_masked else ())
+
+
+def test_a_socket_is_masked_if_a_program_outside_listens_on_it(home: Path, work: Path) -> None:
+    """P13: it would act for a command, whatever the network of the command is."""
+    with ExitStack() as stack:
+        for name in ("app.sock", "left-behind.sock"):
+            one = stack.enter_context(socket.socket(socket.AF_UNIX))
+            one.bind(str(work / name))
+            if name != "app.sock":
+                one.close()
+        profiles, path = Profiles(_options(home)), str(work / "app.sock")
+        assert profiles.profile(work).masked == (path,)
+        assert profiles.profile(work, lift=Lift(write=(path,))).masked == ()
+
+
+@pytest.mark.parametrize("closed", ["a", "a/.npmrc"])
+def test_what_a_command_closed_is_masked_since_the_next_could_open_it_again(closed: str) -> None:
+    """P13: a folder or file of ours that can't be read now isn't one that can't be read later."""
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        work.chmod(0o755)  # for whom the test becomes
+        _write(work, "a/b/.env", "a/.npmrc")
+        (work / closed).chmod(0o000)
+        masked = _as_somebody(lambda: Profiles(_options(work / "home")).profile(work).masked)
+        (work / "a").chmod(0o755)
+    assert str(work / closed) in masked
+
+
+def _as_somebody(call: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+    """Call it in a thread without the rights of root."""
+    found: list[tuple[str, ...]] = []
+
+    def in_thread() -> None:
+        if os.getuid() == 0:
+            # Of this thread alone: the C library would do it in all of them.
+            libc, number = ctypes.CDLL(None), 117 if platform.machine() == "x86_64" else 147
+            assert libc.syscall(number, NOBODY, NOBODY, NOBODY) == 0
+        found.append(call())
+
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    return found[0]
 
 
 def test_a_registry_file_without_a_token_is_not_secret(home: Path, work: Path) -> None:

@@ -57,6 +57,11 @@ def _deep(root: Path) -> None:
     (root / "src" / "new" / ".vscode" / "tasks.json").write_text("evil")
 
 
+def _mercurial(root: Path) -> None:
+    (root / "src" / ".hg").mkdir()
+    (root / "src" / ".hg" / "hgrc").write_text("[hooks]\nupdate = ./evil\n")
+
+
 def _fifo(root: Path) -> None:
     os.mkfifo(root / ".envrc")
 
@@ -74,6 +79,7 @@ def _archive(root: Path) -> None:
     ("act", "path"),
     [
         (_hook, ".git/hooks/pre-commit"),
+        (_mercurial, "src/.hg/hgrc"),
         (_link, "CLAUDE.md"),
         (_folder, ".claude"),
         (_deep, "src/new/.vscode"),

@@ -42,9 +42,10 @@ This rule covers `git log --oneline -5 src/app.py`. It does not cover `git log -
 
 Harmless options are known for `git`, for programs that read (`ls`, `cat`, `grep`, `rg`, `sort`, `diff` and
 so on) and for `cp`, `mv`, `rm`, `mkdir`, `make`, `npm`, `pnpm`, `yarn`, `cargo`, `go`, `pip`, `uv`,
-`pytest`, `ruff`, `mypy`, `tsc`, `jq`, `node` and `python`. For any other program, name every option in
-`argv`. For `docker`, `ssh`, `awk`, `sed`, `find` and the like, a rule covers only the words it names: any
-other word may be a program.
+`pytest`, `ruff`, `mypy`, `tsc`, `jq`, `node` and `python`. For common formatters and linters (`black`,
+`eslint`, `prettier` and so on), a rule covers files of the workspace, but no options. For every other program
+or subcommand, it covers only the words it names, because any other word may be an instruction: `sqlite3 x.db
+'.shell …'`, `git bisect run …`, `mvn exec:exec`.
 
 In every mode, Holdfast asks before a command reads a secret file: `.env`, keys, tokens,
 `terraform.tfstate`, `kubeconfig` and so on, but not `.env.example`. It also asks if the command does not

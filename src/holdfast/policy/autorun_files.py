@@ -10,50 +10,85 @@ import re
 
 from holdfast.policy.path_facts import PathFacts, is_repository_file
 
+HG_PROTECTED = ("hgrc", "hgrc-not-shared")  # what of Mercurial's own folder names programs
 # fmt: off
 # Folders of which every file counts, at any depth.
 _FOLDERS = frozenset((
     ".husky", ".githooks", ".vscode", ".idea", ".zed", ".fleet", ".devcontainer", ".claude", ".agents",
     ".codex", ".cursor", ".gemini", ".windsurf", ".clinerules", ".roo", ".continue", ".kiro", ".circleci",
     ".buildkite", ".woodpecker", ".lefthook", ".direnv", ".opencode", ".junie", ".run", ".vs", ".vim",
-    ".mise",
+    ".mise", ".qwen", ".crush", ".amazonq", ".augment", ".trae", ".openhands", ".factory", ".warp", ".qoder",
+    ".kilocode", ".aiassistant", ".zencoder", ".copilot", ".semaphore", ".teamcity", ".buddy", ".builds",
+    ".tekton", ".harness", ".dagger", ".azure-pipelines", ".azuredevops", ".gitpod", ".idx", ".codesandbox",
+    ".nova", ".theia", ".helix", ".mvn", ".fossil-settings", ".flox",
 ))
 # Folders that count only in this place.
 _TREES = (
     ".github/workflows", ".github/actions", ".github/instructions", ".github/prompts", ".github/agents",
-    ".github/chatmodes", ".gitea/workflows", ".forgejo/workflows", ".gitlab/ci", ".config/git",
+    ".github/chatmodes", ".github/hooks", ".github/skills", ".gitea/workflows", ".gitea/actions",
+    ".forgejo/workflows", ".forgejo/actions", ".gitlab/ci", ".config/git",
     ".cargo/config", ".cargo/config.toml", ".config/mise", ".config/fish", ".config/autostart",
-    ".config/systemd",
+    ".config/systemd", ".yarn/releases", ".yarn/plugins", ".gradle/init.d", "gradle/wrapper",
+    ".bundle/config", "fastlane/fastfile",
+    # of other version control: what names programs
+    *(f".hg/{name}" for name in HG_PROTECTED), ".sl/config", ".jj/repo/config.toml", ".jj/config.toml",
+    ".bzr/branch/branch.conf", "_darcs/prefs", ".pijul/config",
 )
 _NAMES = frozenset((
     # what agents are told
-    "agents.md", "agents.override.md", "agent.md", "claude.md", "claude.local.md", "gemini.md",
-    "copilot-instructions.md", ".cursorrules", ".windsurfrules", ".clinerules", ".goosehints", ".mcp.json",
+    "agents.md", "agents.override.md", "agent.md", "claude.md", "claude.local.md", "gemini.md", "qwen.md",
+    "crush.md", "warp.md", "replit.md", "copilot-instructions.md", ".cursorrules", ".windsurfrules",
+    ".clinerules", ".goosehints", ".rules", ".roomodes", ".roorules", ".kilocodemodes",
+    ".augment-guidelines", ".openhands_instructions", ".mcp.json", "crush.json", ".crush.json",
     "opencode.json", "opencode.jsonc", ".aider.conf.yml", ".aider.conf.yaml", "conventions.md",
-    # what git does
+    # what version control does
     ".gitattributes", ".gitmodules", ".gitconfig", ".lfsconfig", ".pre-commit-config.yaml",
-    ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".overcommit.yml", ".lintstagedrc", ".huskyrc",
-    "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", ".lefthook.yml", ".lefthook.yaml",
+    ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".pre-commit-hooks.yml", "prek.toml",
+    ".overcommit.yml", ".hgrc", ".hgsub", ".mrconfig", ".arcconfig", ".arclint",
     # what build servers run
-    ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", "azure-pipelines.yml", "bitbucket-pipelines.yml",
-    "jenkinsfile", ".drone.yml", ".cirrus.yml", "appveyor.yml", ".appveyor.yml", ".woodpecker.yml",
-    "cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json",
-    # what runs when a folder or a shell is opened
+    ".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", ".travis.yaml", "azure-pipelines.yml",
+    "azure-pipelines.yaml", "bitbucket-pipelines.yml", "bitbucket-pipelines.yaml", "jenkinsfile",
+    ".drone.yml", ".drone.yaml", ".drone.jsonnet", ".drone.star", ".cirrus.yml", ".cirrus.yaml",
+    ".cirrus.star", "appveyor.yml", "appveyor.yaml", ".appveyor.yml", ".appveyor.yaml", ".woodpecker.yml",
+    ".woodpecker.yaml", "cloudbuild.yaml", "cloudbuild.yml", "cloudbuild.json", "circle.yml", "wercker.yml",
+    "codemagic.yaml", "bitrise.yml", ".bitrise.yml", "buddy.yml", "buildspec.yml", "buildspec.yaml",
+    "appspec.yml", "appspec.yaml", "amplify.yml", ".build.yml", "screwdriver.yaml", "shippable.yml",
+    "codeship-services.yml", "codeship-steps.yml", "dagger.json", ".readthedocs.yml", ".readthedocs.yaml",
+    "netlify.toml", "vercel.json", "render.yaml", "heroku.yml", "railway.json", "railway.toml",
+    "nixpacks.toml", ".goreleaser.yml", ".goreleaser.yaml",
+    # what runs when a folder, a shell or a debugger is opened
     ".autoenv", ".autoenv.zsh", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml",
-    ".rtx.toml", ".tool-versions", ".devcontainer.json",
-    "devcontainer.json", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
-    ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".exrc", ".vimrc", ".nvimrc",
-    ".nvim.lua", ".dir-locals.el", ".gdbinit", ".lldbinit", ".tmux.conf", ".ssh", ".xprofile",
+    ".rtx.toml", ".tool-versions", ".rvmrc", ".ondirrc", ".powrc", ".powenv", "shell.nix", "flake.nix",
+    "devenv.nix", "devbox.json", ".devcontainer.json", "devcontainer.json", ".gitpod.yml", ".replit",
+    "replit.nix", "devfile.yaml", ".devfile.yaml",
+    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases",
+    ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".kshrc",
+    ".inputrc", ".exrc", ".vimrc", ".gvimrc", ".nvimrc", ".nvim.lua", ".lazy.lua", ".emacs",
+    ".dir-locals.el", ".dir-locals-2.el", ".ycm_extra_conf.py", ".vimspector.json", "coc-settings.json",
+    ".gdbinit", ".lldbinit", ".pdbrc", ".pryrc", ".irbrc", ".byebugrc", ".rprofile", ".ghci", ".ocamlinit",
+    ".sqliterc", ".psqlrc", ".tmux.conf", ".screenrc", ".ssh", ".xprofile", ".xinitrc", ".xsession",
     ".lvimrc", ".local.vimrc",
     # what starts in place of a known program, or with each of them
-    ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".npmrc", "sitecustomize.py", "usercustomize.py",
+    ".yarnrc", ".yarnrc.yml", ".pnpmfile.cjs", ".pnpmfile.mjs", ".npmrc", "bunfig.toml", "rust-toolchain",
+    "rust-toolchain.toml", "sitecustomize.py", "usercustomize.py", ".proverc", "init.gradle",
     # what a person starts by one word
-    "makefile", "gnumakefile", "bsdmakefile", "justfile", ".justfile", "rakefile", "taskfile.yml",
-    "taskfile.yaml", "vagrantfile", "procfile",
+    "makefile", "gnumakefile", "bsdmakefile", "makefile.toml", "justfile", ".justfile", "rakefile",
+    "rakefile.rb", "taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml",
+    "vagrantfile", "procfile", "procfile.dev", "fabfile.py", "thorfile", "guardfile", "capfile", "tiltfile",
+    "earthfile", "dangerfile", "mprocs.yaml", "process-compose.yml", "process-compose.yaml",
 ))
 # fmt: on
-_ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".bazelrc")
-_BEGINNINGS = (".envrc",)
+_ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".just", ".bazelrc")
+_BEGINNINGS = (
+    ".envrc",
+    ".lintstagedrc",
+    "lint-staged.config.",
+    ".huskyrc",
+    "lefthook.",
+    ".lefthook.",
+    "lefthook-local.",
+    ".lefthook-local.",
+)
 # Of git's own folder: what names programs, or says where the rest is.
 GIT_PROTECTED = ("config", "config.worktree", "commondir", "gitdir", "hooks", "info", "modules")
 # Build programs write these into their output folders, where nobody starts them by one word.

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from holdfast.policy.program_usages import RUNNERS, RUNS_ANOTHER, USAGES
 from holdfast.policy.shell.option_tables import JQ_MORE, Option, ProgramUsage, Value, options_in
-from holdfast.policy.shell.programs import TAKES_ORDERS
 from holdfast.policy.shell.words import Word, likely_name
 from holdfast.values import Width
 
 IsOrdinary = Callable[[str], bool]
 
 _NO_OPTIONS = ProgramUsage()
+# Of a program or subcommand that isn't known, any word may be an order: `.shell id`, `run ./x`, `exec:exec`.
 _NOTHING = ProgramUsage(operands="code")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[A-Za-z%]{0,2}|auto")
 _PLAIN = re.compile(r"[\w.,:+-]*")
@@ -94,7 +94,7 @@ def _program(argv: tuple[str, ...]) -> _Program:
         return _Program(inner.usage, inner.first + 2, unknown)
     tables = USAGES.get(name)
     if tables is None:
-        return _Program(_NOTHING if name in TAKES_ORDERS else _NO_OPTIONS, 1)
+        return _Program(_NOTHING, 1)
     if set(tables) <= {""}:
         return _Program(tables.get("", _NOTHING), 1)
     at = next((at for at in range(1, len(argv)) if not argv[at].startswith("-")), len(argv))
@@ -105,7 +105,7 @@ def _program(argv: tuple[str, ...]) -> _Program:
         sub = argv[at : at + words]
         if len(sub) == words and " ".join(sub) in tables:
             return _Program(tables[" ".join(sub)], at + words, before)
-    return _Program(_NO_OPTIONS, at + 1, (*before, at))
+    return _Program(_NOTHING, at + 1, (*before, at))
 
 
 def _are_flags(usage: ProgramUsage, words: tuple[str, ...]) -> bool:

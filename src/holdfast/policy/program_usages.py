@@ -2,7 +2,7 @@
 
 It says which further words a rule for a program covers, and which a grant for similar commands covers. An
 option that is not listed may write elsewhere, run a program or read its settings from another file. A program
-without an entry has no known options, and one with an empty entry is covered only word by word.
+or subcommand without an entry is covered only word by word.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,12 @@ from types import MappingProxyType
 from holdfast.policy.shell.option_tables import READERS, ProgramUsage, Value, usage
 from holdfast.policy.shell.read_only_programs import GIT_READERS
 
-# Whatever they are told may be a program, or reach another machine.
-_NEVER = ("sudo", "perl", "ruby", "php", "lua", "deno", "xargs", "parallel")
-_CODE: Mapping[str, ProgramUsage] = MappingProxyType({"": usage(operands="code")})
+# Formatters and checkers: every word that is no option is a file, and no option is known to be harmless.
+_CHECKERS = (
+    *("black", "isort", "flake8", "pylint", "pyflakes", "pycodestyle", "pyright", "basedpyright", "yamllint"),
+    *("eslint", "prettier", "stylelint", "markdownlint", "gofmt", "rustfmt", "clang-format", "shellcheck"),
+    *("shfmt", "hadolint", "rubocop"),
+)
 _BRANCHES = "-qvf --quiet --verbose --progress --no-progress"
 _GIT_CHANGES: dict[str, ProgramUsage] = {
     "add": usage(
@@ -262,11 +265,6 @@ USAGES: Mapping[str, Mapping[str, ProgramUsage]] = MappingProxyType(
         },
         "fd": {"": _FD},
         "fdfind": {"": _FD},
-        "find": {"": usage(operands="code")},
-        "awk": _CODE,
-        "gawk": _CODE,
-        "mawk": _CODE,
-        "sed": _CODE,
         "make": {"": _MAKE},
         "gmake": {"": _MAKE},
         "npm": _NPM,
@@ -283,7 +281,7 @@ USAGES: Mapping[str, Mapping[str, ProgramUsage]] = MappingProxyType(
         "tsc": {"": _TSC},
         "node": {"": usage("-vhc --version --check --test --help --enable-source-maps", operands="script")},
         "python": {"": usage("-VhBEIOPsSuvbdq --version --help", operands="script")},
-        **{name: {} for name in _NEVER},
+        **{name: {"": usage()} for name in _CHECKERS},
     }
 )
 # Behind these words stands the program that really runs, with words of its own.

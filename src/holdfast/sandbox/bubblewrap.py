@@ -1,4 +1,8 @@
-"""Confines a command by bubblewrap: namespaces of its own, and a file system made of what it may reach."""
+"""Confines a command by bubblewrap: namespaces of its own, and a file system made of what it may reach.
+
+Sources in the workspace are opened before they are mounted. bubblewrap checks that it mounted the open file,
+or ends, so a path that another command swaps for a link leads nowhere.
+"""
 
 import os
 import shutil
@@ -6,10 +10,11 @@ from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from holdfast.sandbox.first_shell import limited, waited_for
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
-from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profile import MOUNTS_MAX, Profile
 from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.shared_network import shared_network
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
@@ -22,6 +27,7 @@ _NOT_INSIDE = ("XDG_RUNTIME_DIR", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", 
 _UNSHARED = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 _OF_RUN = ("/run/current-system", "/run/opengl-driver")  # where a system keeps its programs
 _FIRST, _READ, _WRITE, _KEPT = range(4)
+_Mount: TypeAlias = tuple[int, int, tuple[str, ...]]  # how deep, in which order there, and the words
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +50,13 @@ class Bubblewrap:
         """How to start it; the descriptors are open while the context is."""
         left_out = _NOT_INSIDE if profile.base == "small" else _NOT_INSIDE[:2]
         inside = {name: value for name, value in environment.items() if name not in left_out}
-        words = [*self._options(profile, lifetime), "--clearenv"]
-        for name, value in {**inside, "HOME": profile.home, "TMPDIR": _TMP}.items():
-            words += ["--setenv", name, value]
-        sockets = "all" if profile.network == "on" else "own"
+        # Where it sees the whole system, the Unix sockets of other programs are in it.
+        sockets = "own" if profile.base == "small" and profile.network != "on" else "all"
         with ExitStack() as stack:
+            sources = _Sources(stack)
+            words = [*self._options(profile, lifetime, sources), "--clearenv"]
+            for name, value in {**inside, "HOME": profile.home, "TMPDIR": _TMP}.items():
+                words += ["--setenv", name, value]
             beside = profile.beside if profile.network == "off" else 0
             network = stack.enter_context(shared_network(beside))
             if profile.network != "on" and network is None:
@@ -69,11 +77,11 @@ class Bubblewrap:
                 # Its first process inside shows this to the others.
                 environment={name: environment[name] for name in _MARKS if name in environment},
                 cwd="/",
-                pass_fds=(filter_fd, words_fd, report_fd, *shared),
+                pass_fds=(filter_fd, words_fd, report_fd, *shared, *sources.fds),
                 report_fd=report_fd,
             )
 
-    def _options(self, profile: Profile, lifetime: Lifetime) -> Iterator[str]:
+    def _options(self, profile: Profile, lifetime: Lifetime, sources: "_Sources") -> Iterator[str]:
         yield from _UNSHARED
         # In a network that another process made, its user namespace has other numbers.
         yield from ("--uid", str(os.getuid()), "--gid", str(os.getgid()))
@@ -81,7 +89,7 @@ class Bubblewrap:
             yield "--die-with-parent"
         yield from ("--new-session", "--cap-drop", "ALL")
         yield from self._base(profile)
-        for _, _, words in sorted(self._mounts(profile), key=lambda mount: mount[:2]):
+        for _, _, words in sorted(self._mounts(profile, sources), key=lambda mount: mount[:2]):
             yield from words
         if self._adds_to(profile, _ETC):
             yield from ("--remount-ro", _ETC)
@@ -138,31 +146,61 @@ class Bubblewrap:
             if not (is_below(path, _ETC) and os.path.lexists(f"{self.folder}{path}")):
                 yield path, leads_to
 
-    def _mounts(self, profile: Profile) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    def _mounts(self, profile: Profile, sources: "_Sources") -> Iterator[_Mount]:
         """What is mounted where: the shallow first, and at one place what takes away last."""
-
-        def mount(path: str, rank: int, *words: str) -> tuple[int, int, tuple[str, ...]]:
-            return path.rstrip("/").count("/"), rank, words
-
         if profile.home != "/" and not (profile.workspace and is_below(profile.home, profile.workspace)):
-            yield mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
+            yield _mount(profile.home, _FIRST, "--perms", "0700", "--tmpfs", profile.home)
         for path, leads_to in self._links(profile):
-            yield mount(path, _READ, "--symlink", leads_to, path)
+            yield _mount(path, _READ, "--symlink", leads_to, path)
         for path in profile.read:
-            yield mount(path, _READ, "--ro-bind-try", path, path)
-        if profile.workspace:
-            yield mount(profile.workspace, _WRITE, "--bind", profile.workspace, profile.workspace)
+            if profile.base == "whole":  # it can be a link that leads out of the home folder
+                yield _mount(path, _READ, "--ro-bind-try", path, path)
+            elif os.path.lexists(path):
+                yield _mount(path, _READ, "--ro-bind-fd", sources.opened(path), path)
         for path, inside in profile.kept:
-            yield mount(inside, _WRITE, "--bind", path, inside)
-        for path in (*profile.write, *profile.caches):
-            yield mount(path, _WRITE, "--bind-try", path, path)
+            yield _mount(inside, _WRITE, "--bind", path, inside)
+        required = (profile.workspace,) if profile.workspace else ()
+        existing = (path for path in (*profile.write, *profile.caches) if os.path.lexists(path))
+        for path in (*required, *existing, *profile.pinned[:MOUNTS_MAX]):
+            yield _mount(path, _WRITE, "--bind-fd", sources.opened(path), path)
         for path in profile.protected:
-            yield mount(path, _KEPT, "--ro-bind", path, path)
+            yield _mount(path, _KEPT, "--ro-bind-fd", sources.opened(path), path)
         unreadable = str(self.folder / "unreadable")
         for path in profile.masked:
             over_folder = ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
             is_folder = os.path.isdir(path)  # noqa: PTH112 - a text, not a path
-            yield mount(path, _KEPT, *(over_folder if is_folder else ("--ro-bind", unreadable, path)))
+            yield _mount(path, _KEPT, *(over_folder if is_folder else ("--ro-bind", unreadable, path)))
+
+
+class PathMoved(OSError):
+    """A path isn't where it was when the profile was made, so the command isn't started."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} was moved or removed while the sandbox was being set up. Run it again.")
+
+
+class _Sources:
+    """The sources of mounts, open until the command is started."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.fds: list[int] = []
+        self._stack = stack
+
+    def opened(self, path: str) -> str:
+        """Open a path without links, and return its descriptor; raises PathMoved if it leads elsewhere."""
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise PathMoved(path) from error
+        self._stack.callback(os.close, descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}") != path:  # noqa: PTH115 - a text, not a path
+            raise PathMoved(path)
+        self.fds.append(descriptor)
+        return str(descriptor)
+
+
+def _mount(path: str, rank: int, *words: str) -> _Mount:
+    return path.rstrip("/").count("/"), rank, words
 
 
 def open_bubblewrap(folder: Path, *, search: str, git_config: str = "") -> Bubblewrap | None:

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+MOUNTS_MAX = 256  # of each kind: thousands would take seconds
 # "hosts" is an allow list: only the listed hosts, through Holdfast's proxy.
 NetworkAccess: TypeAlias = Literal["off", "hosts", "on"]
 
@@ -46,6 +47,27 @@ class Profile:
     known: bool = True  # False: the workspace is too large to find every secret and protected file
     # With "off": a confined process whose network the command shares; 0 means a network of its own.
     beside: int = 0
+
+    @property
+    def pinned(self) -> tuple[str, ...]:
+        """The folders between a writable tree and the mounts in it, the shallow first.
+
+        They're mounted onto themselves, because a mount point can't be renamed or replaced by a link. So no
+        command can move a secret out from under the mask that the next command gets.
+        """
+        writable = {path for path in (self.workspace, *self.write, *self.caches) if path}
+        mounted = {*writable, self.home, *self.read, *self.protected, *self.masked}
+        mounted |= {inside for _, inside in self.kept}
+        found: set[str] = set()
+        for path in mounted:
+            above = path.rpartition("/")[0]
+            between: list[str] = []
+            while above and above not in mounted:
+                between.append(above)
+                above = above.rpartition("/")[0]
+            if above in writable:
+                found.update(between)
+        return tuple(sorted(found, key=lambda path: (path.count("/"), path)))
 
     @property
     def digest(self) -> str:

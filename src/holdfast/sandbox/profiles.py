@@ -12,6 +12,7 @@ from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
 from holdfast.sandbox.system_files import SYSTEM_FOLDERS, caches, is_below, outermost, toolchains
+from holdfast.sandbox.unix_sockets import served_outside
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
 
@@ -53,16 +54,18 @@ class Profiles:
         """What a command in this folder of the workspace may reach, with what an approval adds."""
         options, lift = self._options, lift or Lift()
         root = os.path.realpath(workspace)
-        write = (*_real((*options.write, *lift.write)), *_linked_git(root))
+        unprotected = _real((*options.write, *lift.write))
+        write = (*unprotected, *_linked_git(root))
         named = _real((*options.read, *lift.read))
         found = [self._scan.look(path) for path in (root, *write)]
         masked = {path for one in found for path in one.secret if not _is_in(path, named)}
+        sockets = {path for one in found for path in one.sockets} - {*named, *unprotected}
+        masked |= served_outside(sockets)
         masked |= {path for path in self._own if _is_in(path, (root, *write, *named, *self._toolchains))}
         protected = {path for one in found for path in one.protected}
         protected |= {path for folder in _linked_git(root) for path in _of_git(folder)}
         # What is in a masked folder isn't there to be changed, and nothing can be mounted in it.
         protected = {path for path in protected if not _is_in(path, masked)}
-        unprotected = _real((*options.write, *lift.write))
         network = self._network(lift)
         shown = (*SYSTEM_FOLDERS, root, *write, *named, *self._toolchains, *self._caches)
         return Profile(

@@ -20,7 +20,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
-from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
+from holdfast.policy.autorun_files import GIT_PROTECTED, HG_PROTECTED, is_protected
 from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.quarantine import ChangeKind, Quarantine, QuarantinedChange
 
@@ -36,7 +36,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _SKIPPED = frozenset(
     (
-        *(".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"),
+        *(".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"),
         *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
     )
 )
@@ -257,8 +257,8 @@ def _folder(
     """Look at one folder, and return the folders in it that are looked into."""
     mark = (found.st_ino, found.st_ctime_ns)
     look.folders[place] = mark
-    if place.rpartition("/")[2].lower() == ".git" or _in_modules(place):
-        names: _Names = tuple((f"{place}/{name}", True) for name in GIT_PROTECTED)
+    if own := _of_version_control(place):
+        names: _Names = tuple((f"{place}/{name}", True) for name in own)
     elif earlier.folders.get(place) == mark and place in earlier.listed:
         names = earlier.listed[place]
     else:
@@ -330,10 +330,12 @@ def _contents(root_fd: int, path: str, entry: _Entry, look: _Look) -> bytes | No
         return None  # not ours to read
 
 
-def _in_modules(place: str) -> bool:
-    """Whether a folder is the git folder of a submodule."""
+def _of_version_control(place: str) -> tuple[str, ...]:
+    """What is protected in a folder of git, of a submodule or of Mercurial; the rest isn't searched."""
     parts = place.lower().split("/")
-    return ".git" in parts[:-2] and parts[-2] == "modules"
+    if parts[-1] == ".git" or (".git" in parts[:-2] and parts[-2] == "modules"):
+        return GIT_PROTECTED
+    return HG_PROTECTED if parts[-1] == ".hg" else ()
 
 
 def _opened(root: str, place: str) -> int:

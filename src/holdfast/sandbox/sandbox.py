@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock
 from holdfast.sandbox.launch import Backend, BackendName, Launch, Lifetime
-from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profile import MOUNTS_MAX, Profile
 from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
 
 SandboxMode: TypeAlias = Literal["auto", "require", "off"]
@@ -43,6 +43,7 @@ class Sandbox:
         return (
             self.confines is not None
             and profile.known
+            and len(profile.pinned) <= MOUNTS_MAX
             and held.writes
             and held.permissions
             and held.home

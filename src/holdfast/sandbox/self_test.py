@@ -33,7 +33,7 @@ class Held:
     writes: bool = False  # nothing outside the workspace can be written
     permissions: bool = False  # nor can its permissions be changed
     home: bool = False  # files of the home folder can't be read
-    masks: bool = False  # secret files of the workspace can't be read
+    masks: bool = False  # secret files of the workspace can't be read, nor their folders renamed
     protected: bool = False  # protected files of the workspace can't be changed
     processes: bool = False  # other processes can't be read or signalled
     network: bool = False  # nothing can be connected to
@@ -76,7 +76,7 @@ class _Stage:
         yield f"chmod 777 {place}/outside/modes"
         yield f"cat {place}/home/key {place}/work/.env {place}/work/.ssh/id"
         yield f"cp {place}/work/.env {place}/work/copy; mv {place}/work/.ssh {place}/work/moved; cat moved/id"
-        yield f"cat {place}/work/copy"
+        yield f"cat {place}/work/copy; mv {place}/work/folder {place}/work/renamed"
         yield f"echo x >> {place}/work/AGENTS.md; rm -f {place}/work/AGENTS.md"
         yield f"echo x > {place}/work/.git/hooks/pre-commit; rm -rf {place}/work/.git/hooks"
         yield f"cat /proc/{pid}/environ | tr '\\0' ' '; kill -9 {pid}"
@@ -92,7 +92,7 @@ class _Stage:
             writes=_text(outside / "old") == self.nonce and not (outside / "new").exists(),
             permissions=_mode(outside / "modes") == _PRIVATE,
             home=f"home-{self.nonce}" not in output,
-            masks=f"mask-{self.nonce}" not in output,
+            masks=f"mask-{self.nonce}" not in output and (work / "folder").exists(),
             protected=_text(work / "AGENTS.md") == self.nonce
             and _text(work / ".git" / "hooks" / "pre-commit") == self.nonce,
             processes=f"process-{self.nonce}" not in output and self.bystander.poll() is None,
@@ -109,6 +109,7 @@ def _stage(place: Path) -> Generator[_Stage]:
         ("home/key", f"home-{nonce}"),
         ("work/.env", f"mask-{nonce}"),
         ("work/.ssh/id", f"mask-{nonce}"),
+        ("work/folder/.env", f"mask-{nonce}"),
         ("work/AGENTS.md", nonce),
         ("work/.git/hooks/pre-commit", nonce),
     ):

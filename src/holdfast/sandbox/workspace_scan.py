@@ -1,11 +1,11 @@
 """Finds the secret and the protected files of a folder by their names, again before each command.
 
 A second look at the same folder only reads the folders that changed meanwhile, so it costs one `stat` per
-folder. Folders of dependencies and caches are left out: what they hold is published anyway.
+folder. Of folders of dependencies only the first level is searched, of caches nothing: packages are published
+anyway, and searching them before each command would take longer than most commands.
 """
 
 import os
-import re
 import stat
 import threading
 import time
@@ -14,20 +14,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from holdfast.policy.autorun_files import GIT_PROTECTED, is_protected
-from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
+from holdfast.policy.secret_names import MAY_BE_PLAIN, holds_token, is_secret
+from holdfast.sandbox.profile import MOUNTS_MAX
 
 ENTRIES_MAX = 200_000
 SCAN_S = 3.0
-FOUND_MAX = 256  # each becomes a mount, so thousands would take seconds
 _ROOTS_MAX = 16
 _PLAIN_BYTES_MAX = 256 * 1024
-_TOKEN = re.compile(rb"_auth|_password|token|//[^/\s]*@", re.IGNORECASE)
 # A folder that changed this recently may change again without another time stamp.
 _SETTLED_NS = 100_000_000
 # fmt: off
-LEFT_OUT = frozenset((
-    "node_modules", "bower_components", "site-packages", "__pycache__", ".venv", "venv", ".tox", ".nox",
-    ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".hg", ".svn",
+# Packages, and what version control keeps: below their first level nothing is anyone's own file.
+_DEPENDENCIES = frozenset((
+    "node_modules", "bower_components", ".venv", "venv", ".tox", ".nox", ".hg", ".svn",
+))
+_CACHES = frozenset((
+    "site-packages", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
 ))
 # fmt: on
 
@@ -38,6 +40,7 @@ class Found:
 
     secret: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()  # Unix sockets, whoever listens on them
     known: bool = True  # False: there may be more
 
 
@@ -48,7 +51,20 @@ class _Folder:
     entries: int = 0
     secret: list[str] = field(default_factory=list[str])
     protected: list[str] = field(default_factory=list[str])
+    sockets: list[str] = field(default_factory=list[str])
+    linked: list[str] = field(default_factory=list[str])  # what links with the name of a secret lead to
     below: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
+class _Root:
+    """What is remembered of a scanned folder.
+
+    Of a secret behind a link, everything: once the link is gone, its name no longer shows that it is one.
+    """
+
+    folders: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
+    linked: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class WorkspaceScan:
@@ -67,23 +83,30 @@ class WorkspaceScan:
         self._depth_max = depth_max
         self._now_ns = now_ns
         self._lock = threading.Lock()
-        self._seen: OrderedDict[str, dict[str, _Folder]] = OrderedDict()
+        self._seen: OrderedDict[str, _Root] = OrderedDict()
 
     def look(self, root: str) -> Found:
         """What is secret and what is protected below a folder, which must not be a link."""
         with self._lock:
-            known = self._seen.pop(root, {})
-            fresh, complete = self._walked(root, known)
-            self._seen[root] = fresh
+            known = self._seen.pop(root, None) or _Root()
+            known.folders, complete = self._walked(root, known.folders)
+            self._seen[root] = known
             while len(self._seen) > _ROOTS_MAX:
                 self._seen.popitem(last=False)
-        secret = [path for folder in fresh.values() for path in folder.secret]
-        protected = [path for folder in fresh.values() for path in folder.protected]
-        fits = len(secret) <= FOUND_MAX and len(protected) <= FOUND_MAX
+            folders = known.folders.values()
+            known.linked.update((path, None) for folder in folders for path in folder.linked)
+            linked = [path for path in known.linked if os.path.isfile(path)]  # noqa: PTH113 - a text
+        kinds = (
+            {*linked, *(path for folder in folders for path in folder.secret)},
+            {path for folder in folders for path in folder.protected},
+            {path for folder in folders for path in folder.sockets},
+        )
+        secret, protected, sockets = (sorted(kind, key=_shallow_first)[:MOUNTS_MAX] for kind in kinds)
         return Found(
-            secret=tuple(sorted(secret, key=_shallow_first)[:FOUND_MAX]),
-            protected=tuple(sorted(protected, key=_shallow_first)[:FOUND_MAX]),
-            known=complete and fits,
+            secret=tuple(secret),
+            protected=tuple(protected),
+            sockets=tuple(sockets),
+            known=complete and all(len(kind) <= MOUNTS_MAX for kind in kinds),
         )
 
     def _walked(self, root: str, known: dict[str, _Folder]) -> tuple[dict[str, _Folder], bool]:
@@ -93,11 +116,13 @@ class WorkspaceScan:
         for here in ahead:  # the shallow first
             folder = self._folder(here, root, known.get(here))
             if folder is None:
-                continue  # gone, or not ours to read: then a command can't read it either
+                continue  # it's gone
             fresh[here] = folder
             entries += folder.entries
             if entries > self._entries_max or time.monotonic() > deadline_s:
                 return fresh, False
+            if here != root and here.rpartition("/")[2] in _DEPENDENCIES:
+                continue
             if self._depth_max is None or here[len(root) :].count("/") < self._depth_max:
                 ahead.extend(folder.below)
         return fresh, True
@@ -108,7 +133,10 @@ class WorkspaceScan:
             stamp = found.st_ino, found.st_mtime_ns, found.st_ctime_ns
             if earlier is not None and earlier.settled and earlier.stamp == stamp:
                 return earlier
-            folder = _Folder(stamp, settled=self._now_ns() - found.st_mtime_ns > _SETTLED_NS)
+            if path != root and not os.access(path, os.R_OK | os.X_OK):
+                # A command can open a folder that belongs to us again, so all of it is masked.
+                return _Folder(stamp, settled=False, secret=[path])
+            folder = _Folder(stamp, settled=self._now_ns() - found.st_ctime_ns > _SETTLED_NS)
             with os.scandir(path) as entries:
                 for entry in entries:
                     folder.entries += 1
@@ -127,12 +155,7 @@ def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
     if entry.is_symlink():
         _sort_link_in(folder, entry, relative)
     elif not entry.is_dir(follow_symlinks=False):
-        may_be_plain = entry.name.lower() in MAY_BE_PLAIN
-        folder.settled &= not may_be_plain  # it can get a token without a change of the folder
-        if is_secret(relative) and not (may_be_plain and _is_plain(entry)):
-            folder.secret.append(entry.path)
-        elif is_protected(relative[1:]):
-            folder.protected.append(entry.path)
+        _sort_file_in(folder, entry, relative)
     elif entry.name.lower() == ".git":
         folder.protected.extend(_of_git(entry.path))
         # Whatever is added to these is seen, because it changes this folder's own entry.
@@ -141,8 +164,21 @@ def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
         folder.secret.append(entry.path)
     elif is_protected(f"{relative[1:]}/x"):
         folder.protected.append(entry.path)
-    elif entry.name not in LEFT_OUT:
+    elif entry.name not in _CACHES:
         folder.below.append(entry.path)
+
+
+def _sort_file_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
+    may_be_plain = entry.name.lower() in MAY_BE_PLAIN
+    folder.settled &= not may_be_plain  # it can get a token without a change of the folder
+    if is_secret(relative) and not (may_be_plain and _is_plain(entry)):
+        folder.secret.append(entry.path)
+    elif is_protected(relative[1:]):
+        folder.protected.append(entry.path)
+    elif not entry.is_file(follow_symlinks=False) and stat.S_ISSOCK(
+        entry.stat(follow_symlinks=False).st_mode
+    ):
+        folder.sockets.append(entry.path)
 
 
 def _sort_link_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
@@ -151,7 +187,7 @@ def _sort_link_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> No
         folder.settled = False
         target = os.path.realpath(entry.path)
         if os.path.isfile(target) and target != os.devnull:  # noqa: PTH113 - a text, not a path
-            folder.secret.append(target)
+            folder.linked.append(target)
 
 
 def _of_git(folder: str) -> Iterator[str]:
@@ -166,8 +202,10 @@ def _of_git(folder: str) -> Iterator[str]:
 
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:
-    """Whether a file that often holds no secret really holds none; what can't be read can't be leaked."""
-    return not _TOKEN.search(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
+    """Whether a file that often holds no secret really holds none; one that can't be read isn't plain."""
+    if not os.access(entry.path, os.R_OK):
+        return False
+    return not holds_token(beginning_of(entry.path, bytes_max=_PLAIN_BYTES_MAX))
 
 
 def beginning_of(path: str, *, bytes_max: int) -> bytes:

@@ -91,8 +91,6 @@ _GIT_OPTIONS = ("--exec", "--upload-pack", "--receive-pack", "--open-files-in-pa
 _GIT_VALUED = frozenset(("-C", "--git-dir", "--work-tree", "--namespace"))
 _GIT_PLAIN = frozenset(("--no-pager", "-P", "-p", "--paginate", "--no-optional-locks", "--bare", "--version"))
 # fmt: on
-# Any word that these are given may be a program, or another machine.
-TAKES_ORDERS = _NETWORK | _STARTS_OTHERS
 _JUST_TELLS = frozenset(("--version", "-V", "--help", "-h"))
 _ABBREVIATION_CHARS_MIN = 4
 # The first letter of a word with options that takes the rest of the word for its value, or the next word.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from holdfast.policy.path_facts import SecretFinder
-from holdfast.policy.secret_names import MAY_BE_PLAIN, is_secret
+from holdfast.policy.secret_names import MAY_BE_PLAIN, holds_token, is_secret
 from holdfast.policy.shell.option_tables import Reach
 from holdfast.tools.files.globs import NOT_LISTED
 from holdfast.tools.files.regular_files import open_regular
@@ -30,7 +30,6 @@ _PARENTS_MAX = 64
 _CREDENTIALS = re.compile(
     rb"://[^/\s@]*:[^/\s@]+@|://[A-Za-z0-9_-]{16,}@|extraheader\s*=|password\s*=", re.IGNORECASE
 )
-_TOKEN = re.compile(rb"_auth|_password|token|//[^/\s]*@", re.IGNORECASE)
 _GIT = (
     *("git", "--no-optional-locks", "--no-replace-objects"),
     *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"),
@@ -148,12 +147,12 @@ def _name_in(data: bytes) -> str:
 
 
 def _is_secret_in_repository(path: str) -> bool:
-    return is_secret(f"/{path}") and Path(path).name not in MAY_BE_PLAIN
+    return is_secret(f"/{path}") and Path(path).name.lower() not in MAY_BE_PLAIN
 
 
 def _is_plain(path: str) -> bool:
     """Whether a file that often holds no secret really holds none."""
-    return Path(path).name in MAY_BE_PLAIN and not _TOKEN.search(_contents(path))
+    return Path(path).name.lower() in MAY_BE_PLAIN and not holds_token(_contents(path))
 
 
 def _has_credentials(path: str) -> bool:

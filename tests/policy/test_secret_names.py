@@ -1,0 +1,43 @@
+"""Which files count as secret by their names."""
+
+import pytest
+
+from holdfast.policy.secret_names import holds_token, is_secret
+
+# fmt: off
+SECRET = (
+    "wp-config.php", "AuthKey_1.p8", "rclone.conf", ".config/rclone/x", "keys/deploy_ed25519", "db.keytab",
+    ".dev.vars", ".dev.vars.staging", "auth.json", "wp-config.php.bak", "app-firebase-adminsdk-1.json",
+    ".m2/settings.xml", ".vscode/sftp.json", "local.settings.json", "key.properties", ".Renviron", "wg0.conf",
+    "home/.mozilla/x/logins.json", ".Config/Chromium/Default/Cookies", "ssh_host_rsa_key", "token.json",
+)
+ORDINARY = (
+    "wp-config-sample.php", "settings.xml", "deploy_ed25519.pub", "src/rsa.py", "tests/test_ecdsa.py",
+    "keys.md", "tokens.json", "config.toml", "sftp.json", "rsa", ".config/x", "publickey",
+)
+# fmt: on
+
+
+@pytest.mark.parametrize("name", SECRET)
+def test_a_well_known_secret_file_is_secret(name: str) -> None:
+    """P11, P13."""
+    assert is_secret(f"/{name}")
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_a_file_with_a_similar_name_is_not(name: str) -> None:
+    assert not is_secret(f"/{name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("save-exact=true", False),
+        ("//registry.example/:_authToken=x", True),
+        ('<add key="ClearTextPassword" value="x" />', True),
+        ("index-url = https://user:x@packages.example/simple", True),
+        ("index-url = https://packages.example/simple", False),
+    ],
+)
+def test_settings_are_secret_if_they_hold_a_token(text: str, *, held: bool) -> None:
+    assert holds_token(text.encode()) == held
