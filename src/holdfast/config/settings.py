@@ -122,6 +122,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     cors_origins: Annotated[
         tuple[str, ...], doc("Other origins whose web pages may call the API; * means all.", "origin")
     ] = ()
+    workspaces: Annotated[
+        tuple[str, ...],
+        doc(
+            "Folders, with their subfolders, that keys without the scope `admin` can choose as a workspace. "
+            "They can always choose `agent.workspace` and its subfolders.",
+            "path",
+        ),
+    ] = ()
     max_concurrent_runs: Annotated[AtLeast1, doc("The most runs that work at once; others wait.")] = 64
     on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (
         "resume"

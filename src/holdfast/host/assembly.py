@@ -275,6 +275,7 @@ def _options(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
+        workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         limits=limits_of(settings),
         model=parts.targets[0].model,
         relay=RelayOptions(

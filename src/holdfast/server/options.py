@@ -112,6 +112,7 @@ class ServerOptions:
     keys: tuple[ApiKey, ...] | None = None
     hosts: tuple[str, ...] = ()  # names of this server besides loopback
     cors_origins: tuple[str, ...] = ()
+    workspaces: tuple[Path, ...] = ()  # that keys without `admin` can choose, beside the default one
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
