@@ -11,7 +11,7 @@ from holdfast.codec import TYPES
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.session import Session, apply, fold
-from holdfast.values import GrantRule, Mode, TextPart
+from holdfast.values import ApprovalMode, GrantRule, Mode, RunSettings, TextPart
 from strategies.legal_logs import BOUNDED, Log, logs
 
 
@@ -345,3 +345,30 @@ def test_a_person_moves_a_session_and_chooses_how_its_actions_are_approved() -> 
     session = fold(log_of(*RUNNING, moved, chosen))
     assert (session.home, session.has_moved) == ("b", True)
     assert (session.approval_mode, session.mode_set_by) == ("unattended", "ann")
+
+
+@pytest.mark.parametrize(
+    ("mode", "folder", "kept"),
+    [
+        ("allow-workspace", "/a", "allow-workspace"),
+        ("allow-workspace", "/b", ""),
+        ("allow-workspace", "", ""),
+        ("ask", "/b", "ask"),
+        ("unattended", "/b", "unattended"),
+    ],
+)
+def test_what_is_allowed_in_one_workspace_is_not_allowed_in_the_next(
+    mode: ApprovalMode, folder: str, kept: str
+) -> None:
+    """P13: a queued run changes nothing, and going back to the first workspace doesn't restore the mode."""
+    created = e.SessionCreated(at_ms=0, epoch="e", workspace="/a")
+    chosen = e.SessionModeSet(at_ms=1, mode=mode, by="someone")
+    there = e.RunQueued(at_ms=2, run_id="r1", message_id="m1", settings=RunSettings(workspace=folder))
+    back = e.RunQueued(at_ms=2, run_id="r2", message_id="m2", settings=RunSettings(workspace="/a"))
+    log = (created, chosen, said("m1"), there)
+    assert fold(log_of(*log)).approval_mode == mode
+    log = (*log, started("r1"))
+    assert fold(log_of(*log)).approval_mode == kept
+    assert fold(log_of(*log)).mode_set_by == ("someone" if kept else "")
+    assert fold(log_of(*log, ended("r1"), said("m2"), back, started("r2"))).approval_mode == kept
+    assert fold(log_of(*log, chosen)).approval_mode == mode

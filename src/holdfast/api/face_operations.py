@@ -22,7 +22,7 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
         responses={200: {EVENTS: None}},
         errors={
             **START_ERRORS,
-            403: "missing_scope",
+            403: "missing_scope, workspace_not_allowed",
             404: "interrupt_not_found",
             409: "interrupt_open, run_unknown, session_deleted, session_busy, idempotency_key_conflict",
             429: "queue_full, too_many_streams",

@@ -83,6 +83,7 @@ START_ERRORS = {
         "invalid_request, invalid_json, json_too_deep, json_too_large, too_many_parts, not_a_data_url, "
         "image_not_fetched, blob_not_found, secret_in_name"
     ),
+    403: "workspace_not_allowed",
     404: "response_not_found",
     409: "session_deleted, session_busy, response_rewound, idempotency_key_conflict",
     429: "queue_full, budget_exhausted, budget_in_use, too_many_requests",

@@ -55,6 +55,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={201: sessions.SessionMade},
         errors={
             400: "invalid_request, invalid_json, secret_in_name",
+            403: "workspace_not_allowed",
             409: "session_exists, idempotency_key_conflict",
         },
         headers=ONCE,
@@ -128,7 +129,8 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary=(
             "Choose how actions of the session are approved, from its next action on: ask, allow-workspace, "
-            "unattended, or an empty mode for the configured one. Rules still hold."
+            "unattended, or an empty mode for the configured one. Rules still hold. allow-workspace ends "
+            "when a run starts in another workspace."
         ),
         scopes=("approve",),
         request=sessions.ApprovalModeRequest,
@@ -294,7 +296,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: files.FolderListing},
         errors={
             400: "invalid_request, path_refused",
-            403: "file_secret",
+            403: "workspace_not_allowed, file_secret",
             404: "session_not_found, file_not_found",
             409: "file_unusable",
             503: _SLOW,
@@ -319,7 +321,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: _FILE, 206: _FILE},
         errors={
             400: "invalid_request, path_refused",
-            403: "file_secret",
+            403: "workspace_not_allowed, file_secret",
             404: "session_not_found, file_not_found",
             409: "file_unusable",
             416: "no_such_range",
@@ -345,7 +347,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={200: files.FileStored, 201: files.FileStored},
         errors={
             400: "invalid_request, path_refused, body_cut_off",
-            403: "file_secret, file_protected",
+            403: "workspace_not_allowed, file_secret, file_protected",
             404: "session_not_found, file_not_found",
             409: "file_exists, file_unusable",
             503: _SLOW,

@@ -28,6 +28,13 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         AtLeast0, doc("The most runs that may wait to start. Further requests are told to come back later.")
     ] = 1_000
     subscribers_max: Annotated[AtLeast1, doc("The most event streams open at once.")] = 1_000
+    unauthenticated_max: Annotated[
+        AtLeast1,
+        doc(
+            "The most open connections that haven't sent a key within a second. Past this, the oldest get a "
+            "503 with `Retry-After` and are closed."
+        ),
+    ] = 512
     header_s: Annotated[
         Seconds, doc("How long a client may take to send the headers of a request; 0 means no limit.")
     ] = 10.0
@@ -121,6 +128,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = None
     cors_origins: Annotated[
         tuple[str, ...], doc("Other origins whose web pages may call the API; * means all.", "origin")
+    ] = ()
+    workspaces: Annotated[
+        tuple[str, ...],
+        doc(
+            "Folders, with their subfolders, that keys without the scope `admin` can choose as a workspace. "
+            "They can always choose `agent.workspace` and its subfolders.",
+            "path",
+        ),
     ] = ()
     max_concurrent_runs: Annotated[AtLeast1, doc("The most runs that work at once; others wait.")] = 64
     on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (

@@ -45,6 +45,7 @@ class Session:
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     mode_set_by: str = ""  # empty: nobody set it
+    folder: str = ""  # the workspace of the newest run that started; empty: the configured one
     has_moved: bool = False  # a person let other machines continue it without its files
     parent: ParentLink | None = None  # of a sub-agent's session
     parent_told: bool = False  # the parent knows how it ended, or is gone
@@ -152,7 +153,7 @@ def _created(session: Session, _: int, event: e.SessionCreated) -> None:
     session.source = event.source
     session.chat = event.chat
     session.title = event.title
-    session.workspace = event.workspace
+    session.workspace = session.folder = event.workspace
     session.created_ms = event.at_ms
     session.parent = event.parent
     session.home = event.parent.home if event.parent is not None else ""
@@ -253,6 +254,11 @@ def _run_started(session: Session, seq: int, event: e.RunStarted) -> None:
     message = session.inbox.messages[session.runs[event.run_id].message_id]
     if message.run_id == event.run_id and message.state is MessageState.QUEUED:
         session.inbox.hand_over(message.message_id, event.run_id)
+    folder = session.runs[event.run_id].settings.workspace
+    if folder != session.folder and session.approval_mode == "allow-workspace":
+        # It was allowed for another workspace. The stricter modes apply anywhere.
+        session.approval_mode, session.mode_set_by = "", ""
+    session.folder = folder
 
 
 def _run_ended(session: Session, seq: int, event: e.RunEnded) -> None:

@@ -275,6 +275,7 @@ def _options(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
         cors_origins=settings.server.cors_origins,
+        workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         limits=limits_of(settings),
         model=parts.targets[0].model,
         relay=RelayOptions(
@@ -306,6 +307,7 @@ def limits_of(settings: Settings) -> Limits:
         header_s=limits.header_s or NO_LIMIT_S,
         body_s=limits.body_s or NO_LIMIT_S,
         subscribers_max=limits.subscribers_max,
+        unauthenticated_max=limits.unauthenticated_max,
         queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,
         snapshots_kept_s=settings.undo.keep_days * 86_400.0,

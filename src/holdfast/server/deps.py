@@ -13,6 +13,7 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
+from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.channels.folds import ChannelFolds
 from holdfast.server.options import Limits, ServerOptions
@@ -44,6 +45,7 @@ class RouteDeps:
     peers: Peers
     lives: SessionLives
     file_requests: FileRequests
+    workspaces: WorkspaceAccess
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     channel_folds: ChannelFolds = field(default_factory=ChannelFolds)
     channel_doors: ChannelDoors = field(default_factory=ChannelDoors)

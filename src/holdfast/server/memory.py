@@ -23,9 +23,10 @@ from holdfast.api.powers.memory import (
 )
 from holdfast.folds.memory import DOCUMENT, Memory
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
+from holdfast.server.access.workspaces import checked_workspace
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
-from holdfast.server.transport.bodies import checked_workspace, decoded, json_response
+from holdfast.server.transport.bodies import decoded, json_response
 from holdfast.tools.memory.memories import (
     Memories,
     MemoryScope,

@@ -74,7 +74,8 @@ class Limits:
     header_bytes_max: int = 64 * 1024
     headers_max: int = 200
     pipelined_max: int = 32  # requests that a connection may send before their responses
-    unauthenticated_max: int = 512  # connections that haven't sent a key yet
+    unauthenticated_max: int = _CONFIGURABLE.unauthenticated_max  # connections without a key
+    unauthenticated_grace_s: float = 1.0  # how long a connection can stay without one, however many there are
     unauthenticated_bytes_max: int = 4 * MEBIBYTE  # headers and bodies of all such connections together
     header_s: float = _CONFIGURABLE.header_s  # how long a request's headers may take
     body_s: float = _CONFIGURABLE.body_s  # how long a sender may be silent within a body
@@ -112,6 +113,7 @@ class ServerOptions:
     keys: tuple[ApiKey, ...] | None = None
     hosts: tuple[str, ...] = ()  # names of this server besides loopback
     cors_origins: tuple[str, ...] = ()
+    workspaces: tuple[Path, ...] = ()  # that keys without `admin` can choose, beside the default one
     limits: Limits = field(default_factory=Limits)
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple

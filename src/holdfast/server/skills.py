@@ -12,7 +12,7 @@ from holdfast.api.powers.skills import SkillList, SkillListed, SkillShown
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem
-from holdfast.server.transport.bodies import checked_workspace, json_response
+from holdfast.server.transport.bodies import json_response
 from holdfast.tools.memory.memories import skills_scope
 from holdfast.tools.skills.library import FoundSkills, Skill
 
@@ -50,8 +50,7 @@ class SkillRoutes:
         )
 
     async def _found(self, request: Request) -> FoundSkills:
-        given = request.query_params.get("workspace", "")
-        checked_workspace(given)
+        given = await self._deps.workspaces.allowed(request.query_params.get("workspace", ""))
         workspace = Path(given or self._deps.agent.workspace)
         return await skills_now(self._deps.agent, skills_scope(request.scope[KEY_NAME]), workspace)
 

@@ -1,11 +1,16 @@
 """What someone without a key can make the server hold: little, for a short time, and at nobody's cost."""
 
 import asyncio
+import socket
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+
+import pytest
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.server.transport.connection import UnauthenticatedConnections
+from holdfast.server.transport.open_files import OpenFiles
 from moved_loop import on_moved_loop, time_passes
 from server.transport.test_connections import HEAD, HEALTH, answers, connected
 from serving import Served, Setting, served, target_of
@@ -95,10 +100,13 @@ async def test_requests_sent_far_ahead_of_their_answers_are_not_gathered() -> No
         assert len(await answers(server, request * 4 + HEALTH)) == 5
 
 
-async def lives(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+ALIVE = b"GET /health HTTP/1.1\r\n%b\r\n" % HEAD
+
+
+async def lives(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, said: bytes = ALIVE) -> bool:
     """Whether a connection is still answered."""
     with suppress(ConnectionError):
-        writer.write(b"GET /health HTTP/1.1\r\n%b\r\n" % HEAD)
+        writer.write(said)
         return (await reader.readline()).startswith(b"HTTP/1.1 200")
     return False
 
@@ -111,6 +119,43 @@ async def known(server: Served, stack: AsyncExitStack) -> tuple[asyncio.StreamRe
     return reader, writer
 
 
+def burst(server: Served, *, size: int) -> list[socket.socket]:
+    """Connections that have all sent their request before the server accepts the first."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    clients = [socket.socket() for _ in range(size)]
+    for client in clients:
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            client.connect((host, int(port)))
+    for client in clients:
+        client.send(b"GET /v1/models HTTP/1.1\r\n%b%bConnection: close\r\n\r\n" % (HEAD, BEARER))
+    return clients
+
+
+@pytest.mark.parametrize(("connections_max", "served_count"), [(1 << 30, 80), (50, 50)])
+async def test_a_burst_of_clients_with_keys_gets_an_answer_each(
+    connections_max: int, served_count: int
+) -> None:
+    """P10, P11: past the limit on open files, a 503 that says when to try again; never a reset."""
+    setting = locked(unauthenticated_max=5)
+    files = OpenFiles(connections_max)
+    setting = replace(setting, options=replace(setting.options, open_files=files))
+    loop = asyncio.get_running_loop()
+    async with ChaosServer([Say("x")]) as chaos, served(target_of(chaos), setting=setting) as server:
+        clients = burst(server, size=80)
+        heads: list[bytes] = []
+        for client in clients:
+            heads.append((await loop.sock_recv(client, 65_536)).split(b"\r\n\r\n")[0])
+            while await loop.sock_recv(client, 65_536):
+                pass  # to the end, which is no reset
+            client.close()
+        accepted = [head for head in heads if head.startswith(b"HTTP/1.1 200 ")]
+        assert len(accepted) >= served_count
+        refused = [head for head in heads if head not in accepted]
+        assert all(head.startswith(b"HTTP/1.1 503 ") and b"retry-after: " in head for head in refused)
+
+
+@on_moved_loop
 async def test_many_connections_without_a_key_push_out_the_oldest_and_nobody_who_has_one() -> None:
     """P10, P11: slow senders cannot take all places, nor keep anyone from signing in."""
     async with (
@@ -122,10 +167,11 @@ async def test_many_connections_without_a_key_push_out_the_oldest_and_nobody_who
         slow = [await stack.enter_async_context(connected(server)) for _ in range(20)]
         for _, writer in slow:
             writer.write(b"GET /health HTTP/1.1\r\nX-Slow: ")
-        for reader, _ in slow[:14]:
-            with suppress(ConnectionError):
-                assert await reader.read() == b""
+        await time_passes(Limits().unauthenticated_grace_s)
         assert await server.signed_in(key=SECRET)
+        for reader, _ in slow[:15]:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 503 ")
+        assert await lives(*slow[-1], said=b"\r\n\r\n")
         assert await lives(*friend)
 
 
@@ -157,15 +203,19 @@ class Cuttable:
 
 
 def test_the_oldest_go_until_the_rest_fits_and_one_alone_stays() -> None:
-    unauthenticated = UnauthenticatedConnections(3, 100)
-    all_of_them = [Cuttable() for _ in range(4)]
-    for one in all_of_them:
-        unauthenticated.hold(one, 10)
-    assert [one.was_cut for one in all_of_them] == [True, False, False, False]
-    unauthenticated.hold(all_of_them[3], 95)
-    assert [one.was_cut for one in all_of_them] == [True, True, True, False]
-    unauthenticated.hold(all_of_them[3], 1_000)
-    assert (all_of_them[3].was_cut, len(unauthenticated)) == (False, 1)
-    unauthenticated.forget(all_of_them[3])
-    unauthenticated.forget(all_of_them[3])
+    unauthenticated = UnauthenticatedConnections(3, 100, grace_s=1.0)
+    all_of_them = [Cuttable() for _ in range(5)]
+    for at, one in enumerate(all_of_them):
+        unauthenticated.hold(one, 10, now_s=0.1 * at)
+    assert not any(one.was_cut for one in all_of_them)
+    unauthenticated.trim(1.0)
+    assert [one.was_cut for one in all_of_them] == [True, False, False, False, False]
+    unauthenticated.hold(all_of_them[4], 10, now_s=10.0)
+    assert [one.was_cut for one in all_of_them] == [True, True, False, False, False]
+    unauthenticated.hold(all_of_them[4], 95, now_s=10.0)
+    assert [one.was_cut for one in all_of_them] == [True, True, True, True, False]
+    unauthenticated.hold(all_of_them[4], 1_000, now_s=10.0)
+    assert (all_of_them[4].was_cut, len(unauthenticated)) == (False, 1)
+    unauthenticated.forget(all_of_them[4])
+    unauthenticated.forget(all_of_them[4])
     assert len(unauthenticated) == 0

@@ -14,7 +14,7 @@ MEMORY_OPERATIONS: tuple[Operation, ...] = (
         tag="Memory",
         summary="The skills, in the shape that hermes has; those of a workspace count once they are trusted.",
         responses={200: skills.SkillList},
-        errors={400: "invalid_request"},
+        errors={400: "invalid_request", 403: "workspace_not_allowed"},
         query={"workspace": "With the skills of this folder; by default the server's workspace."},
     ),
     Operation(
@@ -24,7 +24,7 @@ MEMORY_OPERATIONS: tuple[Operation, ...] = (
         tag="Memory",
         summary="One skill with its instructions.",
         responses={200: skills.SkillShown},
-        errors={400: "invalid_request", 404: "skill_not_found"},
+        errors={400: "invalid_request", 403: "workspace_not_allowed", 404: "skill_not_found"},
         query={"workspace": "With the skills of this folder; by default the server's workspace."},
     ),
     Operation(

@@ -34,7 +34,6 @@ from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     checked_session_id,
-    checked_workspace,
     converted,
     parsed,
     read_body,
@@ -237,9 +236,7 @@ def _options(wanted: RunAgentInput) -> AgUiOptions:
     given = (
         cast("dict[str, object]", wanted.forwarded_props) if isinstance(wanted.forwarded_props, dict) else {}
     )
-    options = converted(given.get("holdfast") or {}, AgUiOptions, param="forwardedProps.holdfast")
-    checked_workspace(options.workspace or "")
-    return options
+    return converted(given.get("holdfast") or {}, AgUiOptions, param="forwardedProps.holdfast")
 
 
 def _cursor(request: Request) -> int | None:

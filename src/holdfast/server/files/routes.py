@@ -130,7 +130,8 @@ class FileRoutes:
     async def _workspace(self, request: Request) -> Workspace:
         agent = self._deps.agent
         row = (await session_of(self._deps, request)).row
-        return agent.workspaces(Path(row.workspace or agent.workspace))
+        folder = await self._deps.workspaces.allowed(row.workspace)
+        return agent.workspaces(Path(folder or agent.workspace))
 
 
 async def _within(

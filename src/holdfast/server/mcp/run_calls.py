@@ -23,7 +23,7 @@ from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.ask_places import top_place
 from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
-from holdfast.server.transport.bodies import checked_session_id, checked_workspace
+from holdfast.server.transport.bodies import checked_session_id
 from holdfast.server.transport.once import (
     KEPT_MS,
     KEY_CHARS_MAX,
@@ -69,7 +69,6 @@ class RunCalls:
             return await self._continued(call)
         if given.session_id:
             checked_session_id(given.session_id)
-        checked_workspace(given.workspace)
         key = self.once_key(call, given)
         sent = await earlier_response(key, self._deps, status=202)
         if sent is None:

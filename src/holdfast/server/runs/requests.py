@@ -12,7 +12,6 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import (
     checked_session_id,
-    checked_workspace,
     converted,
 )
 from holdfast.values import (
@@ -46,7 +45,6 @@ def message_of(body: RunRequest, limits: Limits, *, source: str = "api") -> Inco
         history = given_history(body.conversation_history, limits, attached=attached) + earlier
     if body.session_id is not None:
         checked_session_id(body.session_id)
-    checked_workspace(body.workspace or "")
     return IncomingMessage(
         text=text,
         parts=parts,

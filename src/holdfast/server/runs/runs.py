@@ -32,7 +32,6 @@ from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_respo
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
     json_response,
-    known_workspace,
     parsed,
     raw_response,
     read_body,
@@ -102,7 +101,7 @@ class RunRoutes:
         deps = self._deps
         await deps.budgets.check(caller_name())
         with reserved_place(deps):
-            await known_workspace(message.settings.workspace)
+            await deps.workspaces.existing(message.settings.workspace)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None

@@ -45,11 +45,9 @@ from holdfast.server.sessions.responses import cursor_in, cursor_of, hit, listed
 from holdfast.server.sessions.roots import with_family
 from holdfast.server.transport.bodies import (
     checked_session_id,
-    checked_workspace,
     decoded,
     flag,
     json_response,
-    known_workspace,
     parsed,
     read_body,
     whole_number,
@@ -128,13 +126,13 @@ class SessionRoutes:
             at_ms=deps.clock.now_ms(),
             epoch=new_epoch(),
             title=deps.redactor.redact_text(checked_title(wanted.title or "")),
-            workspace=checked_workspace(wanted.workspace or ""),
+            workspace=wanted.workspace or "",
             source=wanted.origin if wanted.origin in ORIGINS else "api",
         )
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=201)) is not None:
             return earlier
-        await known_workspace(created.workspace)
+        await deps.workspaces.existing(created.workspace)
         answer = wrapped(
             SessionMade(
                 id=session_id,

@@ -3,7 +3,6 @@
 import asyncio
 import codecs
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -178,27 +177,6 @@ def checked_session_id(session_id: str, *, param: str = "session_id") -> str:
         raise bad_request(f"'{param}' must be 1 to 256 printable characters without / and \\", param=param)
     check_holds_no_secret(session_id, param=param)
     return session_id
-
-
-def checked_workspace(folder: str) -> str:
-    """The folder if its path is valid; raises a Problem otherwise."""
-    if folder and (not folder.startswith("/") or "\0" in folder):
-        raise bad_request("'workspace' must be an absolute path", param="workspace")
-    return folder
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        return False  # its name is too long, or a parent can't be read
-
-
-async def known_workspace(folder: str) -> str:
-    """The folder if it exists or is empty; raises a Problem otherwise."""
-    if checked_workspace(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
-        raise bad_request(f"'workspace' isn't a folder on the server: {folder[:200]}", param="workspace")
-    return folder
 
 
 def has_already(request: Request, etag: str) -> bool:

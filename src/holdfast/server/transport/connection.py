@@ -1,8 +1,11 @@
 """One HTTP connection: uvicorn's, with deadlines for slow clients and error envelopes for invalid HTTP."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, ClassVar, Protocol, cast
 
@@ -43,7 +46,9 @@ def connection_with(
         deadlines = limits
         open_files = files or OpenFiles()
         unauthenticated = UnauthenticatedConnections(
-            limits.unauthenticated_max, limits.unauthenticated_bytes_max
+            limits.unauthenticated_max,
+            limits.unauthenticated_bytes_max,
+            grace_s=limits.unauthenticated_grace_s,
         )
         brings_key = staticmethod(knows)
 
@@ -70,35 +75,53 @@ class Cuttable(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class _Held:
+    """A connection without a key: since when it's open, and how many bytes it holds."""
+
+    since_s: float
+    held_bytes: int
+
+
 class UnauthenticatedConnections:
     """Connections that haven't sent a key yet, with a limit on their number and on the bytes they hold.
 
-    Past a limit, the oldest are closed: an honest client soon sends its key.
+    Past a limit, the oldest are closed. A large number alone closes none within its grace period: in a burst
+    of honest clients, hundreds are accepted before the first of their requests is read.
     """
 
-    def __init__(self, connections_max: int, bytes_max: int) -> None:
+    def __init__(self, connections_max: int, bytes_max: int, *, grace_s: float) -> None:
         self._connections_max = connections_max
         self._bytes_max = bytes_max
-        self._held: dict[Cuttable, int] = {}  # the oldest first
+        self._grace_s = grace_s
+        self._held: dict[Cuttable, _Held] = {}  # the oldest first
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def hold(self, connection: Cuttable, held_bytes: int) -> None:
+    def hold(self, connection: Cuttable, held_bytes: int, *, now_s: float) -> None:
         """Record how many bytes of headers and bodies the connection holds now."""
-        self._bytes += held_bytes - self._held.get(connection, 0)
-        self._held[connection] = held_bytes
-        while len(self._held) > self._connections_max or (
-            self._bytes > self._bytes_max and len(self._held) > 1
-        ):
-            oldest = next(iter(self._held))
+        held = self._held.setdefault(connection, _Held(now_s, 0))
+        self._bytes += held_bytes - held.held_bytes
+        held.held_bytes = held_bytes
+        self.trim(now_s)
+
+    def trim(self, now_s: float) -> None:
+        """Close the oldest connections that are too many."""
+        while self._held:
+            oldest, held = next(iter(self._held.items()))
+            is_crowded = len(self._held) > self._connections_max and now_s - held.since_s >= self._grace_s
+            is_heavy = self._bytes > self._bytes_max and len(self._held) > 1
+            if not (is_crowded or is_heavy):
+                return
             self.forget(oldest)
             oldest.cut()
 
     def forget(self, connection: Cuttable) -> None:
         """Forget a connection that is gone or has a key; unknown ones are fine."""
-        self._bytes -= self._held.pop(connection, 0)
+        held = self._held.pop(connection, None)
+        self._bytes -= held.held_bytes if held is not None else 0
 
 
 class DeadlinedConnection(HttpToolsProtocol):
@@ -137,10 +160,10 @@ class DeadlinedConnection(HttpToolsProtocol):
         super().connection_made(transport)
         self._place = self.open_files.came()
         if self._place == "none":
-            transport.write(_answer(_NO_ROOM))
-            transport.close()
+            self.unauthenticated.trim(self.loop.time())
+            self._refuse_room()
             return
-        self.unauthenticated.hold(self, 0)
+        self.unauthenticated.hold(self, 0, now_s=self.loop.time())
         self.timeout_keep_alive = self.deadlines.keep_alive_s
         self._cut_after(HEALTH_S if self._place == "health" else self.deadlines.header_s)
 
@@ -237,7 +260,7 @@ class DeadlinedConnection(HttpToolsProtocol):
 
     def _hold(self, held_bytes: int) -> None:
         if not self._is_known and not self.transport.is_closing():
-            self.unauthenticated.hold(self, held_bytes)
+            self.unauthenticated.hold(self, held_bytes, now_s=self.loop.time())
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve HTTP/1.0 without chunks, and past the connection limit only `/health`."""
@@ -354,7 +377,21 @@ class DeadlinedConnection(HttpToolsProtocol):
         transport: Any = self.transport
         transport.abort()
 
-    cut = _abort
+    def cut(self) -> None:
+        """Close it at once; a client that still waits for its first response is told to try again."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first complete head
+        if cycle is None and not self.transport.is_closing():
+            self._refuse_room()
+        else:
+            self._abort()
+
+    def _refuse_room(self) -> None:
+        """Send a 503 and close. A request that is already here is read first: unread data would reset it."""
+        if self._socket is not None:
+            with suppress(OSError):
+                os.read(self._socket.fileno(), self.deadlines.header_bytes_max)
+        self.transport.write(_answer(_NO_ROOM))
+        self.transport.close()
 
     def _cut(self) -> None:
         self._deadline = None

@@ -19,7 +19,7 @@ from holdfast.server.channels.routes import checked_places
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.requests import budget_of
-from holdfast.server.transport.bodies import checked_session_id, known_workspace
+from holdfast.server.transport.bodies import checked_session_id
 from holdfast.values import AfterRun, AtTime, CronTimes, TriggerSettings, When
 
 NAME_CHARS_MAX = 200
@@ -130,7 +130,7 @@ async def _with(settings: TriggerSettings, wanted: TriggerRequest, deps: RouteDe
     if wanted.prompt is not None:
         changes["prompt"] = redactor.redact_text(_checked_prompt(wanted.prompt))
     if wanted.workspace is not None:
-        changes["workspace"] = await known_workspace(wanted.workspace)
+        changes["workspace"] = await deps.workspaces.existing(wanted.workspace)
     if wanted.model is not None:
         changes["model"] = await _known_model(wanted.model, deps)
     if wanted.budget is not None:
