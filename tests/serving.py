@@ -256,7 +256,8 @@ class Setting:
     workspace: Path = Path("/nowhere")
     brought: BroughtServers | None = None
     skills: SkillLibrary | None = None
-    also: tuple[ServerWork, ...] = ()  # what the server does besides answering
+    # What the server does besides answering.
+    also: Mapping[str, ServerWork] = field(default_factory=dict[str, ServerWork])
     memory: MemoryMode = "off"
     around: Callable[[ASGIApp, Store], ASGIApp] = lambda app, _: app  # what stands before the server
 

@@ -1314,6 +1314,7 @@ export interface DetailedHealth {
   readonly disk?: DiskShown;
   readonly sandbox?: SandboxShown;
   readonly channels?: readonly ChannelHealth[];
+  readonly failing_tasks?: readonly FailingTask[];
 }
 
 /** Whether the store accepts writes, and how long one takes to reach the disk. */
@@ -1358,6 +1359,12 @@ export interface ChannelHealth {
   readonly undelivered?: number;
   readonly given_up?: number;
   readonly rejected?: number;
+}
+
+/** A background task that has failed recently; Holdfast restarts it. */
+export interface FailingTask {
+  readonly name: string;
+  readonly error: string;
 }
 
 /** The server is alive; `warning` says what runs short, if anything. */

@@ -66,7 +66,7 @@ def served_channels(
         await Channels(channel_deps, [replace(one, webhook_url=webhook_url) for one in options]).run()
 
     shown = {one.name: _shown(one) for one in options}
-    return Setting(options=ServerOptions(channels=shown), also=(work,))
+    return Setting(options=ServerOptions(channels=shown), also={"channels": work})
 
 
 def _shown(options: ChannelOptions) -> ConfiguredChannel:

@@ -20,6 +20,7 @@ from holdfast.journal.postgres.node import NodeEntry
 from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
+from journal.node_checks import connected
 from journal.promise_checks import drain, first_seqs
 from journal.sample import begin, created, delta, ended, message, queued, say, seqs, started
 
@@ -94,6 +95,42 @@ async def test_what_one_node_appends_is_followed_at_the_other(nodes: Pair) -> No
     found = list(await anext(changes))
     while "s2" not in found:
         found += await anext(changes)
+
+
+FORGED = {
+    "no JSON": "x",
+    "too short": "[1]",
+    "no integers of Postgres": f"[1,1,[[{2**63},1,true]]]",
+    "too deep": "[1,1,[],[],false,[]," + "[" * 7_000,
+    "unknown keys": "[1,1,[[9000000,9,true]]]",
+    "a log that is longer than it is": "[987,1,[[{key},900,true]]]",
+}
+
+
+@pytest.mark.parametrize("payload", FORGED.values(), ids=FORGED)
+async def test_a_forged_notification_keeps_no_node_from_working(
+    nodes: Pair, lab: PostgresLab, payload: str
+) -> None:
+    """P10, P3: any role of the database can send one, without rights on any table."""
+    one, other = nodes
+    await begin(one)
+    changes, following = other.changes(), other.follow("s1", after=0)
+    assert seqs(await anext(following)) == [1]
+    async with connected(lab) as stranger:
+        ((key, schema),) = await stranger.fetch(
+            "SELECT key, current_schema() FROM sessions WHERE session_id = 's1'"
+        )
+        for sent in (payload.replace("{key}", str(key)), '[987,2,[],["handled"]]'):
+            await stranger.run(f"SELECT pg_notify('holdfast_{schema}', '{sent}')")  # noqa: S608
+    while "handled" not in await anext(changes):
+        pass
+    for seq in range(2, 7):
+        receiving = asyncio.ensure_future(anext(following))
+        await other.read("s1")  # by now the follower waits
+        assert await one.append("s1", [message(f"{seq}", message_id=f"m{seq}")]) == Appended(seq, seq)
+        assert seqs(await receiving) == [seq]
+    assert await other.append("s1", [message("more")]) == Appended(7, 7)
+    assert (one.failing, other.failing) == ({}, {})
 
 
 async def test_a_purge_at_one_node_ends_followers_at_the_other(nodes: Pair) -> None:

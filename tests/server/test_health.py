@@ -5,7 +5,7 @@ from pathlib import Path
 
 from holdfast.api.server import SandboxShown
 from holdfast.chaos import ChaosServer
-from holdfast.interfaces.journal import JournalError, StoreUnreachable
+from holdfast.interfaces.journal import JournalError, StoreClosed, StoreUnreachable
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.options import ServerOptions
 from holdfast.server.page import read_page
@@ -93,6 +93,10 @@ class Away(MemoryStore):
     away: JournalError | None = None
     bucket_away: JournalError | None = None
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.helpers: dict[str, str] = {}
+
     @property
     def trouble(self) -> JournalError | None:
         return self.away
@@ -100,6 +104,10 @@ class Away(MemoryStore):
     @property
     def blob_trouble(self) -> JournalError | None:
         return self.bucket_away
+
+    @property
+    def failing(self) -> dict[str, str]:
+        return self.helpers
 
 
 async def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_is_back() -> None:
@@ -118,9 +126,19 @@ async def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_i
             True,
         )
         assert "db.internal" in health["store"]["error"]
+        store.away = StoreClosed("a bug of ours")
+        closed = await server.call("GET", "/health")
+        assert (closed.status, closed.code) == (503, "store_closed")
         store.away = None
         assert (await server.get("/health/ready"))[0] == 200
+        assert (await server.get("/health"))[0] == 200
         assert (await server.get("/health/detailed"))[1]["status"] == "ok"
+        store.helpers = {"change listener": "RuntimeError('a bug of ours')"}
+        health = (await server.get("/health/detailed"))[1]
+        assert (health["status"], [one["name"] for one in health["failing_tasks"]]) == (
+            "degraded",
+            ["change listener"],
+        )
     await store.close()
 
 

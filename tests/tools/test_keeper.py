@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.interfaces.system_clock import steady_s
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from holdfast.tools.shell.process_table import environ_of, look, table
@@ -35,7 +36,7 @@ async def test_a_command_is_killed_when_the_lease_is_not_renewed_and_a_backgroun
     background = Background(tmp_path / "jobs", now_ms=lambda: 0, kill_patience=QUICK)
     tool = kept_shell(keeper, background)
     await tool.run({"command": "sleep 1000", "background": True}, call)
-    async with kept_tools(keeper):
+    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
         # The trap keeps bash from ending by itself, and the daemon has neither group nor environment.
         command = "trap '' TERM; setsid env -i sleep 1000 & echo begun; sleep 1000; sleep 1000"
         result = await tool.run({"command": command}, call)
@@ -70,7 +71,7 @@ async def check_a_command_on_a_volume_is_killed_and_a_local_one_goes_on(
     other = await asyncio.create_subprocess_exec(
         *("sleep", "1000"), env={**keeper.environment, "HOLDFAST_RUN": "run:call:nonce:foreground"}
     )
-    async with kept_tools(keeper):
+    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
         await other.wait()
         await until(lambda: keeper.has_killed_since(0.1))
         for place in (shared, local):
@@ -92,7 +93,7 @@ async def test_a_command_in_a_local_workspace_goes_on_while_the_database_is_away
 
 async def test_a_keeper_that_is_killed_or_frozen_is_replaced() -> None:
     keeper = Keeper()
-    async with kept_tools(keeper):
+    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
         await until(lambda: keeper.pid)
         first = keeper.pid
         os.kill(first, signal.SIGKILL)
@@ -113,6 +114,7 @@ SERVER = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from holdfast.interfaces.system_clock import steady_s
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.keeper import Keeper, kept_tools
 from tools.calls import Call
@@ -123,7 +125,7 @@ async def main():
     keeper.renewed(steady_s() + NEVER_S)
     call = Call(workspace=Path.cwd())
     tool = kept_shell(keeper, Background(Path.cwd() / "jobs", now_ms=lambda: 0))
-    async with kept_tools(keeper):
+    async with BackgroundTasks() as tasks, kept_tools(keeper, tasks):
         while not keeper.pid:
             await asyncio.sleep(0.01)
         command = "setsid env -i sleep 1000 & echo begun; sleep 1000; sleep 1000"

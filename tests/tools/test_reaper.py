@@ -232,6 +232,7 @@ def test_a_mark_is_read_as_it_was_written_whatever_stands_in_it() -> None:
 
 ADOPTS_FOR_A_WHILE = """
 import asyncio, os, subprocess
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.process_table import table
 from holdfast.tools.shell.reaper import OrphanReaper, orphans_adopted
 
@@ -243,7 +244,7 @@ def orphan():
     return pid, parent
 
 async def main():
-    async with orphans_adopted(OrphanReaper(grace_s=0.0), every_s=0.01):
+    async with BackgroundTasks() as tasks, orphans_adopted(OrphanReaper(grace_s=0.0), tasks, every_s=0.01):
         pid, parent = orphan()
         assert parent == os.getpid()
         while any(row.pid == pid for row in table()):

@@ -19,6 +19,7 @@ from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.tool_names import SEND_FILE
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.registry import Registry
@@ -70,6 +71,7 @@ class AgentDeps:
     children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
     children_depth_max: int = 3  # how many levels of sub-agents there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
+    background: BackgroundTasks = field(default_factory=BackgroundTasks)  # whoever starts a task ends it
 
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
         """All tools that a run of the session can use now; what a client brings never replaces one."""

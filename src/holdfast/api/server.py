@@ -169,6 +169,13 @@ class ChannelHealth(ResponseBody, frozen=True):
     rejected: int = 0
 
 
+class FailingTask(ResponseBody, frozen=True):
+    """A background task that has failed recently; Holdfast restarts it."""
+
+    name: str
+    error: str
+
+
 class DetailedHealth(ResponseBody, frozen=True):
     """The server's health in detail."""
 
@@ -187,3 +194,4 @@ class DetailedHealth(ResponseBody, frozen=True):
     disk: DiskShown | None = None
     sandbox: SandboxShown | None = None
     channels: tuple[ChannelHealth, ...] = ()
+    failing_tasks: tuple[FailingTask, ...] = ()

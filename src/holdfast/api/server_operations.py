@@ -551,9 +551,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.alive",
         also=("/v1/health",),
         tag="Server",
-        summary="Whether the server is alive; needs no key.",
+        summary="Whether the server is alive; needs no key. 503 means that only a restart helps.",
         scopes=NO_KEY,
         responses={200: server.HealthShown},
+        errors={503: "store_closed"},
     ),
     Operation(
         "GET",

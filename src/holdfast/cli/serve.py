@@ -10,6 +10,7 @@ import socket
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -30,6 +31,7 @@ from holdfast.interfaces.journal import JournalError
 from holdfast.server.access.auth import LINK_MS
 from holdfast.server.access.middleware import AccessMiddleware
 from holdfast.server.options import ApiKey
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.shell.forced_exit import force_exit
 
 OK, FAILED = 0, 1
@@ -92,7 +94,8 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
             clear_step()
             _greet(url, loaded, first_key=first_key, way_in=_way_in(app.asgi, url, keys))
 
-        stack.callback(asyncio.create_task(_keep(lock), name="keep the lock").cancel)
+        background = await stack.enter_async_context(BackgroundTasks())
+        background.start("data directory lock", partial(_keep, lock))
         await _Server(app, greet).serve(sockets=[listening])
 
 

@@ -74,7 +74,7 @@ async def open_application(
     limits = RunnerLimits(server.max_concurrent_runs, server.on_restart, server.drain_s, resume_runs)
     async with open_parts(settings, keys=keys, config=config) as parts, open_runtime(parts) as runtime:
         page = await asyncio.to_thread(read_page, BUILT)
-        also = [channels_work(settings, runtime)] if resume_runs == "all" else []
+        also = {"channels": channels_work(settings, runtime)} if resume_runs == "all" else {}
         yield application(runtime, _options(settings, parts, keys=keys, page=page), limits, also=also)
 
 
@@ -91,16 +91,15 @@ async def open_parts(
         stack.push_async_callback(store.close)
         clock = StoreClock(SystemClock(), store) if settings.server.store else SystemClock()
         targets = settings.model_targets() or (await _demo(stack),)
-        prices = Prices()
-        stack.callback(asyncio.create_task(prices.load(targets), name="read prices").cancel)
         tools = await stack.enter_async_context(open_tools(settings, clock, config=config, keeper=keeper))
+        prices = Prices()
+        tools.tasks.start("prices", partial(prices.load, targets))
         tools.registry.put("with_store", _tools_with_store(settings, store, clock))
         processes = SessionProcesses(tools.background)
         grants = SharedNotes(store, "grants")
         always = AlwaysGrants(grants)
         await once_readable(always.load, clock, waits_out=AWAY)
-        watching = asyncio.create_task(grants.watch(clock, always.load), name="watch grants")
-        stack.push_async_callback(_end, watching)
+        tools.tasks.start("shared grants", partial(grants.watch, clock, always.load))
         judge = _judge(settings, tools, always=always, config=config)
         secrets = Redactor([*known_secrets(settings), *(key.secret for key in keys or ())])
         tools.registry.put("automations", [Schedule(RedactingStore(store, lambda: secrets), clock)])
@@ -140,11 +139,6 @@ def skill_library(settings: Settings) -> SkillLibrary:
     home = own_config_home()
     configured = tuple(Path(path).expanduser() for path in settings.agent.skills)
     return SkillLibrary(own=home / "skills", configured=configured, trust=TrustedSkills(home))
-
-
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
 
 
 async def _snapshots(stack: AsyncExitStack, settings: Settings, config: Path | None) -> Snapshots | None:
@@ -242,6 +236,7 @@ def _agent(
         secrets=secrets,
         spool=Spool(settings.spool_dir),
         homes=homes_of(settings),
+        background=tools.tasks,
         context_window=min(target.context_window for target in targets),
         turns_max=settings.agent.turns_max,
         children_max=settings.agent.children_max,

@@ -2,9 +2,10 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -38,7 +39,7 @@ def application(
     options: ServerOptions | None = None,
     limits: RunnerLimits | None = None,
     *,
-    also: Sequence[ServerWork] = (),
+    also: Mapping[str, ServerWork] = MappingProxyType({}),
 ) -> Application:
     """The application on top of a runtime; its lifespan owns the runner, and what `also` does."""
     options = options or ServerOptions()

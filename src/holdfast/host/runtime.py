@@ -3,11 +3,11 @@
 `holdfast serve`, `holdfast chat`, the embedded `Agent` and the tests all start here and differ in the parts.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from holdfast.agent.deps import AgentDeps
@@ -128,12 +128,11 @@ async def open_runtime(parts: Parts) -> AsyncGenerator[Runtime]:
         )
         model = ModelCalls(calls, parts.targets)
         agent = parts.agent(store=parts.store, model=model, clock=parts.clock)
-        watching = asyncio.create_task(notes.watch(parts.clock, shared.load), name="watch targets")
+        watching = agent.background.start("shared targets", partial(notes.watch, parts.clock, shared.load))
         try:
             yield Runtime(agent, parts.targets, calls)
         finally:
-            watching.cancel()
-            await asyncio.wait([watching])
+            await agent.background.end(watching)
 
 
 @dataclass(frozen=True, slots=True)

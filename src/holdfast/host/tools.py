@@ -23,6 +23,7 @@ from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
 from holdfast.sandbox.sandbox import Sandbox, open_sandbox
 from holdfast.sandbox.server_profiles import ServerProfiles
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.built_in import built_in_tools
 from holdfast.tools.files.secret_files import SecretFiles
 from holdfast.tools.files.workspace import Workspace, Workspaces
@@ -54,6 +55,7 @@ class HostTools:
     protected: ProtectedPaths
     brought: BroughtServers
     background: Background
+    tasks: BackgroundTasks
 
     def containment(self, workspace: Path) -> Containment:
         """What the sandbox is known to hold for commands in this workspace. Looks at files, so it blocks."""
@@ -79,8 +81,8 @@ async def open_tools(
     """
     environment = child_environment(os.environ)  # noqa: TID251  # this is the edge
     environment |= keeper.environment if keeper is not None else {}
-    background = Background(settings.data_dir / "background", now_ms=clock.now_ms)
-    await background.adopt()
+    processes = Background(settings.data_dir / "background", now_ms=clock.now_ms)
+    await processes.adopt()
     registry = Registry()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
     confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
@@ -88,7 +90,7 @@ async def open_tools(
     built_in = await asyncio.to_thread(
         lambda: built_in_tools(
             environment,
-            background=background,
+            background=processes,
             kept_out=kept_out,
             confiner=confiner,
             protected=protected,
@@ -100,8 +102,9 @@ async def open_tools(
     mcp = _McpHost(settings, environment, confiner.sandbox, kept_out)
     try:
         async with (
-            orphans_adopted(OrphanReaper()),
-            kept_tools(keeper) if keeper is not None else nullcontext(),
+            BackgroundTasks() as tasks,
+            orphans_adopted(OrphanReaper(), tasks),
+            kept_tools(keeper, tasks) if keeper is not None else nullcontext(),
             mcp.configured() as from_mcp,
             mcp.brought(clock) as brought,
         ):
@@ -114,11 +117,12 @@ async def open_tools(
                 confiner,
                 protected,
                 brought,
-                background,
+                processes,
+                tasks,
             )
     finally:
         await asyncio.to_thread(read_command.close)
-        await background.close()
+        await processes.close()
 
 
 def open_confiner(

@@ -566,6 +566,11 @@ class Store(Journal, Index, Notes, Blobs, Nodes, Protocol):
         """Why some blobs can't be read or aren't where they should be, while everything else works."""
         return None
 
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The store's background tasks that have failed recently, and their newest errors."""
+        return {}
+
     async def writable(self) -> None:
         """Wait until the store is open for writing; raises if it never will be."""
         ...

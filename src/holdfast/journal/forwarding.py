@@ -228,6 +228,11 @@ class ForwardingStore(Store):
     def blob_trouble(self) -> JournalError | None:
         return self._inner.blob_trouble
 
+    @property
+    @override
+    def failing(self) -> Mapping[str, str]:
+        return self._inner.failing
+
     @override
     async def writable(self) -> None:
         await self._inner.writable()

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
@@ -100,7 +101,7 @@ class Supervisor:
         deps.wakes.connect(self._wake_for_agent)
 
     async def __aenter__(self) -> Self:
-        self._lag_task = asyncio.create_task(self.lag.run(), name="measure the loop's lag")
+        self._lag_task = self._deps.background.start("event loop lag", self.lag.run)
         self._resume_task = asyncio.create_task(self._resume_runs(), name="resume runs")
         if self._deps.store.trouble is None:
             try:
@@ -298,7 +299,7 @@ class Supervisor:
     def _hold_up(self, session_id: str, seq: int) -> None:
         self._held_up[session_id] = seq
         if self._hold_up_task is None or self._hold_up_task.done():
-            self._hold_up_task = asyncio.create_task(self._wake_held_up(), name="wait for the store")
+            self._hold_up_task = self._deps.background.start("wait for the store", self._wake_held_up)
 
     async def _wake_held_up(self) -> None:
         """Start the owners again that the store kept from working, once it accepts writes."""
@@ -334,8 +335,8 @@ class Supervisor:
                 await once_readable(self._end_leftovers, self._deps.clock)
             return
         if self._claims.is_shared:
-            claiming = self._claims.run(lost=self._stop_owners)
-            self._claim_task = asyncio.create_task(claiming, name="claim sessions that nobody owns")
+            claiming = partial(self._claims.run, lost=self._stop_owners)
+            self._claim_task = self._deps.background.start("session claims", claiming)
             return
         await once_readable(self._wake_unfinished, self._deps.clock)
 

@@ -1,12 +1,12 @@
 """The server: what each operation of the API does, and the application around it."""
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import TypeAlias
 
 from starlette.routing import Router
 from starlette.types import Scope
@@ -96,7 +96,7 @@ from holdfast.values import TRIGGER
 _log = logging.getLogger(__name__)
 
 # Something that works as long as the server does, until it is cancelled.
-ServerWork: TypeAlias = Callable[[RouteDeps], Coroutine[Any, Any, None]]
+ServerWork: TypeAlias = Callable[[RouteDeps], Awaitable[None]]
 
 
 def endpoints(
@@ -309,7 +309,7 @@ def make_app(
     *,
     options: ServerOptions | None = None,
     runner: RunnerLimits | None = None,
-    also: Sequence[ServerWork] = (),
+    also: Mapping[str, ServerWork] = MappingProxyType({}),
 ) -> AccessMiddleware:
     """The application; its lifespan owns the supervisor and `also`, and the caller owns the store."""
     deps = _deps(agent, streams, options=options or ServerOptions(), runner=runner)
@@ -328,23 +328,23 @@ def make_app(
             deps.tickets.key = deps.peers.key_for("tickets")
             deps.sign_ins.shared_links = SharedLinks(deps.store, deps.clock, deps.peers.key_for("links"))
         async with deps.supervisor:
-            works = (
-                *_automations(deps, runner),
-                purges.run(),
-                ForeignPurges(deps, purges).run(),
-                Thinning(deps).run(),
-                publish_list_changes(deps),
-                deps.options.open_files.watch(),
-                SharedNotes(deps.store, "access").watch(deps.clock, partial(reread_access, deps)),
-                *(work(deps) for work in also),
-            )
-            tasks = [asyncio.create_task(work) for work in works]
+            access = SharedNotes(deps.store, "access")
+            works: dict[str, Callable[[], Awaitable[None]]] = {
+                **_automations(deps, runner),
+                "purges": purges.run,
+                "purges by other servers": ForeignPurges(deps, purges).run,
+                "log thinning": Thinning(deps).run,
+                "session list changes": partial(publish_list_changes, deps),
+                "open files": deps.options.open_files.watch,
+                "shared keys": partial(access.watch, deps.clock, partial(reread_access, deps)),
+                **{name: partial(work, deps) for name, work in also.items()},
+            }
+            background = agent.background
+            tasks = [background.start(name, work) for name, work in works.items()]
             try:
                 yield
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
+                await background.end(*tasks)
                 await disconnects.close()
                 await kept.close()
                 await deps.lives.close()
@@ -359,16 +359,16 @@ def make_app(
     return AccessMiddleware(router, deps.options, access, drain=drain)
 
 
-def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> list[Coroutine[Any, Any, None]]:
+def _automations(deps: RouteDeps, runner: RunnerLimits | None) -> dict[str, Callable[[], Awaitable[None]]]:
     """What acts by itself; not in a server that only does what it is asked."""
     if runner is not None and runner.resume_runs == "asked":
-        return []
+        return {}
     store, clock = deps.store, deps.clock
 
     async def own_trigger(trigger_id: str, fence: Fence) -> None:
         await TriggerOwner(trigger_id, fence, store=store, inbox=deps.inbox, clock=clock).work()
 
-    return [ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger).run()]
+    return {"triggers": ClaimedLogs(store, clock, source=TRIGGER, own=own_trigger).run}
 
 
 def _deps(

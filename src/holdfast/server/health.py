@@ -19,13 +19,14 @@ from holdfast.api.server import (
     ChannelHealth,
     DetailedHealth,
     DiskShown,
+    FailingTask,
     HealthShown,
     OpenFilesShown,
     StoreHealth,
     TargetShown,
     TargetState,
 )
-from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.journal import JournalError, StoreClosed
 from holdfast.journal.lost_writes import NOTE as LOST_WRITES
 from holdfast.journal.lost_writes import loss_in
 from holdfast.server.access.caller import KEY_SCOPES
@@ -110,6 +111,9 @@ class HealthRoutes:
     async def alive(self, request: Request) -> Response:
         """GET /health and /v1/health."""
         del request
+        if isinstance(self._deps.store.trouble, StoreClosed):
+            # Only a restart helps, so whatever watches this process must see it.
+            raise Problem(503, "The store is closed: restart Holdfast", code="store_closed")
         warning = self._deps.options.open_files.warning
         return json_response(replace(_OK, warning=warning)) if warning else raw_response(_ALIVE)
 
@@ -135,7 +139,8 @@ class HealthRoutes:
         deps = self._deps
         store = await self._store()
         files = deps.options.open_files
-        is_well = store.writable and not store.lost and not store.blobs and not files.warning
+        failing = {**deps.store.failing, **deps.agent.background.failing}
+        is_well = not (store.error or store.lost or store.blobs or files.warning or failing)
         folder = deps.options.data_dir
         return json_response(
             DetailedHealth(
@@ -156,6 +161,7 @@ class HealthRoutes:
                 disk=await asyncio.to_thread(_disk, folder) if folder is not None else None,
                 sandbox=deps.options.sandbox,
                 channels=await self._channels(),
+                failing_tasks=tuple(FailingTask(name, error) for name, error in failing.items()),
             )
         )
 

@@ -79,7 +79,7 @@ async def called(slack: FakeSlack) -> AsyncGenerator[Front]:
         await asyncio.get_running_loop().create_future()
 
     shown = {"sl": ConfiguredChannel("slack", signing_secret=slack.signing_secret)}
-    setting = Setting(options=ServerOptions(channels=shown), also=(hand_over,))
+    setting = Setting(options=ServerOptions(channels=shown), also={"hand over": hand_over})
     async with served(setting=setting) as server:
         slack.hook.url, slack.hook.repeats_s = server.url + PATH, REPEATS_S
         yield Front(server, await doors)

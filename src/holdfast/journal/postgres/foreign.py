@@ -67,12 +67,12 @@ class ForeignAppends:
         named = dict(zip(map(self._ids.get, seqs), seqs.values(), strict=True))
         for session_id in self._heads.among(named):
             self._heads.forget_older(session_id, named[session_id])
-        behind: list[tuple[str, int]] = []
+        behind: dict[str, int] = {}
         shown: dict[str, int] = {}
         for session_id in self._tails.among(named):
             last_seq = self._tails.shown(session_id)
             if last_seq is not None and last_seq < named[session_id]:
-                behind.append((session_id, named[session_id]))
+                behind[session_id] = named[session_id]
                 shown[session_id] = last_seq
         for session_id in map(self._ids.get, loud):
             if session_id is not None and self._tails.shown(session_id) is None:
@@ -85,13 +85,16 @@ class ForeignAppends:
             for row in await self._pool.rows("session_ids", keys=unknown):
                 self._know(row["key"], row["session_id"])
 
-    async def _show(self, behind: Sequence[tuple[str, int]], followed: dict[str, int]) -> None:
-        """Read new records once for all followers; where nothing was shown yet, each reads for itself."""
-        shown = [(session_id, followed[session_id]) for session_id, _ in behind if followed[session_id]]
+    async def _show(self, behind: Mapping[str, int], followed: Mapping[str, int]) -> None:
+        """Read new records once for all followers; where nothing was shown yet, each reads for itself.
+
+        A seq that wasn't reached is looked up: followers that believed a forged one would wait forever.
+        """
+        shown = [(session_id, followed[session_id]) for session_id in behind if followed[session_id]]
         for session_id, records in await self._read(shown):
             self._tails.catch_up(session_id, records)
-        for session_id, seq in behind:
-            self._tails.advance(session_id, seq)
+        known = {session_id: self._tails.shown(session_id) for session_id in behind}
+        await self._look({id_: seq for id_, seq in known.items() if seq is not None and seq < behind[id_]})
 
     async def _read(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, Sequence[Record]]]:
         if not places:
@@ -132,7 +135,7 @@ class ForeignAppends:
                 self._tails.changed(row["session_id"])
         self._changed("claimable")
 
-    async def _look(self, followed: dict[str, int]) -> None:
+    async def _look(self, followed: Mapping[str, int]) -> None:
         """Bring these logs up to date."""
         session_ids = list(followed)
         for begin in range(0, len(session_ids), AT_ONCE):

@@ -7,7 +7,7 @@ gap, or a silence in which not even a beat was heard, the node reads everything 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -20,9 +20,13 @@ IDS_CHARS_MAX = 1_000
 STEPS_BEHIND = (
     3  # of the event loop: what those who waited for a commit append next is sent before its notice
 )
+NODES_MAX = 10_000  # whose last numbers are remembered
 WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything again
 
 _log = logging.getLogger(__name__)
+
+
+BigInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # Postgres has no larger integer
 
 
 class AppendNotice(msgspec.Struct, array_like=True):
@@ -31,9 +35,9 @@ class AppendNotice(msgspec.Struct, array_like=True):
     `tops` has the key and last seq of each log that has grown, and whether by more than deltas.
     """
 
-    incarnation: int
-    number: int
-    tops: list[tuple[int, int, bool]] = []
+    incarnation: BigInt
+    number: BigInt
+    tops: list[tuple[BigInt, BigInt, bool]] = []
     purged: list[str] = []
     are_claimable: bool = False
     renewed: list[str] = []
@@ -252,8 +256,9 @@ class NoticeListener:
                     return
                 self._arrived.clear()
                 payloads, self._payloads = self._payloads, []
-                for payload in payloads:
-                    await self._take(payload)
+                are_missing = [await self._has_gap(payload) for payload in payloads]
+                if any(are_missing):
+                    await self._hooks.reread()
         finally:
             connection.terminate()
 
@@ -266,12 +271,21 @@ class NoticeListener:
             self._payloads = self._payloads[-1:]  # a gap
         self._arrived.set()
 
-    async def _take(self, payload: str) -> None:
+    async def _has_gap(self, payload: str) -> bool:
+        """Act on a payload; return whether a notice may have been missed.
+
+        Any role of the database can send to the channel, so a payload that isn't a notice is a gap.
+        """
         if not payload:
-            return  # a beat
-        notice = msgspec.json.decode(payload, type=AppendNotice)
+            return False  # a beat
+        try:
+            notice = msgspec.json.decode(payload, type=AppendNotice)
+        except (msgspec.MsgspecError, RecursionError):
+            _log.warning("a notification on channel %s isn't from Holdfast: %.100r", self._channel(), payload)
+            return True
         last = self._numbers.get(notice.incarnation)
+        if last is None and len(self._numbers) >= NODES_MAX:
+            self._numbers.clear()
         self._numbers[notice.incarnation] = notice.number
         await self._hooks.heard(notice)
-        if last is not None and notice.number != last + 1:
-            await self._hooks.reread()
+        return last is not None and notice.number != last + 1

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 from zlib import crc32
 
@@ -48,6 +49,7 @@ from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.journal.postgres.words import clean
 from holdfast.journal.postgres.writer import StatementWriter, WriterHooks
 from holdfast.journal.thinning import READ_AT_ONCE, Stretch, ThinningPlan, joined_body
+from holdfast.supervision import BackgroundTasks
 from holdfast.values import LogEnd
 
 _log = logging.getLogger(__name__)
@@ -115,6 +117,7 @@ class PostgresStore(PostgresReader, Store):
             channel=lambda: self._channel,
             tuning=tuning,
         )
+        self._helpers = BackgroundTasks()
         self._working = asyncio.create_task(self._work(), name="holdfast store")
         self._closing: asyncio.Task[None] | None = None
 
@@ -188,23 +191,34 @@ class PostgresStore(PostgresReader, Store):
     async def _work(self) -> None:
         """Do everything that the store does on its own, until it is closed."""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                helping = tasks.create_task(self._help())
+            async with self._helpers as helpers:
+                for name, helper in self._helping().items():
+                    helpers.start(name, partial(self._help, helper))
                 await self._writer.run()
                 self._notifier.released()
                 await self._notifier.flush()
-                helping.cancel()
         except Exception as error:  # noqa: BLE001  # nobody waits for this task, so its error is logged
             _log.exception("the store has stopped working")
             self._writer.trouble = StoreClosed(
                 f"the store accepts no more writes, restart Holdfast: {error!r}"
             )
 
-    async def _help(self) -> None:
+    def _helping(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        return {
+            "node lease": self._lease.run,
+            "change notices": self._notifier.run,
+            "change listener": self._listener.run,
+            "blob upkeep": self._blobs.run,
+        }
+
+    async def _help(self, work: Callable[[], Awaitable[None]]) -> None:
         await self._writer.decided.wait()
-        async with asyncio.TaskGroup() as tasks:
-            for helper in (self._lease, self._notifier, self._listener, self._blobs):
-                tasks.create_task(helper.run())
+        await work()
+
+    @property
+    @override
+    def failing(self) -> Mapping[str, str]:
+        return self._helpers.failing
 
     @property
     @override

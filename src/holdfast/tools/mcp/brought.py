@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.tool import Tool
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.mcp.config import BadMcpServer, McpServerConfig
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class BroughtServers:
         self._lease_s = lease_s
         self._brought: dict[Bringer, _Brought] = {}
         self._changing = asyncio.Lock()
-        self._watching: asyncio.Task[None] | None = None
+        self._background = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
-        self._watching = asyncio.create_task(self._watch(), name="watch brought MCP servers")
+        self._background.start("leases of MCP servers", self._watch)
         return self
 
     async def __aexit__(
@@ -59,9 +60,7 @@ class BroughtServers:
         exc_val: BaseException | None,
         exc_tb: TracebackType | None,
     ) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
+        await self._background.__aexit__(exc_type, exc_val, exc_tb)
         async with self._changing:
             for bringer in list(self._brought):
                 await self._close(bringer)

@@ -11,6 +11,7 @@ from typing import Self
 
 from holdfast.interfaces.tool import Tool
 from holdfast.sandbox.confinement import Confinement
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.mcp.config import BadMcpServer, McpPatience, McpServerConfig
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.names import ToolLeftOut, labels, plain, spec_for, tool_names
@@ -64,6 +65,7 @@ class McpServers:
         self._labels = labels(names)
         self._offers: list[_Offer] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._background = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
         for config in self._configs:
@@ -77,7 +79,7 @@ class McpServers:
                 place=self._place,
             )
             self._offers.append(_Offer(server, label))
-            self._tasks.append(asyncio.create_task(server.live(), name=f"mcp server {label}"))
+            self._tasks.append(self._background.start(f"MCP server {label}", server.live))
         return self
 
     def _confinement(self, label: str, config: McpServerConfig) -> Confinement | None:

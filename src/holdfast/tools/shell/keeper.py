@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from holdfast.interfaces.system_clock import steady_s
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.offload import offload
 from holdfast.tools.shell import keeper_child
 from holdfast.tools.shell.keeper_child import BEAT, KILLING
@@ -149,15 +150,14 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
 
 
 @asynccontextmanager
-async def kept_tools(keeper: Keeper) -> AsyncGenerator[None]:
+async def kept_tools(keeper: Keeper, background: BackgroundTasks) -> AsyncGenerator[None]:
     """Have a keeper; without /proc it would find nothing, so there is none."""
     if not ON_LINUX:
         _log.warning("on this system, tools of a server that lost its lease are not killed by a keeper")
         yield
         return
-    running = asyncio.create_task(keeper.run(), name="keeper of tools")
+    running = background.start("keeper of tools", keeper.run)
     try:
         yield
     finally:
-        running.cancel()
-        await asyncio.wait([running])
+        await background.end(running)

@@ -5,9 +5,11 @@ import ctypes
 import os
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
+from holdfast.supervision import BackgroundTasks
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX, look, table
 from holdfast.tools.shell.scope import Scope
@@ -59,7 +61,9 @@ class OrphanReaper:
 
 
 @asynccontextmanager
-async def orphans_adopted(orphans: OrphanReaper, *, every_s: float = 5.0) -> AsyncGenerator[None]:
+async def orphans_adopted(
+    orphans: OrphanReaper, background: BackgroundTasks, *, every_s: float = 5.0
+) -> AsyncGenerator[None]:
     """Adopt orphaned descendants and reap them when they die.
 
     On leaving, the process adopts only what it did before: with nobody to reap them, orphans would stay
@@ -67,14 +71,12 @@ async def orphans_adopted(orphans: OrphanReaper, *, every_s: float = 5.0) -> Asy
     """
     did_before = _is_subreaper()
     become_subreaper()
-    collecting = asyncio.create_task(_collect_forever(orphans, every_s), name="collect orphans")
+    collecting = background.start("orphaned processes", partial(_collect_forever, orphans, every_s))
     try:
         yield
     finally:
         _set_subreaper(on=did_before)
-        collecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await collecting
+        await background.end(collecting)
 
 
 async def _collect_forever(orphans: OrphanReaper, every_s: float) -> None:

@@ -1,0 +1,75 @@
+"""Background tasks: an unexpected error restarts one after a pause, and is reported while it's recent."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from holdfast.racing import wait_through_cancel
+
+PAUSE_FIRST_S = 1.0
+PAUSE_LAST_S = 30.0
+RECENT_S = 2 * PAUSE_LAST_S  # a task that has worked for this long since its last error is healthy again
+
+_log = logging.getLogger(__name__)
+
+
+class BackgroundTasks:
+    """Runs work that nobody waits for; leaving it cancels whatever still runs.
+
+    Work that returns is done. Work that raises is a bug, so it's logged and restarted: a helper that died
+    silently would leave the program looking healthy.
+    """
+
+    def __init__(self, *, sleep_s: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._sleep_s = sleep_s
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._errors: dict[str, tuple[float, str]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.end(*self._tasks)
+
+    def start(self, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Run the work in a task of its own, and again after each error."""
+        task = asyncio.create_task(self._keep(name, work), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The newest error of each task that has failed recently."""
+        since_s = asyncio.get_running_loop().time() - RECENT_S
+        return {name: error for name, (at_s, error) in self._errors.items() if at_s >= since_s}
+
+    async def end(self, *tasks: asyncio.Task[None]) -> None:
+        """Cancel these tasks, and return when they have ended."""
+        for task in tasks:
+            task.cancel()
+        await wait_through_cancel(*tasks)
+
+    async def _keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        time_s = asyncio.get_running_loop().time
+        pause_s = PAUSE_FIRST_S
+        while True:
+            began_s = time_s()
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001  # it's a bug, whatever it is
+                if time_s() - began_s > RECENT_S:
+                    pause_s = PAUSE_FIRST_S
+                self._errors[name] = (time_s(), repr(error))
+                _log.exception("%s failed; restarting in %g s", name, pause_s)
+            else:
+                return
+            await self._sleep_s(pause_s)
+            pause_s = min(2 * pause_s, PAUSE_LAST_S)
