@@ -12,9 +12,9 @@ from holdfast.folds.rows import AskRow
 from holdfast.folds.run import AskStatus
 from holdfast.runner.asks import (
     Answered,
+    AnswerNotOffered,
     AnswerResult,
     ApprovalVerdict,
-    NotOffered,
     QuestionAnswer,
     Stale,
     UnknownAsk,
@@ -220,7 +220,7 @@ def _reply_to(result: AnswerResult, done: str) -> str:
             return done
         case Stale() | UnknownAsk():
             return STALE
-        case NotOffered():
+        case AnswerNotOffered():
             return NOT_OFFERED
 
 

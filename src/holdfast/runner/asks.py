@@ -55,7 +55,7 @@ class Stale:
 
 
 @dataclass(frozen=True, slots=True)
-class NotOffered:
+class AnswerNotOffered:
     """Nothing was stored: the approval doesn't offer this choice, this width, or changes to its steps."""
 
     asked: e.ApprovalAsked
@@ -69,7 +69,7 @@ class UnknownAsk:
     ask_id: str
 
 
-AnswerRefused: TypeAlias = NotOffered | UnknownAsk
+AnswerRefused: TypeAlias = AnswerNotOffered | UnknownAsk
 AnswerResult: TypeAlias = Answered | Stale | AnswerRefused
 
 
@@ -80,7 +80,7 @@ def shown_rule(asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
 
 def answer_events(
     ask: AskStatus, answer: AskAnswer, *, at_ms: int
-) -> Sequence[Input] | Stale | NotOffered | UnknownAsk:
+) -> Sequence[Input] | Stale | AnswerNotOffered | UnknownAsk:
     """The events that store the answer, or why there are none."""
     asked = ask.asked
     if isinstance(asked, e.ApprovalAsked) and isinstance(answer, ApprovalVerdict):
@@ -92,11 +92,11 @@ def answer_events(
 
 def _approval_events(
     asked: e.ApprovalAsked, verdict: ApprovalVerdict, *, at_ms: int
-) -> Sequence[Input] | NotOffered:
+) -> Sequence[Input] | AnswerNotOffered:
     if verdict.choice not in asked.choices:
-        return NotOffered(asked, "choice")
+        return AnswerNotOffered(asked, "choice")
     if verdict.steps and asked.action.tool != UPDATE_PLAN:
-        return NotOffered(asked, "steps")
+        return AnswerNotOffered(asked, "steps")
     answered = e.ApprovalAnswered(
         at_ms=at_ms,
         run_id=asked.run_id,
@@ -108,10 +108,10 @@ def _approval_events(
         steps=verdict.steps,
     )
     if verdict.choice != "session" and verdict.choice != "always":  # noqa: PLR1714  # type checkers follow it
-        return [answered] if verdict.width == "exact" else NotOffered(asked, "width")
+        return [answered] if verdict.width == "exact" else AnswerNotOffered(asked, "width")
     rule = shown_rule(asked, verdict.width)
     if rule is None:
-        return NotOffered(asked, "choice" if verdict.width == "exact" else "width")
+        return AnswerNotOffered(asked, "choice" if verdict.width == "exact" else "width")
     granted = e.GrantAdded(
         at_ms=at_ms,
         grant_id=grant_of_approval(asked.approval_id),

@@ -38,9 +38,9 @@ from holdfast.interfaces.journal import (
 )
 from holdfast.runner.asks import (
     Answered,
+    AnswerNotOffered,
     AnswerResult,
     AskAnswer,
-    NotOffered,
     Stale,
     UnknownAsk,
     answer_events,
@@ -293,7 +293,7 @@ class Inbox:
 
     async def answer_all(
         self, answers: Mapping[str, AskAnswer]
-    ) -> list[Answered | Stale] | NotOffered | UnknownAsk:
+    ) -> list[Answered | Stale] | AnswerNotOffered | UnknownAsk:
         """Answer each ask by its id, in the log of the run that asks; none if one answer isn't offered.
 
         "session" and "always" store the rule that was shown with the approval.
@@ -301,14 +301,14 @@ class Inbox:
         prepared: list[_PreparedAnswer | Stale] = []
         for ask_id, answer in answers.items():
             found = await self._prepared(ask_id, answer)
-            if isinstance(found, NotOffered | UnknownAsk):
+            if isinstance(found, AnswerNotOffered | UnknownAsk):
                 return found
             prepared.append(found)
         return [one if isinstance(one, Stale) else await self._store_answer(one) for one in prepared]
 
     async def _prepared(
         self, ask_id: str, answer: AskAnswer
-    ) -> "_PreparedAnswer | Stale | NotOffered | UnknownAsk":
+    ) -> "_PreparedAnswer | Stale | AnswerNotOffered | UnknownAsk":
         row = await self._store.ask(ask_id)
         run = (await self.state(row.session_id)).runs.get(row.run_id) if row is not None else None
         ask = run.asks.get(ask_id) if run is not None else None
@@ -316,7 +316,7 @@ class Inbox:
             return UnknownAsk(ask_id)
         at_ms = self._clock.now_ms()
         inputs = answer_events(ask, answer, at_ms=at_ms)
-        if isinstance(inputs, Stale | NotOffered | UnknownAsk):
+        if isinstance(inputs, Stale | AnswerNotOffered | UnknownAsk):
             return inputs
         grant = next((one for one in inputs if isinstance(one, e.GrantAdded)), None)
         return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant)

@@ -25,8 +25,8 @@ from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.asks import (
     Answered,
+    AnswerNotOffered,
     ApprovalVerdict,
-    NotOffered,
     QuestionAnswer,
     Stale,
     UnknownAsk,
@@ -304,22 +304,22 @@ def _only_question(run: Run) -> str:
 
 
 def answered_or_stale(
-    results: list[Answered | Stale] | NotOffered | UnknownAsk,
+    results: list[Answered | Stale] | AnswerNotOffered | UnknownAsk,
 ) -> list[Answered | Stale]:
     """The results; raises a Problem if one of the answers isn't offered, so that none was stored."""
     match results:
         case UnknownAsk():
             text = f"There is no approval or question {results.ask_id[:100]}"
             raise Problem(404, text, code="ask_not_found")
-        case NotOffered(part="steps"):
+        case AnswerNotOffered(part="steps"):
             raise bad_request("'steps' can only change a plan", param="steps")
-        case NotOffered():
+        case AnswerNotOffered():
             raise _not_offered(results)
         case _:
             return results
 
 
-def _not_offered(refused: NotOffered) -> Problem:
+def _not_offered(refused: AnswerNotOffered) -> Problem:
     asked = refused.asked
     about = asked.action.summary[:80]
     text = f"'width' can't be similar with this choice for {about}"
