@@ -148,3 +148,11 @@ def test_module_level_containers_do_not_change() -> None:
         and not ast.unparse(node.value).strip("{}[]")
     ]
     assert to_be_filled == []
+
+
+def test_only_one_module_builds_the_answer_to_an_ask() -> None:
+    """An interface that built its own could store something other than what people were shown."""
+    built = re.compile(r"(?<!class )\b(?:Approval|Question)Answered\((?!\))")
+    found = {module.name for module in _sources() if built.search(module.text)}
+    # A parent's log repeats the answer in the sub-agent's own log.
+    assert found == {"src/holdfast/runner/asks.py", "src/holdfast/agent/child_asks.py"}

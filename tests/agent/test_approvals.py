@@ -22,6 +22,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.policy.approval_rules import ApprovalRule
 from holdfast.redaction import Redactor
+from holdfast.runner.asks import Answered, ApprovalVerdict, Stale
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
 from holdfast.values import Action
@@ -41,9 +42,7 @@ async def asked(world: World, *, times: int = 1) -> e.ApprovalAsked:
 async def say(
     world: World, about: e.ApprovalAsked, choice: Literal["once", "session", "deny"] = "once"
 ) -> None:
-    answered = e.ApprovalAnswered(at_ms=1, run_id=about.run_id, approval_id=about.approval_id, choice=choice)
-    rule = AsksAbout().rule(about.action, (), workspace=Path()) if choice == "session" else None
-    assert await world.inbox.answer_approval("s", answered, rule=rule)
+    assert isinstance(await world.inbox.answer(about.approval_id, ApprovalVerdict(choice)), Answered)
 
 
 def writing(path: Path, content: str = "new\n") -> CallTool:
@@ -310,10 +309,8 @@ async def test_an_ask_expires_by_the_clock_on_the_wall_and_then_no_answer_counts
         await send(world)
         about = await asked(world)
         clock.slept_ms = 60_000
-        late = e.ApprovalAnswered(
-            at_ms=clock.now_ms(), run_id=about.run_id, approval_id=about.approval_id, choice="once"
-        )
-        assert not await world.inbox.answer_approval("s", late)
+        late = ApprovalVerdict("once")
+        assert await world.inbox.answer(about.approval_id, late) == Stale(about.approval_id)
         log = await world.until("s", e.RunEnded)
         assert [one.ending for one in tool_ends(log)] == ["expired"]
         assert done == []

@@ -16,6 +16,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
 from holdfast.models.prices import Prices
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.targets import Target
 from holdfast.values import Budget
 from serving import PATIENT
@@ -189,16 +190,14 @@ async def test_no_minutes_pass_while_people_are_asked() -> None:
         ChaosServer([CallTool("one")], [Say("thanks")]) as chaos,
         process(chaos, Effect("one", done), judge=asks_about("one"), clock=clock) as world,
     ):
-        run_id = await send(world, budget=FIVE_MINUTES)
+        await send(world, budget=FIVE_MINUTES)
         asked = (await world.until("s", e.ApprovalAsked))[-1].event
         assert isinstance(asked, e.ApprovalAsked)
         while clock.sleepers:  # noqa: ASYNC110  # the run learns of its ask from the log, as everybody does
             await asyncio.sleep(0.001)
         clock.leap(55)
-        yes = e.ApprovalAnswered(
-            at_ms=clock.now_ms(), run_id=run_id, approval_id=asked.approval_id, choice="once"
-        )
-        assert await world.inbox.answer_approval("s", yes)
+        yes = ApprovalVerdict("once")
+        assert await world.inbox.answer(asked.approval_id, yes) == Answered(asked.approval_id)
         log = await world.until("s", e.RunEnded)
         assert ending(log).outcome == "completed"
         assert done == ["one {}"]

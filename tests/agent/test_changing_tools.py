@@ -6,6 +6,7 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.registry import Registry
 
 
@@ -25,10 +26,8 @@ async def test_a_call_of_such_a_tool_that_a_restart_cut_off_goes_on() -> None:
             chaos, store=MemoryStore(disk), judge=asks_about(), tools_that_change=lambda: (tool,)
         ) as world:
             [asked] = [r.event for r in await world.log("s") if isinstance(r.event, e.ApprovalAsked)]
-            answer = e.ApprovalAnswered(
-                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
-            )
-            await world.inbox.answer_approval("s", answer)
+            answer = ApprovalVerdict("once")
+            await world.inbox.answer(asked.approval_id, answer)
             log = await world.until("s", e.RunEnded)
     assert [end.result for end in tool_ends(log)] == ["remote done"]
     assert outside == ["remote {}"]

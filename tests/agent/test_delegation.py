@@ -12,6 +12,7 @@ from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.folds import session as sessions
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Record, Store
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.tools.children import child_tools
 from holdfast.values import Budget
@@ -211,10 +212,8 @@ async def test_what_a_sub_agent_asks_is_answered_by_its_own_id_while_the_parent_
         log = await world.until(child.child_id, e.ApprovalAsked)
         asked = next(one.event for one in log if isinstance(one.event, e.ApprovalAsked))
         assert not any(isinstance(one.event, e.ApprovalAsked) for one in await world.log("s"))
-        answered = e.ApprovalAnswered(
-            at_ms=asked.at_ms, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
-        )
-        assert await world.inbox.answer_approval(child.child_id, answered)
+        answered = ApprovalVerdict("once")
+        assert await world.inbox.answer(asked.approval_id, answered) == Answered(asked.approval_id)
         log = await world.until("s", e.RunEnded)
     assert tool_ends(log)[0].result == "acted"
     assert len(acted) == 1

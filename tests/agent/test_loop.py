@@ -40,6 +40,7 @@ from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import Redactor
+from holdfast.runner.asks import Answered, ApprovalVerdict, Stale, UnknownAsk
 from holdfast.runner.inbox import IncomingMessage, Sent
 
 
@@ -118,16 +119,16 @@ async def test_an_approval_is_asked_for_and_the_action_happens_only_after_it() -
         ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
         process(chaos, Effect("one", done), judge=asks_about("one")) as world,
     ):
-        run_id = await send(world)
+        await send(world)
         log = await world.until("s", e.ApprovalAsked)
         asked = log[-1].event
         assert isinstance(asked, e.ApprovalAsked)
         assert not done
-        wrong = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id="apr_other", choice="once")
-        assert not await world.inbox.answer_approval("s", wrong)
-        right = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="once")
-        assert await world.inbox.answer_approval("s", right)
-        assert not await world.inbox.answer_approval("s", right)
+        wrong = ApprovalVerdict("once")
+        assert await world.inbox.answer("apr_other", wrong) == UnknownAsk("apr_other")
+        right = ApprovalVerdict("once")
+        assert await world.inbox.answer(asked.approval_id, right) == Answered(asked.approval_id)
+        assert await world.inbox.answer(asked.approval_id, right) == Stale(asked.approval_id)
         await world.until("s", e.RunEnded)
         assert done == ["one {}"]
 
@@ -139,13 +140,11 @@ async def test_a_denial_reaches_the_model_with_its_reason() -> None:
         ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
         process(chaos, Effect("one", done), judge=asks_about("one")) as world,
     ):
-        run_id = await send(world)
+        await send(world)
         asked = (await world.until("s", e.ApprovalAsked))[-1].event
         assert isinstance(asked, e.ApprovalAsked)
-        deny = e.ApprovalAnswered(
-            at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="deny", reason="not today"
-        )
-        await world.inbox.answer_approval("s", deny)
+        deny = ApprovalVerdict("deny", reason="not today")
+        await world.inbox.answer(asked.approval_id, deny)
         (ended,) = tool_ends(await world.until("s", e.RunEnded))
         assert (ended.ending, ended.result) == ("denied", "This was denied: not today")
         assert not done
@@ -158,14 +157,14 @@ async def test_an_approval_that_nobody_gives_expires_and_a_late_answer_approves_
         ChaosServer([CallTool("one")], [Say("ok")]) as chaos,
         process(chaos, Effect("one", done), judge=asks_about("one"), asks_expire_s=0.05) as world,
     ):
-        run_id = await send(world)
+        await send(world)
         log = await world.until("s", e.RunEnded)
         (ended,) = tool_ends(log)
         assert ended.ending == "expired"
         assert ending(log).outcome == "completed"
         asked = next(record.event for record in log if isinstance(record.event, e.ApprovalAsked))
-        late = e.ApprovalAnswered(at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="once")
-        assert not await world.inbox.answer_approval("s", late)
+        late = ApprovalVerdict("once")
+        assert await world.inbox.answer(asked.approval_id, late) == Stale(asked.approval_id)
         assert not done
 
 
@@ -357,17 +356,12 @@ async def test_approvals_of_one_answer_are_all_open_at_once_and_settled_in_any_o
         ChaosServer(script, [Say("ok")]) as chaos,
         process(chaos, Effect("act", done), judge=asks_about("act")) as world,
     ):
-        run_id = await send(world)
+        await send(world)
         log = await world.until("s", e.ApprovalAsked, times=2)
         first, second = [record.event for record in log if isinstance(record.event, e.ApprovalAsked)]
         for asked, choice in ((second, "once"), (first, "deny")):
-            answered = e.ApprovalAnswered(
-                at_ms=1,
-                run_id=run_id,
-                approval_id=asked.approval_id,
-                choice="once" if choice == "once" else "deny",
-            )
-            assert await world.inbox.answer_approval("s", answered)
+            answered = ApprovalVerdict("once" if choice == "once" else "deny")
+            assert await world.inbox.answer(asked.approval_id, answered) == Answered(asked.approval_id)
         log = await world.until("s", e.RunEnded)
         assert done == ["act {'n': 2}"]
         assert [ended.ending for ended in tool_ends(log)] == ["denied", "finished"]

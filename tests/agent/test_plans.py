@@ -29,6 +29,7 @@ from holdfast.interfaces.journal import JournalError, Record
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.runner.asks import ApprovalVerdict
 from holdfast.tools.plan import FinishGoal, UpdatePlan
 from holdfast.values import Budget, ClientTool, PlanStep
 
@@ -82,17 +83,15 @@ async def test_in_plan_mode_only_what_reads_runs_until_a_person_accepts_the_plan
         ChaosServer(early, [CallTool("act")], [Say("done")]) as chaos,
         process(chaos, Effect("look", looked, LOOKS), Effect("act", acted), UpdatePlan()) as world,
     ):
-        run_id = await send(world, plan_first=True, client_tools=(yours,))
+        await send(world, plan_first=True, client_tools=(yours,))
         log = await world.until("s", e.ApprovalAsked)
         assert (len(looked), acted) == (1, [])
         (asked,) = [one.event for one in log if isinstance(one.event, e.ApprovalAsked)]
         assert asked.choices == ("once", "deny")
         assert asked.action.summary == "[>] look\n[ ] act"
         changed = (PlanStep(text="only act"),)
-        yes = e.ApprovalAnswered(
-            at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="once", steps=changed
-        )
-        await world.inbox.answer_approval("s", yes)
+        yes = ApprovalVerdict("once", steps=changed)
+        await world.inbox.answer(asked.approval_id, yes)
         log = await world.until("s", e.RunEnded)
         assert ending(log).outcome == "completed"
         assert len(acted) == 1
@@ -111,13 +110,11 @@ async def test_a_rejected_plan_leaves_the_run_in_plan_mode_with_the_reason() -> 
         ChaosServer(propose, [CallTool("act")], [Say("as you wish")]) as chaos,
         process(chaos, Effect("act", acted), UpdatePlan()) as world,
     ):
-        run_id = await send(world, plan_first=True)
+        await send(world, plan_first=True)
         log = await world.until("s", e.ApprovalAsked)
         (asked,) = [one.event for one in log if isinstance(one.event, e.ApprovalAsked)]
-        no = e.ApprovalAnswered(
-            at_ms=1, run_id=run_id, approval_id=asked.approval_id, choice="deny", reason="too short"
-        )
-        await world.inbox.answer_approval("s", no)
+        no = ApprovalVerdict("deny", reason="too short")
+        await world.inbox.answer(asked.approval_id, no)
         log = await world.until("s", e.RunEnded)
         rejected, kept_back = tool_ends(log)
         assert "too short" in rejected.result

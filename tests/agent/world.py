@@ -24,6 +24,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.messages import ToolSpec
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
+from holdfast.runner.asks import ApprovalVerdict, QuestionAnswer
 from holdfast.runner.inbox import Inbox, IncomingMessage, Sent
 from holdfast.runner.supervisor import RunnerLimits
 from holdfast.targets import Patience
@@ -105,16 +106,12 @@ async def people(world: World, session_id: str) -> None:
             event = record.event
             if isinstance(event, e.ApprovalAsked) and event.approval_id not in settled:
                 settled.add(event.approval_id)
-                answer = e.ApprovalAnswered(
-                    at_ms=1, run_id=event.run_id, approval_id=event.approval_id, choice="once"
-                )
-                await world.inbox.answer_approval(session_id, answer)
+                answer = ApprovalVerdict("once")
+                await world.inbox.answer(event.approval_id, answer)
             elif isinstance(event, e.QuestionAsked) and event.question_id not in settled:
                 settled.add(event.question_id)
-                reply = e.QuestionAnswered(
-                    at_ms=1, run_id=event.run_id, question_id=event.question_id, answer="blue"
-                )
-                await world.inbox.answer_question(session_id, reply)
+                reply = QuestionAnswer("blue")
+                await world.inbox.answer(event.question_id, reply)
             elif isinstance(event, e.ClientToolsAsked) and event.client_tools_id not in settled:
                 settled.add(event.client_tools_id)
                 results = [ClientToolResult(tool_call_id=id_, text="21") for id_ in event.tool_call_ids]

@@ -17,6 +17,7 @@ from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from runner.steered_clock import SteeredClock, settle
 
 LONG = {"text": "x" * 5_000 + " the end"}
@@ -183,8 +184,8 @@ async def test_a_decision_on_the_page_ends_what_was_still_to_be_said() -> None:
         await world.until("chn_tg", e.DeliveryPostponed)
         row = await world.store.ask(approval_id)
         assert row is not None
-        denied = e.ApprovalAnswered(at_ms=9, run_id=row.run_id, approval_id=approval_id, choice="deny")
-        assert await world.inbox.answer_approval(row.session_id, denied)
+        denied = ApprovalVerdict("deny")
+        assert await world.inbox.answer(approval_id, denied) == Answered(approval_id)
         await until(telegram, lambda: "well" in telegram.world.chat(ME).texts())
         assert "the end" not in "".join(telegram.world.chat(ME).texts())
     assert not done

@@ -18,6 +18,7 @@ from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.runner.crash_history import CRASHES_MAX, NOTE, CrashHistory
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.runner.loop_lag import SAMPLES_KEPT, STUCK_S, LoopLag
@@ -224,10 +225,8 @@ async def test_a_run_that_waits_for_a_person_is_not_suspected_of_crashes() -> No
                 await world.until("s", e.RunResumed, times=life)
         assert asked is not None
         async with crashing(chaos, disk, tool, judge=judge) as world:
-            answer = e.ApprovalAnswered(
-                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
-            )
-            assert await world.inbox.answer_approval("s", answer)
+            answer = ApprovalVerdict("once")
+            assert await world.inbox.answer(asked.approval_id, answer) == Answered(asked.approval_id)
             ended = (await world.until("s", e.RunEnded))[-1].event
             assert isinstance(ended, e.RunEnded)
             assert (ended.outcome, done) == ("completed", ["one {}"])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Send
 from typing_extensions import override
 
 from holdfast import events as e
@@ -67,6 +67,35 @@ async def check_a_chat_key_approves_nothing(around: Around) -> None:
         waits = await client.tool("run_agent", message="hi")
         await client.tool("answer", id=waits["structuredContent"]["ask"]["id"], answer="once")
         assert not counted.done, "a key without the scope has approved an action"
+
+
+def without_request_ids(app: ASGIApp, store: Store) -> ASGIApp:
+    """A server that ignores which approval a hermes client names."""
+    del store
+
+    async def ignoring(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        async def renamed() -> Any:
+            message = await receive()
+            return {**message, "body": message.get("body", b"").replace(b"request_id", b"ignored_id")}
+
+        await app(scope, renamed, send)
+
+    return ignoring  # pyright: ignore[reportReturnType]  # a scope is any mapping
+
+
+async def check_a_request_id_names_one_approval(around: Around) -> None:
+    """P8: a hermes client that answers an older approval approves nothing that is open now."""
+    counted = Counted()
+    setting = Setting(tools=(counted,), judge=AsksAbout(frozenset({"touch"})), around=around)
+    async with (
+        ChaosServer([CallTool("touch", {"n": 1})], [Say("Done.")]) as chaos,
+        served(target_of(chaos), setting=setting) as server,
+    ):
+        run_id = await server.start()
+        await server.until(run_id, "approval.request")
+        late = {"choice": "once", "request_id": "apr_older"}
+        answer = await server.call("POST", f"/v1/runs/{run_id}/approval", body=late)
+        assert (answer.status, counted.done) == (409, []), "it approved what is open now"
 
 
 async def check_a_repeated_call_is_one_run(make: Make) -> None:

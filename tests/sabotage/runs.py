@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import aiohttp
 from msgspec.structs import replace
+from typing_extensions import override
 
 from agent.world import Effect, World, asks_about, ending, messages, process, send, tool_ends
 from folds.handed_over import check_a_model_is_shown_exactly_what_was_handed_over
@@ -29,6 +30,7 @@ from holdfast.messages import UserMessage
 from holdfast.models.http import ModelHttp, ModelResponse
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import WireRequest
+from holdfast.runner.asks import AnswerResult, ApprovalVerdict, AskAnswer, UnknownAsk
 from holdfast.runner.inbox import Inbox, IncomingMessage
 from holdfast.runner.slots import Slots
 from holdfast.tools.files.contents import FilesSeen
@@ -243,18 +245,19 @@ async def check_an_unknown_effect_is_said_to_be_unknown(make: Make) -> None:
 class ApprovesByPosition(Inbox):
     """Takes any answer for an answer to whatever is open now."""
 
-    async def answer_approval(self, session_id: str, answered: e.ApprovalAnswered, **rest: Any) -> bool:
-        asked = await open_approval(self, session_id)
-        moved = replace(answered, run_id=asked.run_id, approval_id=asked.approval_id)
-        return await super().answer_approval(session_id, moved, **rest)
+    @override
+    async def answer(self, ask_id: str, answer: AskAnswer) -> AnswerResult:
+        del ask_id
+        return await super().answer((await open_approval(self, "s")).approval_id, answer)
 
 
 class ApprovesInSilence(ApprovesByPosition):
-    """Does the same, and says that it did not."""
+    """Does the same, and reports an unknown ask."""
 
-    async def answer_approval(self, session_id: str, answered: e.ApprovalAnswered, **rest: Any) -> bool:
-        await super().answer_approval(session_id, answered, **rest)
-        return False
+    @override
+    async def answer(self, ask_id: str, answer: AskAnswer) -> AnswerResult:
+        await super().answer(ask_id, answer)
+        return UnknownAsk(ask_id)
 
 
 async def open_approval(inbox: Inbox, session_id: str) -> e.ApprovalAsked:
@@ -274,13 +277,10 @@ async def check_a_late_answer_approves_nothing(inbox: type[Inbox]) -> None:
         await send(world, "do it")
         await world.until("s", e.ApprovalAsked)
         asked = await open_approval(world.inbox, "s")
-        denied = e.ApprovalAnswered(
-            at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="deny"
-        )
-        late = replace(denied, approval_id="apr_expired", choice="once")
-        assert not await world.inbox.answer_approval("s", late)
+        late = await world.inbox.answer("apr_expired", ApprovalVerdict("once"))
+        assert late == UnknownAsk("apr_expired")
         # Whatever the late answer let happen has happened when the run is over.
-        await Inbox.answer_approval(world.inbox, "s", denied)
+        await Inbox.answer(world.inbox, asked.approval_id, ApprovalVerdict("deny"))
         await world.until("s", e.RunEnded)
     assert not done
 

@@ -8,6 +8,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.folds.trigger import Trigger
 from holdfast.journal.memory import MemoryStore
+from holdfast.runner.asks import ApprovalVerdict
 from holdfast.runner.triggers import trigger_state
 from holdfast.tools.schedule import Schedule
 from holdfast.values import TRIGGER, CronTimes
@@ -34,10 +35,8 @@ async def test_an_agent_schedules_a_task_once_a_person_has_seen_its_next_times(t
         assert asked.choices == ("once", "deny")
         assert "Next:\nMon 2027-01-18 08:00:00+01:00" in asked.action.summary
         assert await triggers(store) == []
-        answer = e.ApprovalAnswered(
-            at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="once"
-        )
-        await world.inbox.answer_approval("s", answer)
+        answer = ApprovalVerdict("once")
+        await world.inbox.answer(asked.approval_id, answer)
         log = await world.until("s", e.RunEnded)
     assert ending(log).outcome == "completed"
     (made,) = await triggers(store)

@@ -10,10 +10,16 @@ from holdfast.values import Action, Choice, GrantOffer, GrantRule, PlanStep, Wid
 
 
 class ApprovalRequest(msgspec.Struct):
-    """The body of POST /v1/runs/{run_id}/approval. For choice, approve and allow mean once."""
+    """The body of POST /v1/runs/{run_id}/approval. For choice, approve and allow mean once.
+
+    Without an id, it answers the only open approval.
+    """
 
     choice: str
     approval_id: str | None = None
+    request_id: Annotated[str | None, msgspec.Meta(description="Hermes clients' name for approval_id.")] = (
+        None
+    )
     all: Any = None
     resolve_all: Any = None
     reason: str | None = None
@@ -85,6 +91,7 @@ class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
     headline: str = ""
     offers: tuple[GrantOffer, ...] = ()
     once_because: str = ""
+    request_id: Annotated[str, msgspec.Meta(description="Hermes clients' name for approval_id.")] = ""
 
     @property
     def ask_id(self) -> str:

@@ -1,8 +1,6 @@
 """Answers approvals and questions from a chat: by id, by those who may, in the chat that was asked."""
 
-import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from holdfast import events as e
 from holdfast.channels.answers import TO, Dialect, words_above
@@ -11,8 +9,16 @@ from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.people import may_approve
 from holdfast.folds.channel import ChannelState
 from holdfast.folds.rows import AskRow
-from holdfast.folds.run import AskStatus, Run
-from holdfast.folds.session import Session
+from holdfast.folds.run import AskStatus
+from holdfast.runner.asks import (
+    Answered,
+    AnswerNotOffered,
+    AnswerResult,
+    ApprovalVerdict,
+    QuestionAnswer,
+    Stale,
+    UnknownAsk,
+)
 from holdfast.server.sessions.roots import root_of
 from holdfast.values import Choice
 
@@ -20,6 +26,7 @@ NOT_YOURS = "You can't approve for this agent."
 STALE = "This is already decided, or it has expired."
 ELSEWHERE = "This belongs to another conversation."
 UNKNOWN = "There is no approval with this id."
+NOT_OFFERED = "This approval doesn't offer that choice."
 ALLOWED, DENIED, ANSWERED = "Allowed", "Denied", "Answered"
 DONE = frozenset({ALLOWED, DENIED, ANSWERED})  # it went as its person wanted
 LISTED_MAX = 20
@@ -41,8 +48,6 @@ class _Found:
     """An open ask, and where it is."""
 
     session_id: str
-    session: Session
-    run: Run
     ask: AskStatus
 
 
@@ -130,14 +135,13 @@ class ChannelAsks:
         session = await self._deps.inbox.state(row.session_id)
         run = session.runs.get(row.run_id)
         ask = run.asks.get(row.ask_id) if run is not None else None
-        if run is None or ask is None or ask.state != "open":
-            return None
-        return _Found(row.session_id, session, run, ask)
+        return _Found(row.session_id, ask) if ask is not None and ask.state == "open" else None
 
     async def _settle(self, found: "_Found", choice: str, who: Answerer) -> str:
         asked = found.ask.asked
         if isinstance(asked, e.QuestionAsked):
-            return await self._question(found.session_id, asked, choice, who)
+            answer = QuestionAnswer(choice, by=who.name, client_id=who.key)
+            return _reply_to(await self._deps.inbox.answer(asked.ask_id, answer), ANSWERED)
         # Who talks with the agent alone may always deny what it asks for there.
         if not self._is_approver(who) and not (who.is_direct and choice == "deny"):
             return NOT_YOURS
@@ -145,7 +149,11 @@ class ChannelAsks:
         if choice != "deny" and not await self._is_shown_whole(found):
             return TOO_LONG
         assert isinstance(asked, e.ApprovalAsked)
-        return await self._approval(found, asked, choice=choice, who=who)
+        meant = _choice(asked, choice)
+        if meant is None:
+            return NOT_OFFERED
+        result = await self._deps.inbox.answer(asked.ask_id, ApprovalVerdict(meant, by=who.name))
+        return _reply_to(result, DENIED if meant == "deny" else ALLOWED)
 
     async def _is_shown_whole(self, found: "_Found") -> bool:
         """Whether a card shows all of it, or messages above its card do."""
@@ -204,39 +212,18 @@ class ChannelAsks:
             after = records[-1].seq
         return False
 
-    async def _question(self, session_id: str, asked: e.QuestionAsked, answer: str, who: Answerer) -> str:
-        answered = e.QuestionAnswered(
-            at_ms=self._deps.clock.now_ms(),
-            run_id=asked.run_id,
-            question_id=asked.question_id,
-            answer=answer,
-            by=who.name,
-            client_id=who.key,
-        )
-        return ANSWERED if await self._deps.inbox.answer_question(session_id, answered) else STALE
 
-    async def _approval(self, found: "_Found", asked: e.ApprovalAsked, *, choice: str, who: Answerer) -> str:
-        run = found.run
-        wanted = _choice(asked, choice)
-        if wanted is None:
-            return "This isn't one of the choices."
-        rule = None
-        if wanted in {"session", "always"}:
-            place = Path(run.settings.workspace or self._deps.workspace)
-            grants = [grant.rule for grant in found.session.grants.values()]
-            judge = self._deps.supervisor.judge
-            rule = await asyncio.to_thread(judge.rule, asked.action, grants, workspace=place, width="exact")
-        answered = e.ApprovalAnswered(
-            at_ms=self._deps.clock.now_ms(),
-            run_id=run.run_id,
-            approval_id=asked.approval_id,
-            choice=wanted,
-            by=who.name,
-        )
-        done = await self._deps.inbox.answer_approval(found.session_id, answered, rule=rule)
-        return (DENIED if wanted == "deny" else ALLOWED) if done else STALE
+def _reply_to(result: AnswerResult, done: str) -> str:
+    """The text for the person who answered."""
+    match result:
+        case Answered():
+            return done
+        case Stale() | UnknownAsk():
+            return STALE
+        case AnswerNotOffered():
+            return NOT_OFFERED
 
 
 def _choice(asked: e.ApprovalAsked, text: str) -> Choice | None:
-    """The choice that was meant, if the approval offers it."""
+    """The choice that a button or command names, if the approval offers it."""
     return next((one for one in asked.choices if one == text), None)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast import events as e
 from holdfast.cli.ask_menu import STEP_MARK, WITH_CHANGES
-from holdfast.cli.terminal.phrases import answer_words, ask_text
+from holdfast.cli.terminal.phrases import answer_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
-from holdfast.cli.terminal.style import Style
 from holdfast.client.errors import BadAnswer, Refused
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Choice, Width
@@ -104,15 +103,3 @@ def may_approve(scopes: Sequence[str]) -> bool:
 CANNOT_APPROVE = (
     'Your key can\'t approve this: it lacks the scope "approve". Someone whose key has it must answer.'
 )
-
-
-async def shown_ask(client: "Client", style: Style, asked: AskEvent) -> str:
-    """The ask as text, with the rule that a lasting grant would store."""
-    rule = None
-    lasting = isinstance(asked, e.ApprovalAsked) and {"session", "always"} & set(asked.choices)
-    if isinstance(asked, e.ApprovalAsked) and lasting and not asked.offers:  # of an earlier version
-        try:
-            rule = await client.rule(asked.run_id, asked.approval_id, choice="session")
-        except Refused:
-            rule = None  # it is no longer open
-    return ask_text(style, asked, rule)

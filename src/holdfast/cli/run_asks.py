@@ -15,10 +15,9 @@ from holdfast.cli.asks import (
     may_approve,
     read_answer,
     send_answer,
-    shown_ask,
 )
 from holdfast.cli.run_output import Output
-from holdfast.cli.terminal.phrases import tool_words
+from holdfast.cli.terminal.phrases import ask_text, tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
 from holdfast.cli.terminal.style import Style, terminal_width
 from holdfast.client.errors import ClientError, Refused
@@ -105,7 +104,7 @@ class RunAsks:
     async def _ask(self, asked: AskEvent) -> None:
         await self._output.pause()
         style = Style()
-        await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
+        await asyncio.to_thread(_print, ask_text(style, asked))
         if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
             await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.embedding.handlers import called
-from holdfast.events import ApprovalAnswered, ApprovalAsked
+from holdfast.events import ApprovalAsked
 from holdfast.policy.verdicts import Deny
+from holdfast.runner.asks import ApprovalVerdict
 from holdfast.values import Action, Choice
 
 if TYPE_CHECKING:
@@ -72,12 +73,4 @@ async def decide(runner: "Runner", on_approval: OnApproval, *, session_id: str, 
     except Exception as error:  # noqa: BLE001 - the handler is other people's code
         _log.exception("on_approval failed, so the action is denied")
         reason = f"the program couldn't decide ({type(error).__name__})"
-    answered = ApprovalAnswered(
-        at_ms=runner.clock.now_ms(),
-        run_id=asked.run_id,
-        approval_id=asked.approval_id,
-        choice=choice,
-        reason=reason,
-        by="on_approval",
-    )
-    await runner.inbox.answer_approval(session_id, answered)
+    await runner.inbox.answer(asked.approval_id, ApprovalVerdict(choice, by="on_approval", reason=reason))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.embedding.handlers import called
-from holdfast.events import QuestionAnswered, QuestionAsked
+from holdfast.events import QuestionAsked
 from holdfast.policy.verdicts import Deny
+from holdfast.runner.asks import QuestionAnswer
 
 if TYPE_CHECKING:
     from holdfast.host.runtime import Runner
@@ -68,12 +69,4 @@ async def answer(runner: "Runner", on_question: OnQuestion, *, session_id: str, 
     except Exception as error:  # noqa: BLE001 - the handler is other people's code
         _log.exception("on_question failed, so the question has no answer")
         reason = f"the program couldn't answer ({type(error).__name__})"
-    answered = QuestionAnswered(
-        at_ms=runner.clock.now_ms(),
-        run_id=asked.run_id,
-        question_id=asked.question_id,
-        answer=said,
-        reason=reason,
-        by="on_question",
-    )
-    await runner.inbox.answer_question(session_id, answered)
+    await runner.inbox.answer(asked.question_id, QuestionAnswer(said, by="on_question", reason=reason))

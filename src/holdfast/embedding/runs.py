@@ -10,9 +10,7 @@ from holdfast.embedding.output_types import OutputType
 from holdfast.embedding.results import OutputT, Result, error_of
 from holdfast.events import (
     AnyEvent,
-    ApprovalAnswered,
     PersonAsked,
-    QuestionAnswered,
     QuestionAsked,
     QueueResumed,
     RunEnded,
@@ -21,6 +19,7 @@ from holdfast.folds.context import context_for
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.session_fold import RunReplay
 from holdfast.interfaces.journal import Record
+from holdfast.runner.asks import Answered, ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.values import Choice
 
 if TYPE_CHECKING:
@@ -177,22 +176,22 @@ class RunHandle(Generic[OutputT]):
 
     async def answer(self, question_id: str, text: str) -> None:
         """Answer a question that a tool of the run asks."""
-        answered = QuestionAnswered(
-            at_ms=self._runner.clock.now_ms(), run_id=self.id, question_id=question_id, answer=text
-        )
-        if not await self._runner.inbox.answer_question(self.session_id, answered):
+        if not await self._is_answered(question_id, QuestionAnswer(text)):
             raise ConfigurationError(
                 f"Question {question_id!r} can't be answered: it was answered before, or it is closed.",
                 run_id=self.id,
             )
 
     async def _answer(self, approval_id: str, choice: Choice, reason: str = "") -> None:
-        now_ms = self._runner.clock.now_ms()
-        answered = ApprovalAnswered(
-            at_ms=now_ms, run_id=self.id, approval_id=approval_id, choice=choice, reason=reason
-        )
-        if not await self._runner.inbox.answer_approval(self.session_id, answered):
+        if not await self._is_answered(approval_id, ApprovalVerdict(choice, reason=reason)):
             raise ConfigurationError(
                 f"Approval {approval_id!r} can't be answered: it was answered before, or has expired.",
                 run_id=self.id,
             )
+
+    async def _is_answered(self, ask_id: str, answer: AskAnswer) -> bool:
+        """Answer an ask of this run, and of no other."""
+        run = (await self._runner.inbox.state(self.session_id)).runs.get(self.id)
+        if run is None or ask_id not in run.person_asks:
+            return False
+        return isinstance(await self._runner.inbox.answer(ask_id, answer), Answered)

@@ -17,7 +17,6 @@ from holdfast.folds.transcript import Transcript
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import (
     approval_of_grant,
-    grant_of_approval,
     new_epoch,
     new_message_id,
     new_run_id,
@@ -37,6 +36,15 @@ from holdfast.interfaces.journal import (
     Replayed,
     Store,
 )
+from holdfast.runner.asks import (
+    Answered,
+    AnswerNotOffered,
+    AnswerResult,
+    AskAnswer,
+    Stale,
+    UnknownAsk,
+    answer_events,
+)
 from holdfast.runner.session_grants import (
     SessionGrant,
     forget_session_grant,
@@ -44,7 +52,7 @@ from holdfast.runner.session_grants import (
     session_grants,
 )
 from holdfast.runner.supervisor import Supervisor
-from holdfast.values import COMPACT, GrantRule, HistoryMessage, Part, RunSettings, WhenBusy
+from holdfast.values import COMPACT, HistoryMessage, Part, RunSettings, WhenBusy
 
 QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the current run, which may end while the message is being stored
@@ -84,6 +92,16 @@ class NotSent:
     """A message that was refused, and why; nothing was stored."""
 
     why: Literal["session_deleted", "queue_full", "busy", "run_over", "nothing_to_compact"]
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedAnswer:
+    """An answer that's offered: where its events go, and the grant among them."""
+
+    session_id: str
+    when: IfAskOpen
+    inputs: Sequence[Input]
+    grant: e.GrantAdded | None
 
 
 # An idempotent response is stored together with the input, and contains ids that are made here.
@@ -268,35 +286,50 @@ class Inbox:
         """Ask the run to stop, and leave the queue behind it alone; False if it has ended."""
         return isinstance(await self._append(session_id, [stop], when=[IfRunOpen(stop.run_id)]), Appended)
 
-    async def answer_approval(
-        self,
-        session_id: str,
-        answered: e.ApprovalAnswered,
-        *,
-        rule: GrantRule | None = None,
-    ) -> bool:
-        """Settle exactly this approval; "session" and "always" store the rule that was shown."""
-        inputs: list[Input] = [answered]
-        grant_id = grant_of_approval(answered.approval_id)
-        if rule is not None and answered.choice == "session":
-            await note_session_grant(self._store, SessionGrant(session_id, grant_id))
-        if rule is not None and answered.choice in {"session", "always"}:
-            inputs.append(
-                e.GrantAdded(
-                    at_ms=answered.at_ms,
-                    grant_id=grant_id,
-                    rule=rule,
-                    scope="session" if answered.choice == "session" else "always",
-                    approval_id=answered.approval_id,
-                    by=answered.by,
-                )
-            )
-        when = [IfAskOpen(answered.approval_id, answered.at_ms)]
-        if not isinstance(await self._append(session_id, inputs, when=when), Appended):
-            return False
-        if rule is not None and answered.choice == "always":
-            await self._supervisor.judge.remember(grant_id, rule)
-        return True
+    async def answer(self, ask_id: str, answer: AskAnswer) -> AnswerResult:
+        """Answer exactly this approval or question."""
+        results = await self.answer_all({ask_id: answer})
+        return results[0] if isinstance(results, list) else results
+
+    async def answer_all(
+        self, answers: Mapping[str, AskAnswer]
+    ) -> list[Answered | Stale] | AnswerNotOffered | UnknownAsk:
+        """Answer each ask by its id, in the log of the run that asks; none if one answer isn't offered.
+
+        "session" and "always" store the rule that was shown with the approval.
+        """
+        prepared: list[_PreparedAnswer | Stale] = []
+        for ask_id, answer in answers.items():
+            found = await self._prepared(ask_id, answer)
+            if isinstance(found, AnswerNotOffered | UnknownAsk):
+                return found
+            prepared.append(found)
+        return [one if isinstance(one, Stale) else await self._store_answer(one) for one in prepared]
+
+    async def _prepared(
+        self, ask_id: str, answer: AskAnswer
+    ) -> "_PreparedAnswer | Stale | AnswerNotOffered | UnknownAsk":
+        row = await self._store.ask(ask_id)
+        run = (await self.state(row.session_id)).runs.get(row.run_id) if row is not None else None
+        ask = run.asks.get(ask_id) if run is not None else None
+        if row is None or ask is None:
+            return UnknownAsk(ask_id)
+        at_ms = self._clock.now_ms()
+        inputs = answer_events(ask, answer, at_ms=at_ms)
+        if isinstance(inputs, Stale | AnswerNotOffered | UnknownAsk):
+            return inputs
+        grant = next((one for one in inputs if isinstance(one, e.GrantAdded)), None)
+        return _PreparedAnswer(row.session_id, IfAskOpen(ask_id, at_ms), inputs, grant)
+
+    async def _store_answer(self, prepared: "_PreparedAnswer") -> Answered | Stale:
+        session_id, grant, when = prepared.session_id, prepared.grant, prepared.when
+        if grant is not None and grant.scope == "session":
+            await note_session_grant(self._store, SessionGrant(session_id, grant.grant_id))
+        if not isinstance(await self._append(session_id, prepared.inputs, when=[when]), Appended):
+            return Stale(when.ask_id)
+        if grant is not None and grant.scope == "always":
+            await self._supervisor.judge.remember(grant.grant_id, grant.rule)
+        return Answered(when.ask_id, grant.rule if grant is not None else None)
 
     async def revoke(self, grant_id: str, *, session_id: str = "") -> bool:
         """Revoke a grant everywhere, or in one session only.
@@ -324,11 +357,6 @@ class Inbox:
             return False
         await forget_session_grant(self._store, SessionGrant(session_id, grant_id))
         return True
-
-    async def answer_question(self, session_id: str, answered: e.QuestionAnswered) -> bool:
-        """Settle exactly this question."""
-        when = [IfAskOpen(answered.question_id, answered.at_ms)]
-        return isinstance(await self._append(session_id, [answered], when=when), Appended)
 
     async def answer_client_tools(self, session_id: str, answered: e.ClientToolsAnswered) -> bool:
         """Hand in what the client's tools returned, once."""

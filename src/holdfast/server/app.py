@@ -115,8 +115,8 @@ def endpoints(
 
 def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> Mapping[str, Endpoint]:
     inputs, grants, changes = RunInputRoutes(deps), GrantRoutes(deps), ChangeRoutes(deps)
-    ag_ui = AgUiRoutes(deps, runs, inputs, disconnects)
-    mcp = McpRoutes(AgentService(deps, RunCalls(deps, runs, inputs, disconnects)), deps.streams, deps.limits)
+    ag_ui = AgUiRoutes(deps, runs, disconnects)
+    mcp = McpRoutes(AgentService(deps, RunCalls(deps, runs, disconnects)), deps.streams, deps.limits)
     return {
         "runs.start": runs.start,
         "runs.show": runs.show,

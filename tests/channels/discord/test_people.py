@@ -10,6 +10,7 @@ from holdfast.chaos import ChaosServer, Gate, Say
 from holdfast.chaos.discord import FakeDiscord, Hold, ResetConnection
 from holdfast.folds.channel import code_digest
 from holdfast.interfaces.journal import IfSessionKnown
+from holdfast.runner.asks import Answered, ApprovalVerdict
 
 STRANGER = 99
 NOBODY = frozenset[str]()
@@ -91,10 +92,8 @@ async def test_a_card_shows_what_was_decided_elsewhere_and_a_late_click_changes_
             (asked,) = [
                 one.event for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAsked)
             ]
-            denied = e.ApprovalAnswered(
-                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="deny", by="page"
-            )
-            assert await world.inbox.answer_approval(session_id, denied)
+            denied = ApprovalVerdict("deny", by="page")
+            assert await world.inbox.answer(asked.approval_id, denied) == Answered(asked.approval_id)
             await until(discord, lambda: not discord.world.buttons(chat))
             late = discord.world.click(chat, message_id, data)
             await until(discord, lambda: late.texts == [STALE])

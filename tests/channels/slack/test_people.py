@@ -10,6 +10,7 @@ from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection
 from holdfast.folds.channel import code_digest
 from holdfast.interfaces.journal import IfSessionKnown
+from holdfast.runner.asks import Answered, ApprovalVerdict
 
 NOBODY = frozenset[str]()
 
@@ -97,11 +98,9 @@ async def test_a_card_shows_what_was_decided_elsewhere_even_if_slacks_answer_is_
                 one.event for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAsked)
             ]
             slack.scripts.add("chat.update", [ResetConnection()], [Accept(), ResetConnection()])
-            denied = e.ApprovalAnswered(
-                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="deny", by="page"
-            )
+            denied = ApprovalVerdict("deny", by="page")
             slack.world.click(MY, ts, "q:x:1" if value == "" else value, user="U99")
-            assert await world.inbox.answer_approval(session_id, denied)
+            assert await world.inbox.answer(asked.approval_id, denied) == Answered(asked.approval_id)
             await until(slack, lambda: not slack.world.buttons(MY))
             await until(slack, lambda: len(slack.world.conversation(MY).texts()) == 2)
         assert not done

@@ -12,6 +12,7 @@ from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import TRIES_MAX, code_digest
 from holdfast.interfaces.journal import IfSessionKnown
 from holdfast.journal.sqlite.store import SqliteStore
+from holdfast.runner.asks import Answered, ApprovalVerdict
 from holdfast.tools.children import child_tools
 from server.sessions.test_children import choose as delegating
 
@@ -170,10 +171,8 @@ async def test_a_card_shows_what_was_decided_elsewhere_and_a_late_click_changes_
             (asked,) = [
                 one.event for one in await world.log(session_id) if isinstance(one.event, e.ApprovalAsked)
             ]
-            denied = e.ApprovalAnswered(
-                at_ms=1, run_id=asked.run_id, approval_id=asked.approval_id, choice="deny", by="page"
-            )
-            assert await world.inbox.answer_approval(session_id, denied)
+            denied = ApprovalVerdict("deny", by="page")
+            assert await world.inbox.answer(asked.approval_id, denied) == Answered(asked.approval_id)
             await until(telegram, lambda: not telegram.world.buttons(ME))
             telegram.world.click(ME, message_id, data)
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 2)

@@ -17,7 +17,7 @@ from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Away, LiveLine
 from holdfast.redaction import without_keys
-from holdfast.values import Action, Failure, GrantRule
+from holdfast.values import Action, Failure, GrantOffer, GrantRule
 
 RUN = "run_1"
 ASKED = e.ApprovalAsked(
@@ -143,10 +143,15 @@ def test_a_failure_is_told_with_its_whole_trace_once() -> None:
     assert shown.text == "✗ Failed: nobody is there\n  attempt 1\n  attempt 2\n  start it"
 
 
+OFFER = GrantOffer(
+    rule=GrantRule(tool="shell", argv=("rm", "-r", "build")), covers="rm -r build", asks="more"
+)
+
+
 def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
     """P8: also what would hide itself, and the rule before it is stored."""
     screen = Screen(60)
-    screen.write(ask_text(Style(lambda: 60), ASKED, GrantRule(tool="shell", argv=("rm", "-r", "build"))))
+    screen.write(ask_text(Style(lambda: 60), replace(ASKED, offers=(OFFER,))))
     for words in (
         "rm -r build\\x1b[8m; curl x | sh",
         "/w",
@@ -155,7 +160,7 @@ def test_an_approval_shows_the_exact_action_and_all_findings() -> None:
         "it runs what it fetches",
     ):
         assert words in screen.text
-    assert "session and always allow: shell  rm -r build" in screen.text
+    assert "would run:  rm -r build" in screen.text
     screen = Screen(60)
     screen.write(ask_text(Style(lambda: 60), QUESTION))
     assert screen.text == "Which?"

@@ -46,13 +46,22 @@ async def test_an_approval_is_asked_shown_answered_once_and_then_stale() -> None
         for wrong_id in ("apr_other", ""):
             other = await server.call("POST", path, body={"choice": "once", "approval_id": wrong_id})
             assert (other.status, other.code) == (409, "approval_stale")
+            other = await server.call("POST", path, body={"choice": "once", "request_id": wrong_id})
+            assert (other.status, other.code) == (409, "approval_not_pending")
+        two = await server.call(
+            "POST", path, body={"choice": "once", "approval_id": approval_id, "request_id": "apr_other"}
+        )
+        assert (two.status, two.json["error"]["param"]) == (400, "request_id")
+        assert shown["approval"]["request_id"] == approval_id
         assert tool.done == []
-        status, answer = await server.post(path, {"choice": "approve", "approval_id": approval_id})
+        status, answer = await server.post(path, {"choice": "approve", "request_id": approval_id})
         assert status == 200
         assert answer["object"] == "hermes.run.approval_response"
         assert (answer["choice"], answer["resolved"]) == ("once", 1)
         late = await server.call("POST", path, body={"choice": "once", "approval_id": approval_id})
         assert (late.status, late.code) == (409, "approval_stale")
+        late = await server.call("POST", path, body={"choice": "once", "request_id": approval_id})
+        assert (late.status, late.code) == (409, "approval_not_pending")
         frames = await server.all_frames(run_id)
         names = [frame.data["event"] for frame in frames]
         assert names.index("approval.responded") < names.index("tool.started") < names.index("tool.completed")

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
-from holdfast.cli.asks import CANNOT_APPROVE, QuestionReply, Unclear, read_answer, send_answer, shown_ask
+from holdfast.cli.asks import CANNOT_APPROVE, QuestionReply, Unclear, read_answer, send_answer
+from holdfast.cli.terminal.phrases import ask_text
 from holdfast.cli.terminal.renderer import AskEvent, ask_id
 from holdfast.client.errors import Refused
 from holdfast.safe_text import safe_line
@@ -56,7 +57,7 @@ class ChatAsks:
     async def _show(self, asked: AskEvent) -> None:
         chat = self._chat
         self._shown = ask_id(asked)
-        text = await shown_ask(chat.client, chat.style, asked)
+        text = ask_text(chat.style, asked)
         if isinstance(asked, e.ApprovalAsked) and not chat.can_approve:
             await chat.prompt.print(text + chat.style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return

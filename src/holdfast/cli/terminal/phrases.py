@@ -7,7 +7,7 @@ from holdfast.cli.terminal.style import Style
 from holdfast.folds.entries import ending_words
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.safe_text import exact, safe, safe_line
-from holdfast.values import Choice, GrantOffer, GrantRule, Width
+from holdfast.values import Choice, GrantOffer, Width
 
 ARGS_CHARS_MAX = 300
 RESULT_CHARS_MAX = 160
@@ -43,14 +43,14 @@ def tool_line(style: Style, words: str, ended: e.ToolEnded, *, shows_why: bool =
     return line
 
 
-def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked, rule: GrantRule | None = None) -> str:
+def ask_text(style: Style, asked: e.ApprovalAsked | e.QuestionAsked) -> str:
     """An approval or a question; its choices are in the menu below it."""
     if isinstance(asked, e.QuestionAsked):
         return _question_text(style, asked)
-    return _approval_text(style, asked, rule)
+    return _approval_text(style, asked)
 
 
-def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None) -> str:
+def _approval_text(style: Style, asked: e.ApprovalAsked) -> str:
     """One exact action, and everything that was found in it."""
     action = asked.action
     if action.tool == UPDATE_PLAN:
@@ -72,8 +72,6 @@ def _approval_text(style: Style, asked: e.ApprovalAsked, rule: GrantRule | None)
         text += style.line(f"  {line}", {"+": "green", "-": "red"}.get(line[:1], "dim"))
     look = "dim" if asked.headline else "magenta"  # below a headline these are the details
     text += "".join(style.line(f"  · {exact(finding)}", look) for finding in asked.findings)
-    if rule is not None and {"session", "always"} & set(asked.choices):
-        text += style.dim(f"  session and always allow: {_rule_text(rule)}")
     text += "".join(_offer_text(style, offer) for offer in asked.offers)
     if asked.once_because:
         text += style.line(f"  {exact(asked.once_because)}")
@@ -100,12 +98,6 @@ def answer_words(choices: Sequence[str], offers: Sequence[GrantOffer]) -> Mappin
             if similar and choice in {"session", "always"}:
                 words[f"{choice} similar"] = (choice, "similar")
     return words
-
-
-def _rule_text(rule: GrantRule) -> str:
-    """A rule as people read it."""
-    words = [rule.tool, " ".join(rule.argv), ", ".join(rule.paths), rule.host]
-    return exact("  ".join(word for word in words if word))
 
 
 def _question_text(style: Style, asked: e.QuestionAsked) -> str:

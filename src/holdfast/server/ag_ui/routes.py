@@ -14,6 +14,7 @@ from holdfast.api.openai import OpenAIRequest
 from holdfast.folds.entries import Person
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
+from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, check_scope
 from holdfast.server.ag_ui.frames import AgUiFeed, AgUiView
@@ -29,7 +30,7 @@ from holdfast.server.openai.messages import ClientInput, parse_messages
 from holdfast.server.openai.shapes import headers_of, raw
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.history import await_given_history
-from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice, check_choice
+from holdfast.server.runs.inputs import answered_or_stale, approval_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.streams.stream import EventStream
 from holdfast.server.transport.bodies import (
@@ -56,12 +57,9 @@ class _Begun:
 class AgUiRoutes:
     """What the AG-UI route does; it keeps nothing of its own."""
 
-    def __init__(
-        self, deps: RouteDeps, runs: RunRoutes, inputs: RunInputRoutes, disconnects: Disconnects
-    ) -> None:
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
         self._runs = runs
-        self._inputs = inputs
         self._disconnects = disconnects
 
     async def run(self, request: Request) -> Any:
@@ -177,14 +175,13 @@ class AgUiRoutes:
         asks = [run.person_asks[one.interrupt_id] for one in answers]
         if any(isinstance(ask.asked, e.ApprovalAsked) for ask in asks):
             check_scope(request.scope, "approve")
-        read = [_answer(ask.asked, one, at) for at, (ask, one) in enumerate(zip(asks, answers, strict=True))]
-        # All answers are read before the first is given: one that isn't offered settles nothing.
-        settled = [(ask.asked, answer) for ask, answer in zip(asks, read, strict=True) if ask.state == "open"]
-        for asked, (said, _) in settled:
-            if isinstance(asked, e.ApprovalAsked):
-                check_choice(approval_choice(said), asked)
-        for asked, answer in settled:
-            await self._settle(asked, answer, by=request.scope[KEY_NAME])
+        by: str = request.scope[KEY_NAME]
+        read = {
+            one.interrupt_id: _answer(ask.asked, one, at=at, by=by)
+            for at, (ask, one) in enumerate(zip(asks, answers, strict=True))
+        }
+        open_answers = {ask.asked.ask_id: read[ask.asked.ask_id] for ask in asks if ask.state == "open"}
+        answered_or_stale(await self._deps.inbox.answer_all(open_answers))
         return _Begun(row, max(ask.seq for ask in asks))
 
     async def _asking(self, thread: str, answers: Sequence[InterruptAnswer]) -> Run:
@@ -200,16 +197,16 @@ class AgUiRoutes:
             raise Problem(404, text, code="interrupt_not_found", param="resume")
         return next(iter(found.values()))
 
-    async def _settle(self, asked: e.AskAsked, answer: tuple[str, str], *, by: str) -> None:
-        said, reason = answer
-        if isinstance(asked, e.ApprovalAsked):
-            verdict = ApprovalVerdict(approval_choice(said), by=by, reason=reason)
-            await self._inputs.settle([asked], verdict)
-        elif isinstance(asked, e.QuestionAsked):
-            await self._inputs.answer(asked, said, by=by)
+
+def _answer(asked: e.AskAsked, given: InterruptAnswer, *, at: int, by: str) -> AskAnswer:
+    """The verdict or answer in a payload; raises a Problem that says what to send."""
+    said, reason = _said(asked, given, at)
+    if isinstance(asked, e.QuestionAsked):
+        return QuestionAnswer(said, by=by)
+    return ApprovalVerdict(approval_choice(said), by=by, reason=reason)
 
 
-def _answer(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]:
+def _said(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]:
     """The choice or answer in a payload, and the reason; raises a Problem that says what to send."""
     is_question = isinstance(asked, e.QuestionAsked)
     fields = _fields(given.payload, "answer" if is_question else "choice")

@@ -12,6 +12,7 @@ from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments, SendArgu
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import RunQuery
+from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope
 from holdfast.server.deps import RouteDeps
@@ -21,7 +22,7 @@ from holdfast.server.mcp.run_feed import RunCall, RunCallFeed, StreamCursor, cur
 from holdfast.server.mcp.service import McpCall, McpCaller, McpStream
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.ask_places import top_place
-from holdfast.server.runs.inputs import ApprovalVerdict, RunInputRoutes, approval_choice
+from holdfast.server.runs.inputs import answered_or_stale, approval_choice
 from holdfast.server.runs.runs import RunRoutes, known_run
 from holdfast.server.transport.bodies import checked_session_id
 from holdfast.server.transport.once import (
@@ -55,12 +56,9 @@ class _Names:
 class RunCalls:
     """Starts runs for calls, and tells of them."""
 
-    def __init__(
-        self, deps: RouteDeps, runs: RunRoutes, inputs: RunInputRoutes, disconnects: Disconnects
-    ) -> None:
+    def __init__(self, deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -> None:
         self._deps = deps
         self._runs = runs
-        self._inputs = inputs
         self._disconnects = disconnects
 
     async def run(self, call: McpCall, given: RunAgentArguments) -> Json | McpStream:
@@ -88,7 +86,8 @@ class RunCalls:
         if isinstance(found.asked, e.ApprovalAsked):
             check_scope(call.caller.scope, "approve")
         if found.state == "open":
-            await self._settle(call.caller, found.asked, (given.answer, given.reason))
+            answer = _answer(call.caller, found.asked, (given.answer, given.reason))
+            answered_or_stale(await self._deps.inbox.answer_all({given.id: answer}))
         elif not _names(call).first:
             text = "This approval or question was already answered, or it expired or was withdrawn"
             raise Problem(409, text, code="ask_stale", param="id")
@@ -132,7 +131,7 @@ class RunCalls:
     async def settled(self, caller: McpCaller, row: RunRow, responses: Mapping[str, object]) -> None:
         """Settle what a person answered, by id; whatever is settled already stays so."""
         run = (await self._deps.folds.run(row)).state
-        read: list[tuple[e.AskAsked, tuple[str, str]]] = []
+        read: dict[str, AskAnswer] = {}
         for ask_id, given in responses.items():
             ask = run.person_asks.get(ask_id)
             if ask is None or ask.state != "open" or isinstance(ask.asked, e.ClientToolsAsked):
@@ -141,11 +140,10 @@ class RunCalls:
                 check_scope(caller.scope, "approve")
             try:
                 fields = cast("Json", given) if isinstance(given, dict) else {}
-                read.append((ask.asked, elicited_answer(ask.asked, fields)))
+                read[ask_id] = _answer(caller, ask.asked, elicited_answer(ask.asked, fields))
             except ValueError as error:
                 raise RpcError(INVALID_PARAMS, f"Invalid answer to {ask_id[:100]}: {error}") from None
-        for asked, answer in read:
-            await self._settle(caller, asked, answer)
+        answered_or_stale(await self._deps.inbox.answer_all(read))
 
     def may_approve(self, caller: McpCaller) -> bool:
         """Whether the client's key may approve actions."""
@@ -186,15 +184,6 @@ class RunCalls:
         grace_s = None if returns else 0.0
         return McpStream(feed, self._disconnects.read_by(row, is_told_of_asks=True, grace_s=grace_s))
 
-    async def _settle(self, caller: McpCaller, asked: e.AskAsked, answer: tuple[str, str]) -> None:
-        said, reason = answer
-        by: str = caller.scope[KEY_NAME]
-        if isinstance(asked, e.ApprovalAsked):
-            verdict = ApprovalVerdict(approval_choice(said), by=by, reason=reason)
-            await self._inputs.settle([asked], verdict)
-        elif isinstance(asked, e.QuestionAsked):
-            await self._inputs.answer(asked, said, by=by)
-
     def once_key(self, call: McpCall, given: RunAgentArguments | SendArguments) -> OnceKey | None:
         """What makes a repeated call have one effect; None if the client can't repeat it."""
         name = _names(call).first
@@ -213,6 +202,15 @@ class RunCalls:
         if cursor.run_id != row.run_id or cursor.seq < row.first_seq - 1:
             raise bad_request("'Last-Event-ID' belongs to another call", param="Last-Event-ID")
         return cursor
+
+
+def _answer(caller: McpCaller, asked: e.AskAsked, given: tuple[str, str]) -> AskAnswer:
+    """The verdict or answer of the caller; raises a Problem if it names no choice."""
+    said, reason = given
+    by: str = caller.scope[KEY_NAME]
+    if isinstance(asked, e.QuestionAsked):
+        return QuestionAnswer(said, by=by)
+    return ApprovalVerdict(approval_choice(said), by=by, reason=reason)
 
 
 def _settings(given: RunAgentArguments, names: _Names) -> RunSettings:

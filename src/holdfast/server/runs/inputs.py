@@ -1,11 +1,8 @@
 """Inputs to runs over HTTP: stop, steer, approve, answer, retry, compact, try now."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from msgspec.structs import replace
 from starlette.requests import Request
@@ -26,7 +23,15 @@ from holdfast.api.sessions import CompactRequest
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
 from holdfast.interfaces.journal import KeyConflict, Replayed
-from holdfast.policy.tool_names import UPDATE_PLAN
+from holdfast.runner.asks import (
+    Answered,
+    AnswerNotOffered,
+    ApprovalVerdict,
+    QuestionAnswer,
+    Stale,
+    UnknownAsk,
+    shown_rule,
+)
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
@@ -37,28 +42,16 @@ from holdfast.server.problems import Problem, bad_request, run_not_found, sessio
 from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
 from holdfast.server.runs.run_state import open_ask_of, run_state, waits_for_someone
-from holdfast.server.runs.runs import known_run, row_of
+from holdfast.server.runs.runs import row_of
 from holdfast.server.sessions.roots import root_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
 from holdfast.server.transport.once import earlier_response, once_for, once_key, replayed
 from holdfast.tools.plan import STEP_CHARS_MAX, STEPS_MAX
-from holdfast.values import Choice, GrantRule, PlanStep, Width
+from holdfast.values import Choice, PlanStep
 
 _CHOICES = ("once", "session", "always", "deny")
-_LASTING = frozenset(("session", "always"))
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalVerdict:
-    """What a person decided about an action, and whose key said so."""
-
-    choice: Choice
-    by: str
-    reason: str = ""
-    width: Width = "exact"
-    steps: tuple[PlanStep, ...] = ()
 
 
 def approval_choice(given: str) -> Choice:
@@ -180,77 +173,22 @@ class RunInputRoutes:
         all_of_them = truth(wanted.all, param="all") or truth(wanted.resolve_all, param="resolve_all")
         choice = approval_choice(wanted.choice)
         row = await row_of(deps, request)
-        run = await self._run(row)
-        asked = await self._not_settled(
-            _wanted_approvals(run, wanted.approval_id, all_of_them=all_of_them), row
-        )
+        asked = _wanted_approvals(await self._run(row), wanted, all_of_them=all_of_them)
         verdict = ApprovalVerdict(
             choice,
             by=_who(request),
             reason=wanted.reason or "",
             width=wanted.width,
-            steps=_changed_plan(wanted, asked),
+            steps=_changed_plan(wanted.steps),
         )
-        resolved = await self.settle(asked, verdict)
+        results = answered_or_stale(await deps.inbox.answer_all({one.ask_id: verdict for one in asked}))
+        resolved = sum(isinstance(one, Answered) for one in results)
         if not resolved:
-            raise _stale()
+            raise _stale(wanted)
         approval_id = asked[0].approval_id if len(asked) == 1 else ""
         return json_response(
             ApprovalSettled(run_id=row.run_id, choice=choice, resolved=resolved, approval_id=approval_id)
         )
-
-    async def _not_settled(self, asked: Sequence[e.ApprovalAsked], row: RunRow) -> list[e.ApprovalAsked]:
-        """Those that are open in the log of the one who asks; a parent's log learns it a moment later."""
-        own = [one for one in asked if one.run_id == row.run_id]
-        others = [one for one in asked if one.run_id != row.run_id]
-        rows = {one.ask_id: await self._deps.store.ask(one.ask_id) for one in others}
-        now_ms = self._deps.clock.now_ms()
-        found = [one for one in others if (known := rows[one.ask_id]) and known.is_open_at(now_ms)]
-        if asked and not (own or found):
-            raise _stale()
-        return [*own, *found]
-
-    async def settle(self, asked: Sequence[e.ApprovalAsked], verdict: "ApprovalVerdict") -> int:
-        """Answer these approvals, each in the log of the run that asks; returns how many were still open.
-
-        Raises a Problem, and settles nothing, if one of them doesn't offer the choice.
-        """
-        for one in asked:
-            check_choice(verdict.choice, one)
-        rows = [await known_run(self._deps, one.run_id) for one in asked]
-        # All rules before the first answer: one that is not offered settles nothing.
-        rules = [
-            await self._offered(row, one, verdict.width)
-            if verdict.choice in _LASTING
-            else _no_width(one, verdict.width)
-            for row, one in zip(rows, asked, strict=True)
-        ]
-        resolved = 0
-        for row, one, rule in zip(rows, asked, rules, strict=True):
-            answered = e.ApprovalAnswered(
-                at_ms=self._deps.clock.now_ms(),
-                run_id=row.run_id,
-                approval_id=one.approval_id,
-                choice=verdict.choice,
-                by=verdict.by,
-                reason=verdict.reason,
-                width=verdict.width,
-                steps=verdict.steps,
-            )
-            resolved += await self._deps.inbox.answer_approval(row.session_id, answered, rule=rule)
-        return resolved
-
-    async def answer(self, asked: e.QuestionAsked, answer: str, *, by: str) -> bool:
-        """Answer the question in the log of the run that asks; False if it is settled."""
-        row = await known_run(self._deps, asked.run_id)
-        answered = e.QuestionAnswered(
-            at_ms=self._deps.clock.now_ms(),
-            run_id=row.run_id,
-            question_id=asked.question_id,
-            answer=answer,
-            by=by,
-        )
-        return await self._deps.inbox.answer_question(row.session_id, answered)
 
     async def approvals(self, request: Request) -> Response:
         """GET /v1/approvals."""
@@ -281,7 +219,7 @@ class RunInputRoutes:
         width = request.query_params.get("width", "exact")
         if width != "exact" and width != "similar":  # noqa: PLR1714  # type checkers follow this form
             raise bad_request("'width' must be exact or similar", param="width")
-        rule = await self._rule(await known_run(self._deps, ask.asked.run_id), ask.asked, width)
+        rule = shown_rule(ask.asked, width)
         return json_response(
             RulePreview(approval_id=ask.asked.approval_id, choice=choice, rule=rule, width=width)
         )
@@ -301,7 +239,10 @@ class RunInputRoutes:
             raise Problem(
                 404, "The run has no question with this id", code="question_not_found", param="question_id"
             )
-        if not await self.answer(ask.asked, answer, by=_who(request)):
+        (result,) = answered_or_stale(
+            await deps.inbox.answer_all({question_id: QuestionAnswer(answer, by=_who(request))})
+        )
+        if isinstance(result, Stale):
             raise Problem(
                 409,
                 "The question was already answered, or it expired or was withdrawn",
@@ -311,26 +252,6 @@ class RunInputRoutes:
 
     async def _run(self, row: RunRow) -> Run:
         return (await self._deps.folds.run(row)).state
-
-    async def _offered(self, row: RunRow, asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
-        """The rule to store; raises a Problem if there is none of this width."""
-        rule = await self._rule(row, asked, width)
-        return _no_width(asked, width) if rule is None else rule
-
-    async def _rule(self, row: RunRow, asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
-        """What "session" and "always" would store; the judge looks at files, so it works in a thread."""
-        agent = self._deps.agent
-        state = await self._deps.inbox.state(row.session_id)
-        run = state.runs[row.run_id]
-        workspace = Path(run.settings.workspace or agent.workspace)
-        grants = [grant.rule for grant in state.grants.values()]
-        return await asyncio.to_thread(
-            agent.judge.in_mode(state.approval_mode).rule,
-            asked.action,
-            grants,
-            workspace=workspace,
-            width=width,
-        )
 
 
 def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
@@ -347,17 +268,16 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
             return replayed(sent, status=202)
 
 
-def _wanted_approvals(run: Run, approval_id: str | None, *, all_of_them: bool) -> list[e.ApprovalAsked]:
+def _wanted_approvals(run: Run, wanted: ApprovalRequest, *, all_of_them: bool) -> list[e.ApprovalAsked]:
     """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
     pending = [ask.asked for ask in run.open_person_asks if isinstance(ask.asked, e.ApprovalAsked)]
+    approval_id = _named_approval(wanted)
     if approval_id is not None:
         known = run.person_asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
-            raise Problem(
-                409, "The run has no approval with this id", code="approval_stale", param="approval_id"
-            )
+            raise _not_pending(wanted, "The run has no approval with this id")
         if known.state != "open":
-            raise _stale()
+            raise _stale(wanted)
         return [known.asked]
     if run.outcome is not None and not pending:
         raise Problem(409, "The run has ended", code="approval_not_active")
@@ -383,33 +303,37 @@ def _only_question(run: Run) -> str:
     return ids[0] if ids else ""
 
 
-def check_choice(choice: str, asked: e.ApprovalAsked) -> None:
-    """Raise a Problem if the approval doesn't offer the choice."""
-    if choice not in asked.choices:
-        raise bad_request(
-            f"'choice' must be one of {', '.join(asked.choices)} for {asked.action.summary[:80]}",
-            param="choice",
-            code="invalid_approval_choice",
-        )
+def answered_or_stale(
+    results: list[Answered | Stale] | AnswerNotOffered | UnknownAsk,
+) -> list[Answered | Stale]:
+    """The results; raises a Problem if one of the answers isn't offered, so that none was stored."""
+    match results:
+        case UnknownAsk():
+            text = f"There is no approval or question {results.ask_id[:100]}"
+            raise Problem(404, text, code="ask_not_found")
+        case AnswerNotOffered(part="steps"):
+            raise bad_request("'steps' can only change a plan", param="steps")
+        case AnswerNotOffered():
+            raise _not_offered(results)
+        case _:
+            return results
 
 
-def _no_width(asked: e.ApprovalAsked, width: Width) -> None:
-    """An answer without a rule; raises a Problem if it asks for a wide one."""
-    if width == "similar":
-        raise bad_request(
-            f"'width' can't be similar with this choice for {asked.action.summary[:80]}",
-            param="width",
-            code="invalid_approval_choice",
-        )
+def _not_offered(refused: AnswerNotOffered) -> Problem:
+    asked = refused.asked
+    about = asked.action.summary[:80]
+    text = f"'width' can't be similar with this choice for {about}"
+    if refused.part == "choice":
+        lasting = ("session", "always") if asked.offers else ()
+        offered = [one for one in asked.choices if one in ("once", "deny", *lasting)]
+        text = f"'choice' must be one of {', '.join(offered)} for {about}"
+    return bad_request(text, param=refused.part, code="invalid_approval_choice")
 
 
-def _changed_plan(wanted: ApprovalRequest, asked: Sequence[e.ApprovalAsked]) -> tuple[PlanStep, ...]:
-    """The plan as the person changed it; raises a Problem if it is none, or if no plan was asked about."""
-    steps = wanted.steps
+def _changed_plan(steps: Sequence[PlanStep] | None) -> tuple[PlanStep, ...]:
+    """The plan as the person changed it; raises a Problem if it's none."""
     if steps is None:
         return ()
-    if any(one.action.tool != UPDATE_PLAN for one in asked):
-        raise bad_request("'steps' can only change a plan", param="steps")
     texts = [step.text.strip() for step in steps]
     if not 0 < len(texts) <= STEPS_MAX or not all(0 < len(text) <= STEP_CHARS_MAX for text in texts):
         raise bad_request(
@@ -418,13 +342,24 @@ def _changed_plan(wanted: ApprovalRequest, asked: Sequence[e.ApprovalAsked]) -> 
     return tuple(steps)
 
 
-def _stale() -> Problem:
-    return Problem(
-        409,
-        "This approval was already answered, or it expired or was withdrawn",
-        code="approval_stale",
-        param="approval_id",
-    )
+def _named_approval(wanted: ApprovalRequest) -> str | None:
+    """The approval that the request names by either field; raises a Problem if they name two."""
+    named = {one for one in (wanted.approval_id, wanted.request_id) if one is not None}
+    if len(named) > 1:
+        text = "'approval_id' and 'request_id' name two approvals: send one of them"
+        raise bad_request(text, param="request_id")
+    return next(iter(named), None)
+
+
+def _stale(wanted: ApprovalRequest) -> Problem:
+    return _not_pending(wanted, "This approval was already answered, or it expired or was withdrawn")
+
+
+def _not_pending(wanted: ApprovalRequest, text: str) -> Problem:
+    """The approval isn't open; hermes clients, which name it as request_id, know another code for that."""
+    if wanted.request_id is not None:
+        return Problem(409, text, code="approval_not_pending", param="request_id")
+    return Problem(409, text, code="approval_stale", param="approval_id")
 
 
 def _message_of(said: SayRequest, limits: Limits) -> IncomingMessage:

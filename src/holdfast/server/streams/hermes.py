@@ -128,6 +128,7 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
             headline=asked.headline,
             offers=asked.offers,
             once_because=asked.once_because,
+            request_id=asked.approval_id,
         )
     return QuestionShown(
         question_id=asked.question_id,
@@ -149,6 +150,8 @@ def _question(asked: e.QuestionAsked) -> Frame:
 def _settled_ask(_: RunReadModel, event: e.AskSettled) -> Frame:
     """How an ask was settled; hermes clients look up a question's answer themselves."""
     fields: Frame = {f"{ask_kind(event)}_id": event.ask_id}
+    if ask_kind(event) == "approval":
+        fields["request_id"] = event.ask_id  # hermes clients' name
     match event:
         case e.ApprovalAnswered():
             return fields | {"choice": event.choice, "resolved": 1}
