@@ -283,6 +283,7 @@ export interface RunChanges {
   readonly not_covered_total?: number;
   readonly why_not?: readonly string[];
   readonly git?: GitMoved | null;
+  readonly undos?: readonly UndoShown[];
 }
 
 /** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
@@ -313,6 +314,19 @@ export interface GitMoved {
   readonly way_back: string;
 }
 
+/** An undo that can be redone. */
+export interface UndoShown {
+  readonly undo_id: string;
+  readonly run_id: string;
+  readonly seq: number;
+  readonly at_ms: number;
+  readonly files: number;
+  readonly turns: number;
+  readonly returns_chat: boolean;
+  readonly partial: boolean;
+  readonly paths?: readonly string[];
+}
+
 /** The undo is on disk, and the files are as they were before the run. */
 export interface RunUndone {
   readonly run_id: string;
@@ -323,12 +337,39 @@ export interface RunUndone {
   readonly left?: readonly FileLeft[];
   readonly log_kept?: boolean;
   readonly git?: GitMoved | null;
+  readonly turns?: number;
 }
 
 /** A file that was not put back. */
 export interface FileLeft {
   readonly path: string;
   readonly why: string;
+}
+
+/** What an undo would change. Nothing has changed yet. */
+export interface UndoPreviewed {
+  readonly run_id: string;
+  readonly plan: string;
+  readonly turns: readonly RemovedTurnShown[];
+  readonly turns_total: number;
+  readonly files: readonly FileEffect[];
+  readonly files_total: number;
+  readonly log_kept: boolean;
+  readonly git?: GitMoved | null;
+}
+
+/** A turn that an undo removes from the conversation. */
+export interface RemovedTurnShown {
+  readonly run_id: string;
+  readonly number: number;
+  readonly text: string;
+}
+
+/** A file that an undo changes. */
+export interface FileEffect {
+  readonly path: string;
+  readonly effect: "restored" | "recreated" | "deleted";
+  readonly conflict?: string;
 }
 
 /** What waits for a person, oldest first. */
@@ -569,6 +610,7 @@ export interface TranscriptPage {
   readonly marks?: Readonly<Record<string, string>>;
   readonly is_away?: boolean;
   readonly plan?: PlanShown;
+  readonly undos?: readonly UndoShown[];
 }
 
 /** A run as the transcript needs it, so that events can be applied from there. */
