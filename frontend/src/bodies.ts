@@ -372,10 +372,11 @@ export interface FileEffect {
   readonly conflict?: string;
 }
 
-/** What waits for a person, oldest first. */
+/** What waits for a person, oldest first: at most 200 of `total`. */
 export interface AskList {
   readonly object: "list";
   readonly data: readonly (OpenApproval | OpenQuestion)[];
+  readonly total?: number;
 }
 
 /** An approval that waits for a person. */
@@ -397,6 +398,8 @@ export interface OpenApproval {
   readonly session_id: string;
   readonly asked_at: number;
   readonly root_session_id?: string;
+  readonly title?: string;
+  readonly source?: string;
 }
 
 /** A question that waits for a person. */
@@ -411,6 +414,8 @@ export interface OpenQuestion {
   readonly session_id: string;
   readonly asked_at: number;
   readonly root_session_id?: string;
+  readonly title?: string;
+  readonly source?: string;
 }
 
 /** The stored rules: what no longer needs approval. */
@@ -446,6 +451,7 @@ export interface SessionPage {
   readonly next_cursor: string | null;
   readonly limit?: number;
   readonly offset?: number;
+  readonly open_asks?: number;
 }
 
 /** A session as the list shows it; `session` repeats it where hermes clients look for it. */

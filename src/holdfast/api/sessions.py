@@ -158,6 +158,10 @@ class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
     next_cursor: str | None
     limit: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
+    open_asks: Annotated[
+        int | UnsetType,
+        msgspec.Meta(description="Approvals and questions that wait for a person, in all sessions."),
+    ] = UNSET
 
 
 class SessionMade(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
