@@ -71,6 +71,7 @@ running server.
   hermes view. The next event replaces it. The streams of a session and `GET /api/events` also send
   `{"type": "session.changed", "session": …}` and `{"type": "session.gone", "session_id": …}` when the list
   of sessions changes, and `{"type": "sessions.stale"}` if you missed too many changes: load the list again.
+  `open_asks` in the first two is the number of requests that wait for a person, in all sessions.
 - Times are seconds of Unix time. [Events](events.md) lists what `view=native` and a session's `/events`
   send.
 """

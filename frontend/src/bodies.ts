@@ -284,6 +284,7 @@ export interface RunChanges {
   readonly not_covered_total?: number;
   readonly why_not?: readonly string[];
   readonly git?: GitMoved | null;
+  readonly undos?: readonly UndoShown[];
 }
 
 /** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
@@ -314,6 +315,19 @@ export interface GitMoved {
   readonly way_back: string;
 }
 
+/** An undo that can be redone. */
+export interface UndoShown {
+  readonly undo_id: string;
+  readonly run_id: string;
+  readonly seq: number;
+  readonly at_ms: number;
+  readonly files: number;
+  readonly turns: number;
+  readonly returns_chat: boolean;
+  readonly partial: boolean;
+  readonly paths?: readonly string[];
+}
+
 /** The undo is on disk, and the files are as they were before the run. */
 export interface RunUndone {
   readonly run_id: string;
@@ -324,6 +338,7 @@ export interface RunUndone {
   readonly left?: readonly FileLeft[];
   readonly log_kept?: boolean;
   readonly git?: GitMoved | null;
+  readonly turns?: number;
 }
 
 /** A file that was not put back. */
@@ -332,10 +347,37 @@ export interface FileLeft {
   readonly why: string;
 }
 
-/** What waits for a person, oldest first. */
+/** What an undo would change. Nothing has changed yet. */
+export interface UndoPreviewed {
+  readonly run_id: string;
+  readonly plan: string;
+  readonly turns: readonly RemovedTurnShown[];
+  readonly turns_total: number;
+  readonly files: readonly FileEffect[];
+  readonly files_total: number;
+  readonly log_kept: boolean;
+  readonly git?: GitMoved | null;
+}
+
+/** A turn that an undo removes from the conversation. */
+export interface RemovedTurnShown {
+  readonly run_id: string;
+  readonly number: number;
+  readonly text: string;
+}
+
+/** A file that an undo changes. */
+export interface FileEffect {
+  readonly path: string;
+  readonly effect: "restored" | "recreated" | "deleted";
+  readonly conflict?: string;
+}
+
+/** What waits for a person, oldest first: at most 200 of `total`. */
 export interface AskList {
   readonly object: "list";
   readonly data: readonly (OpenApproval | OpenQuestion)[];
+  readonly total?: number;
 }
 
 /** An approval that waits for a person. */
@@ -358,6 +400,8 @@ export interface OpenApproval {
   readonly session_id: string;
   readonly asked_at: number;
   readonly root_session_id?: string;
+  readonly title?: string;
+  readonly source?: string;
 }
 
 /** A question that waits for a person. */
@@ -372,6 +416,8 @@ export interface OpenQuestion {
   readonly session_id: string;
   readonly asked_at: number;
   readonly root_session_id?: string;
+  readonly title?: string;
+  readonly source?: string;
 }
 
 /** The stored rules: what no longer needs approval. */
@@ -407,6 +453,7 @@ export interface SessionPage {
   readonly next_cursor: string | null;
   readonly limit?: number;
   readonly offset?: number;
+  readonly open_asks?: number;
 }
 
 /** A session as the list shows it; `session` repeats it where hermes clients look for it. */
@@ -571,6 +618,7 @@ export interface TranscriptPage {
   readonly marks?: Readonly<Record<string, string>>;
   readonly is_away?: boolean;
   readonly plan?: PlanShown;
+  readonly undos?: readonly UndoShown[];
 }
 
 /** A run as the transcript needs it, so that events can be applied from there. */

@@ -246,6 +246,7 @@ export interface Undo {
   readonly runs?: readonly string[];
   readonly redoes?: string;
   readonly keeps_log?: boolean;
+  readonly turns?: number;
   readonly by?: string;
 }
 

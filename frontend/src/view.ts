@@ -4,6 +4,7 @@
  * nothing. What an event changed is gathered in `changes`, for the code that renders the view.
  */
 
+import type { UndoShown } from "./bodies.ts";
 import type * as e from "./events.ts";
 import * as activities from "./view/activity.ts";
 import type { Entry, Message, PersonEntry } from "./view/entries.ts";
@@ -41,7 +42,10 @@ export interface View {
   rewoundSeq: number;
   /** The newest event about a sub-agent. */
   childrenSeq: number;
-  undone: Undone | null;
+  /** What undos removed, the newest last. */
+  readonly undone: Undone[];
+  /** What can be redone, oldest first. */
+  undos: readonly UndoShown[];
   /** The plans of the session, oldest first; of those before the window, only the newest. */
   plans: readonly SeenPlan[];
   /** The ids that clients gave to the messages that are here: what has them is no longer on its way. */
@@ -66,7 +70,8 @@ export function emptyView(): View {
     touched: new Map(),
     rewoundSeq: 0,
     childrenSeq: 0,
-    undone: null,
+    undone: [],
+    undos: [],
     plans: [],
     clientIds: new Set(),
     changes: { entries: new Set(), list: false, queue: false, runs: false },
@@ -329,6 +334,9 @@ function messaged(
 function runQueued(view: View, seq: number, event: e.RunQueued): void {
   if (!view.runs.has(event.run_id)) {
     view.runs.set(event.run_id, newRun(event, seq));
+    // Only an undo that nothing followed can bring its entries back.
+    view.undone.splice(0, view.undone.length - 1);
+    chatWentOn(view);
   }
   inboxes.queueFor(view.inbox, event.message_id, event.run_id);
   view.changes.queue = true;
@@ -394,7 +402,7 @@ function planUpdated(view: View, seq: number, event: e.PlanUpdated): void {
   view.changes.runs = true;
 }
 
-/** What an undo took away, until something else takes its place. */
+/** What an undo removed. */
 export interface Undone {
   readonly undo_id: string;
   readonly entries: readonly Entry[];
@@ -402,37 +410,63 @@ export interface Undone {
   readonly plans: readonly SeenPlan[];
 }
 
-/** Puts back what an undo took away. */
+/** Puts back what the newest undo removed. */
 function bringBack(view: View, undo_id: string): void {
-  if (view.undone?.undo_id === undo_id) {
-    view.entries = [...view.entries, ...view.undone.entries];
-    for (const [id, person] of view.undone.placed) {
-      view.placed.set(id, person);
-    }
-    view.plans = [...view.plans, ...view.undone.plans];
-    view.changes.list = true;
+  if (view.undone.at(-1)?.undo_id !== undo_id) return;
+  const undone = view.undone.pop() as Undone;
+  view.entries = [...view.entries, ...undone.entries];
+  for (const [id, person] of undone.placed) {
+    view.placed.set(id, person);
   }
-  view.undone = null;
+  view.plans = [...view.plans, ...undone.plans];
 }
+
+/** From now on, a redo of an earlier undo brings back files only. */
+function chatWentOn(view: View): void {
+  view.undos = view.undos.map((undo) => ({ ...undo, returns_chat: false }));
+}
+
+function redone(view: View, { redoes, keeps_log }: Undo): void {
+  const before = view.undos.find((one) => one.undo_id === redoes);
+  view.undos = view.undos.filter((one) => one !== before);
+  if (!keeps_log) {
+    bringBack(view, redoes ?? "");
+  } else if (before?.returns_chat) {
+    // Its turns stay away, and those of earlier undos came after them.
+    chatWentOn(view);
+  }
+}
+
+type Undo = NonNullable<e.SessionRewound["undo"]>;
 
 function rewound(view: View, seq: number, event: e.SessionRewound): void {
   const { undo } = event;
+  view.changes.list = true;
   if (undo?.redoes) {
-    if (!undo.keeps_log) {
-      bringBack(view, undo.redoes);
-    }
+    redone(view, undo);
     return;
   }
   if (!undo) {
-    view.undone = null;
-  } else if (!undo.keeps_log) {
-    const gone = ({ seq: at }: { readonly seq: number }): boolean => at > event.to_seq;
-    view.undone = {
-      undo_id: undo.undo_id,
-      entries: view.entries.filter(gone),
-      placed: new Map([...view.placed].filter(([, person]) => gone(person))),
-      plans: view.plans.filter(gone),
-    };
+    view.undone.length = 0;
+    chatWentOn(view);
+  } else {
+    const { undo_id, run_id, files, runs = [], turns = 0, keeps_log = false } = undo;
+    if (!keeps_log) {
+      const gone = ({ seq: at }: { readonly seq: number }): boolean => at > event.to_seq;
+      view.undone.push({
+        undo_id,
+        entries: view.entries.filter(gone),
+        placed: new Map([...view.placed].filter(([, person]) => gone(person))),
+        plans: view.plans.filter(gone),
+      });
+    }
+    view.undos = [
+      ...view.undos,
+      {
+        ...{ undo_id, run_id, seq, at_ms: event.at_ms, files, partial: runs.length === 0 },
+        ...{ turns: keeps_log ? 0 : turns || runs.length, returns_chat: !keeps_log },
+      },
+    ];
   }
   const stays = (one: { readonly seq: number }) => one.seq <= event.to_seq;
   view.entries = view.entries.filter(stays);
@@ -448,7 +482,6 @@ function rewound(view: View, seq: number, event: e.SessionRewound): void {
     run.thoughts = new Map([...run.thoughts].filter(([, thought]) => stays(thought)));
   }
   view.rewoundSeq = seq;
-  view.changes.list = true;
 }
 
 function used(view: View, event: e.Usage): void {

@@ -82,6 +82,7 @@ export function picture(view: View): Record<string, unknown> {
       steering: view.inbox.steering,
       messages: Object.fromEntries(messages),
       runs: Object.fromEntries(runs.map((run) => [run.run_id, runPicture(run)])),
+      ...(view.undos.length > 0 ? { undos: view.undos } : {}),
     },
     entries: view.entries.map(shown),
     waiting: waiting(view.inbox).map((message) => message.message_id),

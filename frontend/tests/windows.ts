@@ -27,6 +27,7 @@ function seen(view: View, fromSeq: number): unknown {
       .map((entry) => ({ ...shown(entry), mark: 0 })),
     waiting: waiting(view.inbox),
     paused: view.queuePaused,
+    undos: view.undos,
     usage: view.usage,
     lastSeq: view.lastSeq,
     open: open.map((run) => [

@@ -413,4 +413,5 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runs: tuple[str, ...] = ()
     redoes: str = ""
     keeps_log: bool = False  # only files are put back
+    turns: int = 0  # runs that leave the conversation, with or without changed files
     by: str = ""

@@ -33,6 +33,13 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
     shown = await command(tmp_path, "diff")
     assert "-mine\n+changed\n" in shown.out, shown
     assert "created  made/new.txt" in shown.out
+    asked = await command(tmp_path, "undo", "--dry-run")
+    assert asked.out.splitlines() == [
+        "removed   turn 1: go",
+        "deleted   made/new.txt",
+        "restored  notes.txt",
+        "recreated old.txt",
+    ]
     undone = await command(tmp_path, "undo")
     assert (undone.code, undone.out) == (0, "Put back 3 files as they were before the run.\n"), undone.err
     assert await asyncio.to_thread(names) == ["notes.txt", "old.txt"]

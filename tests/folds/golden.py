@@ -18,6 +18,7 @@ from holdfast.folds.entries import shown
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, interruption_text, output
+from holdfast.server.sessions.window import undo_shown
 from strategies.legal_logs import Log
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -91,6 +92,7 @@ def _session_picture(session: Session) -> dict[str, Any]:
         },
         "grants": list(session.grants),
         "runs": {id_: _run_picture(run) for id_, run in session.runs.items()},
+        **({"undos": [undo_shown(each) for each in session.undos.values()]} if session.undos else {}),
     }
 
 

@@ -75,8 +75,42 @@ def test_what_an_undo_removed_comes_back_once_and_only_for_its_own_redo() -> Non
     ]
     assert transcript.fold(files).entries == []
     plain = [*scene.log, (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=0))]
-    assert transcript.fold(plain).undone is None
+    assert transcript.fold(plain).undone == []
     back = [*scene.log, (scene.seq + 1, e.SessionRewound(at_ms=9, to_seq=99, undo=undo("u2", redoes="u1")))]
     assert len(transcript.fold(back).entries) == whole
     kept = [*back, (scene.seq + 2, e.SessionRewound(at_ms=9, to_seq=0, undo=undo("u3", keeps_log=True)))]
-    assert transcript.fold(kept).undone is None
+    assert transcript.fold(kept).undone == []
+
+
+def test_undos_are_redone_the_newest_first_until_the_conversation_continues() -> None:
+    """P13."""
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e")
+    answered(scene, "r1")
+    first = scene.seq
+    answered(scene, "r2")
+    whole = len(transcript.fold(scene.log).entries)
+    scene.put(e.SessionRewound, to_seq=first, undo=undo("u2", run_id="r2"))
+    scene.put(e.SessionRewound, to_seq=1, undo=undo("u1"))
+    log = list(scene.log)
+
+    def then(*undos: Undo | None) -> list[tuple[int, e.Event]]:
+        return [
+            *log,
+            *(
+                (scene.seq + n, e.SessionRewound(at_ms=9, to_seq=99, undo=one))
+                for n, one in enumerate(undos, 1)
+            ),
+        ]
+
+    both = then(undo("u3", redoes="u1"), undo("u4", redoes="u2", run_id="r2"))
+    assert len(transcript.fold(both).entries) == whole
+    assert session.fold(both).undos == {}
+    assert [one.returns_chat for one in session.fold(log).undos.values()] == [True, True]
+    # Turn 1 stays away, so that turn 2 has no place either; the files of turn 2 can still be redone.
+    files = then(undo("u3", redoes="u1", keeps_log=True))
+    assert [one.returns_chat for one in session.fold(files).undos.values()] == [False]
+    assert [one.returns_chat for one in session.fold(then(None)).undos.values()] == [False, False]
+    answered(scene, "r3")
+    assert [one.returns_chat for one in session.fold(scene.log).undos.values()] == [False, False]
+    assert [one.undo_id for one in transcript.fold(scene.log).undone] == ["u1"]

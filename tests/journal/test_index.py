@@ -209,6 +209,9 @@ async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> 
     await store.append_run("s1", [question, *later], fence=fence)
     assert [ask.ask_id for ask in await store.open_asks()] == ["q1", "a1", "a2"]
     assert [ask.ask_id for ask in await store.open_asks(limit=1)] == ["q1"]
+    assert await store.open_ask_count() == 3
+    assert len(await store.open_asks(session_id="s1")) == 3
+    assert [*await store.open_asks(session_id="s2"), *await store.open_asks(source="child")] == []
     assert await store.ask("q1") == AskRow(
         ask_id="q1",
         session_id="s1",

@@ -337,6 +337,34 @@ async def test_what_was_allowed_always_is_listed_in_the_settings_and_taken_back(
         assert (len(tool.done), len(other.done)) == (1, 1)
 
 
+async def test_badges_and_titles_count_all_chats_not_only_those_in_the_list(visit: Visit) -> None:
+    """P9: the server counts, whichever chats the page has loaded."""
+    setting = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
+    calls = [[CallTool("touch", {"path": str(nth)})] for nth in range(3)]
+    async with visit.chatting(*calls, [Say("done")], setting=setting) as server:
+        served = server.served
+        runs = [await served.start(f"tidy {nth}", session_id=f"old{nth}") for nth in range(3)]
+        for run_id in runs:
+            await served.until(run_id, "approval.request")
+        for _ in range(51):  # a page of the list is 50
+            assert (await served.call("POST", "/api/sessions", body={"title": "newer"})).status == 201
+        chat = await visit(server.url)
+        await expect(chat.rows).to_have_count(50)
+        await expect(chat.page).to_have_title("(3) Holdfast")
+        await chat.button("Inbox 3 waiting for you").click()
+        titles = chat.page.get_by_role("list", name="Waiting for you").get_by_role("strong")
+        await expect(titles).to_have_text(["tidy 0", "tidy 1", "tidy 2"])
+        await chat.page.keyboard.press("Escape")
+        await chat.page.set_viewport_size({"width": 390, "height": 800})
+        await expect(chat.button("Show chats: 3 need you")).to_be_visible()
+        _, asks = await served.get("/v1/approvals")
+        assert asks["total"] == 3
+        body = {"choice": "once", "approval_id": asks["data"][0]["approval_id"]}
+        assert (await served.call("POST", f"/v1/runs/{runs[0]}/approval", body=body)).status == 200
+        await expect(chat.button("Show chats: 2 need you")).to_be_visible()
+        await expect(chat.page).to_have_title("(2) Holdfast")
+
+
 async def test_three_approvals_are_leafed_through_and_each_is_its_own(visit: Visit) -> None:
     """P8: an answer is for the card that is seen, whichever that is."""
     tool = Counted()

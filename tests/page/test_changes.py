@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from holdfast.chaos import CallTool, Say
 from holdfast.undo.snapshots import Snapshots
 from page.browsing import Visit, faults_of
-from runner.test_undo import Changes, write
+from runner.test_undo import Change, Changes, write
 from serving import Setting
 from tools.calls import until
 
@@ -44,12 +44,15 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await panel.get_by_role("button", name="Undo changes to kept.txt").click()
         await expect(panel.get_by_text("undone", exact=True)).to_be_visible()
         await until(lambda: has(workspace / "kept.txt", "before\n"))
+        await panel.get_by_role("button", name="Redo changes to kept.txt").click()
+        await until(lambda: has(workspace / "kept.txt", "after\n"))
         await asyncio.to_thread(write(HOSTILE, "mine"), workspace)
         await panel.get_by_role("button", name="Undo turn").click()
-        refusal = panel.get_by_role("alert")
-        await expect(refusal).to_contain_text("Nothing was changed")
-        await expect(refusal).not_to_contain_text("keep_both")
-        await panel.get_by_role("button", name="Keep both").click()
+        question = page.get_by_role("dialog", name="Undo turn 1?")
+        await expect(question.get_by_text("kept.txt restored")).to_be_visible()
+        await expect(question.get_by_text(f"{HOSTILE} deleted changed since")).to_be_visible()
+        await expect(question.get_by_role("button", name="Undo", exact=True)).to_have_count(0)
+        await question.get_by_role("button", name="Keep both").click()
         await expect(page.get_by_text("All changed.")).to_have_count(0)
         # The log says first what is to happen, and then the files follow.
         await until(lambda: has(workspace / f"{HOSTILE}.before-undo", "mine"))
@@ -62,3 +65,61 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await expect(panel).to_have_count(1)
         await chat.button("New chat").click()
         await expect(panel).to_have_count(0)
+
+
+async def test_an_undo_asks_first_and_its_redo_survives_a_reload_and_says_when_turns_cannot_return(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P13: what was done can be taken back, also the undo."""
+    workspace = tmp_path / "ws"
+    await asyncio.to_thread(workspace.mkdir)
+    changes: list[Change] = [write(name, name) for name in ("a", "b", "c")]
+    setting = Setting(tools=(Changes(changes),), snapshots=Snapshots(tmp_path / "snapshots"))
+    turns = [step for name in "ABC" for step in ([CallTool("change")], [Say(f"Answer {name}")])]
+    async with visit.chatting(*turns, [Say("Answer D")], setting=setting) as server:
+        for words in ("first", "second", "third"):
+            await server.served.ended(
+                await server.served.start(words, session_id="s", workspace=str(workspace))
+            )
+        chat = await visit(f"{server.url}/s/s")
+        page = chat.page
+        said = page.get_by_role("region", name="Conversation")
+        undone = page.get_by_role("group", name="Undone")
+        await page.get_by_role("button", name="1 file changed").nth(1).click()
+        await page.get_by_role("button", name="Undo turn").click()
+        question = page.get_by_role("dialog", name="Undo turns 2 to 3?")
+        await expect(question.get_by_text("2 turns leave the chat")).to_be_visible()
+        await expect(question.get_by_text("Turn 3 third")).to_be_visible()
+        await expect(question.get_by_text("c deleted")).to_be_visible()
+        await question.get_by_role("button", name="Cancel").click()
+        await expect(said.get_by_text("Answer C")).to_be_visible()
+        await page.get_by_role("button", name="Undo turn").click()
+        await question.get_by_role("button", name="Undo", exact=True).click()
+        toast = page.get_by_role("status").filter(has_text="Undid 2 turns and 2 files.")
+        await expect(said.get_by_text("Answer B")).to_have_count(0)
+        await toast.get_by_role("button", name="Undo").click()
+        await expect(said.get_by_text("Answer C")).to_be_visible()
+        await page.get_by_role("button", name="Undo turn").click()
+        await question.get_by_role("button", name="Undo", exact=True).click()
+        await expect(said.get_by_text("Answer C")).to_have_count(0)
+        await page.reload()
+        await expect(undone).to_contain_text("Undone: 2 turns and 2 files.")
+        await undone.get_by_role("button", name="Redo").click()
+        await expect(said.get_by_text("Answer C")).to_be_visible()
+        await expect(undone).to_have_count(0)
+        await until(lambda: has(workspace / "c", "c"))
+        await page.get_by_role("button", name="1 file changed").nth(1).click()
+        await page.get_by_role("button", name="Undo turn").click()
+        await question.get_by_role("button", name="Undo", exact=True).click()
+        await expect(undone).to_be_visible()
+        await chat.say("fourth")
+        await chat.answered("Answer D")
+        await expect(undone).to_have_count(0)
+        await page.reload()
+        await chat.button("Files").click()
+        await page.get_by_role("tab", name="Changes").click()
+        await page.get_by_label("Whose changes are shown").select_option(index=1)
+        panel = page.get_by_role("complementary", name="Files")
+        await expect(panel.get_by_text("The chat continued after this undo")).to_be_visible()
+        await panel.get_by_role("button", name="Redo files").click()
+        await until(lambda: has(workspace / "c", "c"))

@@ -14,6 +14,7 @@ import pytest
 
 from agent.world import CrashingStore, World, either, process
 from holdfast import events as e
+from holdfast.channels.undo import undo_newest
 from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Gate, Say, Script, SeenRequest, Wait
 from holdfast.interfaces.journal import JournalError
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
@@ -258,6 +259,82 @@ async def test_an_earlier_run_is_taken_back_with_those_after_it_or_alone(tmp_pat
         await one.undos.redo("s", second, UndoWanted(keep_log=True))
         assert sorted(state(ws)) == ["a", "b", "c"]
         assert len(await one.texts()) == 8
+
+
+async def test_a_preview_names_every_turn_and_file_and_nothing_else_is_undone(tmp_path: Path) -> None:
+    """P13: what is asked is what is done."""
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        (ws / "old").write_text("old")
+        await one.run(write("a", "1"))
+        second = await one.run(write("b", "2", "old", "new"))
+        third = await one.run(lambda root: (root / "a").unlink())
+        shown = await one.undos.preview("s", second, UndoWanted())
+        assert [(turn.run_id, turn.number, turn.text) for turn in shown.turns] == [
+            (second, 2, "go"),
+            (third, 3, "go"),
+        ]
+        effects = {shown_path(each.change.path): each.effect for each in shown.files}
+        assert effects == {"a": "recreated", "b": "deleted", "old": "restored"}
+        alone = await one.undos.preview("s", second, UndoWanted(keep_log=True))
+        assert (alone.turns, sorted(shown_path(each.change.path) for each in alone.files)) == (
+            (),
+            ["b", "old"],
+        )
+        (ws / "b").write_text("mine")
+        with pytest.raises(CannotUndo, match="since the preview") as refused:
+            await one.undos.undo("s", second, UndoWanted(plan=shown.plan, on_conflict="overwrite"))
+        assert refused.value.code == "plan_changed"
+        shown = await one.undos.preview("s", second, UndoWanted())
+        assert [each.conflict for each in shown.files if each.change.path == b"b"] == ["changed since"]
+        done = await one.undos.undo("s", second, UndoWanted(plan=shown.plan, on_conflict="keep_both"))
+        assert (done.undo.turns, sorted(state(ws))) == (2, ["a", "b.before-undo", "old"])
+
+
+async def test_an_undo_from_a_chat_platform_asks_before_it_removes_several_turns(tmp_path: Path) -> None:
+    """P13: nothing is removed that the person wasn't told of."""
+
+    def talk_second(request: SeenRequest) -> Script:
+        return [Say("hello")] if roles(request).count("user") == 2 else model(request)
+
+    async with scene(tmp_path, choose=talk_second) as one:
+
+        async def undo(turns: str = "") -> str:
+            session = (await one.world.supervisor.view("s")).session
+            return await undo_newest(one.undos, "s", session, turns=turns, by="ann")
+
+        await one.run(write("a", "1"))
+        await one.run()
+        question = await undo()
+        assert "would remove 2 turns:\n\n- Turn 1: go\n- Turn 2: go\n\nSend /undo 2" in question
+        assert await undo("1") == question
+        assert sorted(state(one.workspace)) == ["a"]
+        done = "Undone: 2 turns and 1 file. You can redo this on the page.\n\n- `a`"
+        assert (await undo("2"), state(one.workspace)) == (done, {})
+        assert "already undone" in await undo()
+
+
+async def test_undos_are_redone_one_by_one_and_a_file_by_its_own(tmp_path: Path) -> None:
+    """P13: an undo of a turn, of an earlier one and of a file can each be taken back."""
+    async with scene(tmp_path) as one:
+        ws = one.workspace
+        first = await one.run(write("a", "1", "b", "1"))
+        second = await one.run(write("c", "2"))
+        of_file = await one.undos.undo("s", first, UndoWanted(files=("b",)))
+        await one.undos.undo("s", second, UndoWanted())
+        await one.undos.undo("s", first, UndoWanted())
+        assert (state(ws), await one.texts()) == ({}, [])
+        with pytest.raises(CannotUndo, match="Redo that one first"):
+            await one.undos.redo("s", second, UndoWanted())
+        await one.undos.redo("s", first, UndoWanted())
+        await one.undos.redo("s", second, UndoWanted())
+        assert (sorted(state(ws)), len(await one.texts())) == (["a", "c"], 8)
+        (ws / "b").write_text("mine")
+        wanted = UndoWanted(undo_id=of_file.undo.undo_id, on_conflict="keep_both")
+        await one.undos.redo("s", first, wanted)
+        assert ((ws / "b").read_text(), (ws / "b.before-undo").read_text()) == ("1", "mine")
+        with pytest.raises(CannotUndo, match="no undo of this run"):
+            await one.undos.redo("s", first, wanted)
 
 
 async def test_runs_that_overlap_in_a_workspace_share_what_both_changed(tmp_path: Path) -> None:

@@ -2,17 +2,34 @@
 import type { JSX } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, type Result, runPath, type Trouble } from "../api.ts";
-import type { FileChanged, RunChanges } from "../bodies.ts";
-import { bytes, plural } from "../format.ts";
+import type { FileChanged, RunChanges, RunUndone, UndoShown } from "../bodies.ts";
+import { bytes, plural, timeOfDay } from "../format.ts";
 import { changesOf } from "../frame/ui.ts";
-import { Icon } from "../icons.tsx";
+import { Icon, type IconName } from "../icons.tsx";
 import { languageOf } from "../markdown/languages.ts";
 import { exact, harmless } from "../markdown/safe.ts";
-import { session } from "../state.ts";
+import { fork, session } from "../state.ts";
+import { useActing } from "../talk/acting.ts";
 import { ShadedText } from "../talk/code_block.tsx";
+import { Problem } from "../talk/problem.tsx";
+import { GitNote } from "./git_note.tsx";
+import { offerRedo, UndoDialog } from "./undo_dialog.tsx";
 
 type Way = "undo" | "redo";
-type Choices = { files?: readonly string[]; force?: boolean; keep_both?: boolean };
+interface Choices {
+  readonly files?: readonly string[];
+  readonly undo_id?: string;
+  readonly keep_log?: boolean;
+  readonly force?: boolean;
+  readonly keep_both?: boolean;
+}
+
+/** A request to put files back or forth: of which run, and how. */
+interface Asked {
+  readonly way: Way;
+  readonly runId: string;
+  readonly choices: Choices;
+}
 
 const KINDS: Readonly<Record<string, string>> = {
   created: "new",
@@ -27,7 +44,10 @@ interface ChangesTabProps {
 }
 
 export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
-  const runs = [...(session.value?.runs.value.values() ?? [])];
+  const here = session.value;
+  const runs = [...(here?.runs.value.values() ?? [])];
+  // A run that was undone before the page was loaded is known by its undo alone.
+  const away = (here?.undos.value ?? []).filter((undo) => !runs.some((run) => run.run_id === undo.run_id));
   const choices = runs.filter((run) => (run.files_changed ?? 0) > 0 || run.run_id === runId);
   if (runId === "")
     return <p class="panel-note">Nothing has run yet. Files that a run changes appear here.</p>;
@@ -44,7 +64,12 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
         >
           {choices.toReversed().map((run) => (
             <option key={run.run_id} value={run.run_id}>
-              Run {runs.indexOf(run) + 1} · {plural(run.files_changed ?? 0, "file")}
+              {timeOfDay(run.created_ms)} {saidIn(run.run_id)} · {plural(run.files_changed ?? 0, "file")}
+            </option>
+          ))}
+          {away.toReversed().map((undo) => (
+            <option key={undo.undo_id} value={undo.run_id}>
+              Undone {timeOfDay(undo.at_ms)} · {plural(undo.turns, "turn")}, {plural(undo.files, "file")}
             </option>
           ))}
         </select>
@@ -54,21 +79,32 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
   );
 }
 
+const SAID_CHARS_MAX = 40;
+
+/** The start of the message that a run answers. */
+function saidIn(runId: string): string {
+  const person = session.value?.entries.value.find((one) => one.kind === "person" && one.run_id === runId);
+  const text = person?.kind === "person" ? harmless(person.message.text) : "";
+  return text.length > SAID_CHARS_MAX ? `${text.slice(0, SAID_CHARS_MAX)}…` : text;
+}
+
 function Found({ runId }: { readonly runId: string }): JSX.Element {
   const [found, setFound] = useState<Result<RunChanges> | null>(null);
-  const [refused, setRefused] = useState<{ trouble: Trouble; choices: Choices } | null>(null);
+  const [refused, setRefused] = useState<{ trouble: Trouble; asked: Asked } | null>(null);
   const [busy, setBusy] = useState(false);
+  const [asking, setAsking] = useState(false);
   const load = useCallback(async () => setFound(await call("GET", runPath(runId, "/changes"))), [runId]);
-  useEffect(() => {
-    load();
-  }, [load]);
-  const act = async (way: Way, choices: Choices = {}): Promise<void> => {
+  // an undo or a redo from elsewhere changes what is shown here
+  useEffect(() => void load(), [load, session.value?.undos.value]);
+  const act = async (asked: Asked): Promise<void> => {
     // the button is about to go or to be disabled, and would take the focus with it
     document.getElementById("files")?.focus();
     setBusy(true);
     setRefused(null);
-    const result = await call("POST", runPath(runId, `/${way}`), { body: choices });
-    if (!result.ok) setRefused({ trouble: result.trouble, choices });
+    const path = runPath(asked.runId, `/${asked.way}`);
+    const result = await call<RunUndone>("POST", path, { body: asked.choices });
+    if (!result.ok) setRefused({ trouble: result.trouble, asked });
+    else if (asked.way === "undo") offerRedo(result.value);
     await load();
     setBusy(false);
   };
@@ -83,33 +119,53 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
   const changes = found.value;
   const open = changes.files.some((file) => file.state !== "undone");
   const idle = session.value?.currentRun.value === null && !busy;
+  const undos = changes.undos ?? [];
+  const whole = undos.findLast((undo) => undo.partial !== true);
+  const redo = (undo: UndoShown): Asked => ({
+    way: "redo",
+    runId: undo.run_id,
+    choices: { undo_id: undo.undo_id, keep_log: !undo.returns_chat },
+  });
   return (
     <div class="changes">
       <div class="changes-head">
         <span>{plural(changes.files_total, "file")}</span>
         <span class="spread" />
-        {changes.undone ? (
-          <button type="button" class="button small" disabled={!idle} onClick={() => act("redo")}>
-            <Icon name="retry" />
-            Redo
-          </button>
+        {changes.undone && whole !== undefined ? (
+          <Redo undo={whole} idle={idle} onRedo={() => act(redo(whole))} />
         ) : (
-          <button type="button" class="button small" disabled={!(idle && open)} onClick={() => act("undo")}>
+          <button
+            type="button"
+            class="button small"
+            title="Shows what changes, and asks first"
+            disabled={!(idle && open)}
+            onClick={() => setAsking(true)}
+          >
             <Icon name="undo" />
-            Undo turn
+            Undo turn…
           </button>
         )}
       </div>
+      {whole === undefined ? null : <Removed undo={whole} />}
       {refused === null ? null : (
         <Refused
           trouble={refused.trouble}
-          onChoose={(more) => act(changes.undone ? "redo" : "undo", { ...refused.choices, ...more })}
+          onChoose={(more) => act({ ...refused.asked, choices: { ...refused.asked.choices, ...more } })}
         />
       )}
       <ul class="changes-files">
-        {changes.files.map((file) => (
-          <File key={file.path} file={file} idle={idle} onUndo={() => act("undo", { files: [file.path] })} />
-        ))}
+        {changes.files.map((file) => {
+          const own = undos.findLast((undo) => undo.partial && undo.paths?.includes(file.path));
+          return (
+            <File
+              key={file.path}
+              file={file}
+              idle={idle}
+              onUndo={() => act({ way: "undo", runId, choices: { files: [file.path] } })}
+              onRedo={own === undefined ? null : () => act(redo(own))}
+            />
+          );
+        })}
       </ul>
       {changes.files_total > changes.files.length ? (
         <p class="panel-note">And {plural(changes.files_total - changes.files.length, "more file")}.</p>
@@ -119,13 +175,59 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
           Part of this run has no snapshot, so it can't be undone: {harmless(why)}.
         </p>
       ))}
-      {changes.git == null ? null : (
-        <p class="changes-git">
-          The run also changed git's history, and an undo leaves that alone. To go back, run{" "}
-          <code>{exact(changes.git.way_back)}</code> in the workspace.
-        </p>
-      )}
+      <GitNote git={changes.git} />
       <NotCovered changes={changes} />
+      {asking ? (
+        <UndoDialog runId={runId} onClose={() => setAsking(false)} onUndone={() => void load()} />
+      ) : null}
+    </div>
+  );
+}
+
+interface RedoProps {
+  readonly undo: UndoShown;
+  readonly idle: boolean;
+  readonly onRedo: () => void;
+}
+
+function Redo({ undo, idle, onRedo }: RedoProps): JSX.Element {
+  const what = undo.returns_chat ? `${plural(undo.turns, "turn")} and ` : "";
+  const isNext = !undo.returns_chat || newestUndo()?.undo_id === undo.undo_id;
+  return (
+    <button
+      type="button"
+      class="button small"
+      title={isNext ? `Brings back ${what}${plural(undo.files, "file")}` : "Redo the later undo first"}
+      disabled={!(idle && isNext)}
+      onClick={onRedo}
+    >
+      <Icon name="retry" />
+      {undo.returns_chat || undo.turns === 0 ? "Redo" : "Redo files"}
+    </button>
+  );
+}
+
+/** The newest undo whose turns can return: those before it have to wait for it. */
+function newestUndo(): UndoShown | undefined {
+  return session.value?.undos.value.findLast((undo) => undo.returns_chat);
+}
+
+/** Why the turns of an undo can't return to this chat, and where they are. */
+function Removed({ undo }: { readonly undo: UndoShown }): JSX.Element | null {
+  const acting = useActing();
+  if (undo.returns_chat || undo.turns === 0) return null;
+  return (
+    <div class="changes-git">
+      The chat continued after this undo, so {plural(undo.turns, "removed turn")} can't return to it.{" "}
+      <button
+        type="button"
+        class="more"
+        disabled={acting.busy}
+        onClick={() => acting.act(() => fork(undo.seq - 1))}
+      >
+        Open them in a new chat
+      </button>
+      <Problem words={acting.trouble} />
     </div>
   );
 }
@@ -165,9 +267,11 @@ interface FileProps {
   readonly file: FileChanged;
   readonly idle: boolean;
   readonly onUndo: () => void;
+  /** Null unless the file was undone by itself. */
+  readonly onRedo: (() => void) | null;
 }
 
-function File({ file, idle, onUndo }: FileProps): JSX.Element {
+function File({ file, idle, onUndo, onRedo }: FileProps): JSX.Element {
   const [open, setOpen] = useState(false);
   const note = file.state === "undone" ? "undone" : (file.conflict ?? "");
   return (
@@ -181,20 +285,46 @@ function File({ file, idle, onUndo }: FileProps): JSX.Element {
           {note || KINDS[file.kind] || file.kind}
         </span>
         {file.state === "undone" ? null : (
-          <button
-            type="button"
-            class="icon-button small"
-            aria-label={`Undo changes to ${exact(file.path)}`}
-            title="Undo this file"
-            disabled={!idle}
+          <FileButton
+            words={`Undo changes to ${exact(file.path)}`}
+            icon="undo"
+            idle={idle}
             onClick={onUndo}
-          >
-            <Icon name="undo" />
-          </button>
+          />
         )}
+        {file.state === "undone" && onRedo !== null ? (
+          <FileButton
+            words={`Redo changes to ${exact(file.path)}`}
+            icon="retry"
+            idle={idle}
+            onClick={onRedo}
+          />
+        ) : null}
       </div>
       {open ? <Contents file={file} /> : null}
     </li>
+  );
+}
+
+interface FileButtonProps {
+  readonly words: string;
+  readonly icon: IconName;
+  readonly idle: boolean;
+  readonly onClick: () => void;
+}
+
+function FileButton({ words, icon, idle, onClick }: FileButtonProps): JSX.Element {
+  return (
+    <button
+      type="button"
+      class="icon-button small"
+      aria-label={words}
+      title={words}
+      disabled={!idle}
+      onClick={onClick}
+    >
+      <Icon name={icon} />
+    </button>
   );
 }
 

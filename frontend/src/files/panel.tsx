@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import "../frame/panels.tsx";
 import { changesOf, closeFiles, FILES_SWITCH, filesOpen } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
-import { session } from "../state.ts";
+import { type OpenSession, session } from "../state.ts";
 import { ChangesTab } from "./changes.tsx";
 import { Preview } from "./preview.tsx";
 import { ProcessesTab } from "./processes.tsx";
@@ -36,9 +36,16 @@ function close(): void {
   document.getElementById(FILES_SWITCH)?.focus();
 }
 
+function isRunOf(here: OpenSession, runId: string): boolean {
+  return here.runs.value.has(runId) || here.undos.value.some((undo) => undo.run_id === runId);
+}
+
 function newestChanged(): string {
   const runs = [...(session.value?.runs.value.values() ?? [])];
-  return (runs.findLast((run) => (run.files_changed ?? 0) > 0) ?? runs.at(-1))?.run_id ?? "";
+  const undone = session.value?.undos.value.at(-1)?.run_id ?? "";
+  return (
+    (runs.findLast((run) => (run.files_changed ?? 0) > 0)?.run_id ?? undone) || (runs.at(-1)?.run_id ?? "")
+  );
 }
 
 function show(tab: TabName): void {
@@ -53,7 +60,7 @@ export function FilesPanel(): JSX.Element | null {
   useLayoutEffect(() => away.current?.focus(), []);
   if (here === null) return null;
   // a run of another chat is none of this one's
-  const runId = here.runs.value.has(changesOf.value) ? changesOf.value : "";
+  const runId = isRunOf(here, changesOf.value) ? changesOf.value : "";
   const tab = tabShown();
   const file = opened.value.sessionId === here.id ? opened.value.path : "";
   const back = (): void => {

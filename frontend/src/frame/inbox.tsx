@@ -7,7 +7,7 @@ import type { Result } from "../api.ts";
 import type { OpenApproval } from "../bodies.ts";
 import { ago, countdown } from "../format.ts";
 import { Icon } from "../icons.tsx";
-import { exact } from "../markdown/safe.ts";
+import { exact, harmless } from "../markdown/safe.ts";
 import { Proposals } from "../powers/proposals.tsx";
 import {
   answerAsk,
@@ -17,11 +17,11 @@ import {
   inbox,
   loadInbox,
   loadMemories,
+  needsYou,
   nowMs,
   type OpenAsk,
   proposals,
   questionCard,
-  sessions,
 } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { ApprovalCard, approvalKeys, type Step } from "../talk/approval_card.tsx";
@@ -34,7 +34,7 @@ import { oneLine } from "../talk/tool_words.ts";
 import { showAsk } from "./commands.ts";
 import { Dialog } from "./dialog.tsx";
 import { originOf } from "./origin.ts";
-import { titleOf } from "./session_row.tsx";
+import { UNTITLED } from "./session_row.tsx";
 import { closeDialog } from "./ui.ts";
 
 const close = (): void => closeDialog("inbox");
@@ -53,6 +53,9 @@ export function Inbox(): JSX.Element {
           <InboxItem key={askIdOf(ask)} ask={ask} />
         ))}
       </ul>
+      {needsYou.value > asks.length && asks.length > 0 ? (
+        <p class="muted">And {needsYou.value - asks.length} more.</p>
+      ) : null}
       <Proposals />
     </Dialog>
   );
@@ -60,7 +63,6 @@ export function Inbox(): JSX.Element {
 
 function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
   const shownId = ask.root_session_id || ask.session_id;
-  const row = sessions.value.find(({ id }) => id === shownId);
   const { icon, title } = ASKS[ask.kind];
   const asked = ago(ask.asked_at * 1000, nowMs.value);
   const item = useRef<HTMLLIElement>(null);
@@ -69,8 +71,8 @@ function InboxItem({ ask }: { readonly ask: OpenAsk }): JSX.Element {
     <li ref={item} class="inbox-item" onKeyDown={onCardKey}>
       <p class="inbox-head">
         <Icon name={icon} title={title} />
-        <strong>{row === undefined ? "A chat" : titleOf(row)}</strong>
-        <span class="muted">{originOf(row)}</span>
+        <strong>{harmless(ask.title ?? "") || UNTITLED}</strong>
+        <span class="muted">{originOf({ source: ask.source ?? "" })}</span>
         <span class="muted">{asked === "now" ? "just now" : `${asked} ago`}</span>
         <span class="spread" />
         {ask.expires_at === null ? null : (

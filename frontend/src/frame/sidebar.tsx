@@ -7,8 +7,8 @@ import { hint } from "../keys.ts";
 import {
   archivedShown,
   connection,
-  inbox,
   loadMoreSessions,
+  needsYou,
   proposals,
   type SessionShown,
   search,
@@ -64,7 +64,7 @@ export function Sidebar(): JSX.Element {
 
 /** What waits for a person in any chat; it is there only when something does. */
 function InboxButton(): JSX.Element | null {
-  const count = inbox.value.length + proposals.value.length;
+  const count = needsYou.value + proposals.value.length;
   if (count === 0) return null;
   return (
     <button

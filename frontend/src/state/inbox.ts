@@ -5,7 +5,7 @@ import type { OpenAsk } from "../bodies.ts";
 import { waitingAsks } from "./asks.ts";
 import { loadMemories } from "./memory.ts";
 import { newOrder } from "./order.ts";
-import { connection, session, sessions } from "./signals.ts";
+import { connection, needsYou, session, sessions } from "./signals.ts";
 
 /** The oldest first. */
 export const inbox = signal<readonly OpenAsk[]>([]);
@@ -35,7 +35,7 @@ export function followInbox(): void {
       row.open_asks > 0 ? `${row.id} ${row.open_asks} ${row.updated_at}` : "",
     );
     // a run that ends may have proposed something; a short one may never be seen at work
-    const run = `${session.value?.runs.value.size ?? 0} ${session.value?.currentRun.value?.run_id ?? ""}`;
+    const run = `${needsYou} ${session.value?.runs.value.size} ${session.value?.currentRun.value?.run_id}`;
     return [...rows, run, ...(session.value?.openAsks.value ?? []).map((ask) => ask.ask_id)]
       .sort()
       .join(" ")

@@ -6,7 +6,7 @@ import type { SessionShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { EventStream, type Frame, type StreamState } from "../stream.ts";
 import { mayAsk } from "./asking.ts";
-import { dropRow, putRow, refreshSessions } from "./list.ts";
+import { countAsks, dropRow, putRow, refreshSessions } from "./list.ts";
 import { isSaid, type Opened } from "./opened.ts";
 import type { Connection } from "./page_state.ts";
 import { connection, heard, live } from "./signals.ts";
@@ -133,8 +133,8 @@ function take(here: Opened | null, frames: readonly Frame[], on: LinkListener): 
 
 type Aside =
   | { readonly type: "live"; readonly run_id: string; readonly text: string }
-  | { readonly type: "session.changed"; readonly session: SessionShown }
-  | { readonly type: "session.gone"; readonly session_id: string }
+  | { readonly type: "session.changed"; readonly session: SessionShown; readonly open_asks: number }
+  | { readonly type: "session.gone"; readonly session_id: string; readonly open_asks: number }
   | { readonly type: "sessions.stale" };
 
 function aside(frame: Aside, on: LinkListener): void {
@@ -143,9 +143,11 @@ function aside(frame: Aside, on: LinkListener): void {
       live.value = { run_id: frame.run_id, text: frame.text, at_ms: Date.now() };
       break;
     case "session.changed":
+      countAsks(frame.open_asks);
       putRow(frame.session);
       break;
     case "session.gone":
+      countAsks(frame.open_asks);
       dropRow(frame.session_id);
       if (followed?.id === frame.session_id) {
         on.gone(frame.session_id);

@@ -7,6 +7,7 @@ import { ask } from "./asking.ts";
 import type { FoundSession } from "./page_state.ts";
 import {
   archivedShown,
+  needsYou,
   openRow,
   search,
   searchWithin,
@@ -22,6 +23,7 @@ const TYPING_MS = 150;
 interface ListPage<Row> {
   readonly data: readonly Row[];
   readonly next_cursor: string | null;
+  readonly open_asks?: number;
 }
 
 // Sessions of plain OpenAI clients are not listed, so their changes are no news either.
@@ -51,11 +53,24 @@ async function page(take: (page: RowsPage) => void, rest = ""): Promise<Result<R
   const mine = begun;
   const archived = archivedShown.value ? "&archived=true" : "";
   const path = `/api/sessions?limit=${PAGE}${archived}${rest}`;
+  const counted = counts;
   const asked = ask<RowsPage>("GET", path);
   return takeRows(
     asked.then((result) => (mine === begun ? result : failed(STALE))),
-    take,
+    (rows) => {
+      if (counts === counted) countAsks(rows.open_asks);
+      take(rows);
+    },
   );
+}
+
+/** How often a count came; a response that was asked for before is older. */
+let counts = 0;
+
+/** The server's count of what waits in all sessions; one of an earlier version sends none. */
+export function countAsks(count: number | undefined): void {
+  counts += 1;
+  needsYou.value = count ?? 0;
 }
 
 /** For each request for rows that is under way, what came (or went: null) meanwhile. */

@@ -2,7 +2,7 @@
 
 import { batch, computed, type ReadonlySignal, signal } from "@preact/signals";
 import type { Trouble } from "../api.ts";
-import type { SessionShown } from "../bodies.ts";
+import type { SessionShown, UndoShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import { waiting } from "../view/inbox.ts";
@@ -45,6 +45,7 @@ export class Opened implements OpenSession {
   readonly marks = signal<Readonly<Record<string, string>>>({});
   readonly isAway = signal(false);
   readonly plan = signal<SeenPlan | null>(null);
+  readonly undos = signal<readonly UndoShown[]>([]);
   readonly isPlanning = signal(false);
   readonly childrenSeq = signal(0);
   readonly target = signal<Hit | null>(null);
@@ -172,6 +173,7 @@ export class Opened implements OpenSession {
     this.openAsks.value = runs.flatMap((run) => (run.phase === "ended" ? [] : openAsks(run)));
     this.usage.value = { ...this.view.usage };
     this.plan.value = this.view.plans.at(-1) ?? null;
+    this.undos.value = this.view.undos;
     this.isPlanning.value = runs.at(-1)?.is_planning ?? false;
   }
 

@@ -2,7 +2,7 @@
 
 import type { ReadonlySignal } from "@preact/signals";
 import type { Trouble } from "../api.ts";
-import type { HitShown, SessionShown } from "../bodies.ts";
+import type { HitShown, SessionShown, UndoShown } from "../bodies.ts";
 import type { Part } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import type { RunView, Tally } from "../view/runs.ts";
@@ -109,6 +109,8 @@ export interface OpenSession {
   readonly isAway: ReadonlySignal<boolean>;
   /** The newest plan. */
   readonly plan: ReadonlySignal<SeenPlan | null>;
+  /** What can be redone, oldest first. */
+  readonly undos: ReadonlySignal<readonly UndoShown[]>;
   /** Whether the next message stays in plan mode, as the newest run was. */
   readonly isPlanning: ReadonlySignal<boolean>;
   /** The newest event about a sub-agent that came since the page was loaded. */

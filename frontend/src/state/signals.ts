@@ -54,12 +54,12 @@ export function may(scope: "approve" | "admin"): boolean {
   return server.value?.scopes.includes(scope) ?? true;
 }
 
-/** How many approvals and questions wait for a person, in all sessions of the list. */
-export const needsYou = computed(() => sessions.value.reduce((sum, row) => sum + row.open_asks, 0));
+/** How many approvals and questions wait for a person in all sessions, as the server counts them. */
+export const needsYou = signal(0);
 
 /** The same without the open session: what a badge elsewhere should count. */
 export const needsYouElsewhere = computed(() =>
-  sessions.value.reduce((sum, row) => (row.id === session.value?.id ? sum : sum + row.open_asks), 0),
+  Math.max(0, needsYou.value - (session.value?.row.value?.open_asks ?? 0)),
 );
 
 /** A clock of one tick a second while someone looks, for relative times and countdowns. */

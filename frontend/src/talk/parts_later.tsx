@@ -1,6 +1,7 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
 export { FindHint } from "../frame/find_hint.tsx";
+export { Hits } from "../frame/search_hits.tsx";
 export { AgentSaid, Agents, ParentLink } from "./agents.tsx";
 export { Asks } from "./asks.tsx";
 export { CommandHints } from "./command_hints.tsx";
@@ -9,3 +10,4 @@ export { OriginNote } from "./origin_note.tsx";
 export { PasteOffer } from "./paste_offer.tsx";
 export { PlanCard } from "./plan.tsx";
 export { QueueCards } from "./queue_cards.tsx";
+export { UndoNote } from "./undo_note.tsx";

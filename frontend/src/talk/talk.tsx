@@ -11,6 +11,7 @@ import { OriginPlace } from "./origin_place.tsx";
 import { PlanPlace } from "./plan_place.tsx";
 import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
+import { UndoPlace } from "./undo_place.tsx";
 
 export function Talk(): JSX.Element {
   const here = session.value;
@@ -22,6 +23,7 @@ export function Talk(): JSX.Element {
         {here === null ? null : <PlanPlace here={here} />}
         {here === null ? null : <AskPlace here={here} />}
         {here === null ? null : <QueuePlace here={here} />}
+        {here === null ? null : <UndoPlace here={here} />}
         {here === null ? null : <OriginPlace here={here} />}
         {here?.stage.value === "gone" ? null : <Composer />}
       </div>

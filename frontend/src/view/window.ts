@@ -1,5 +1,6 @@
 /** A window on a long session: its newest entries and what the fold needs to go on from there. */
 
+import type { UndoShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { emptyView, type SeenPlan, type View } from "../view.ts";
 import type { Activity } from "./activity.ts";
@@ -51,6 +52,7 @@ export interface NewestPage extends Page {
   readonly usage: Tally;
   readonly live: Readonly<Record<string, string>>;
   readonly plan?: SeenPlan | null;
+  readonly undos?: readonly UndoShown[];
 }
 
 /** The view as of the page's `last_seq`, from the page's first entry on. */
@@ -65,6 +67,7 @@ export function viewOf(page: NewestPage): View {
     olderBefore: page.next_before ?? 0,
     usage: { ...page.usage },
     plans: page.plan ? [page.plan] : [],
+    undos: page.undos ?? [],
   };
   for (const message of page.waiting) {
     view.inbox.messages.set(message.message_id, { ...message });
@@ -242,7 +245,7 @@ function forget(run: RunView, gone: ReadonlySet<Entry>): void {
 export function reachesAbove(view: View, record: LogRecord): boolean {
   // What an undo took away before this window was read is only on the server.
   if (record.type === "session.rewound" && record.undo?.redoes && !record.undo.keeps_log) {
-    return view.undone?.undo_id !== record.undo.redoes;
+    return view.undone.at(-1)?.undo_id !== record.undo.redoes;
   }
   // Which plan counts then, only the server knows.
   if (record.type === "session.rewound" && (view.plans[0]?.seq ?? 0) > record.to_seq) {

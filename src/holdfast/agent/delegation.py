@@ -325,9 +325,7 @@ class Delegation:
             return f"{started.name}: ended, {child.ended.outcome}"
         row = await patiently(self._deps, lambda: store.run(started.child_run_id))
         session = await patiently(self._deps, lambda: store.session(started.child_id))
-        asks = [
-            ask for ask in await patiently(self._deps, store.open_asks) if ask.session_id == started.child_id
-        ]
+        asks = await patiently(self._deps, lambda: store.open_asks(limit=1, session_id=started.child_id))
         state = "starting" if row is None else "waits for the user" if asks else row.status
         said = session.preview.strip().partition("\n")[0] if session is not None else ""
         return f"{started.name}: {state}" + (f"; last: {said}" if said else "")

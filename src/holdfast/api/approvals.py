@@ -74,6 +74,10 @@ class _OpenAsk(ResponseBody, frozen=True, kw_only=True):
     root_session_id: Annotated[
         str, msgspec.Meta(description="If a sub-agent asks: the session at the top of its tree.")
     ] = ""
+    title: Annotated[
+        str, msgspec.Meta(description="The title of the session, or of the one at the top of its tree.")
+    ] = ""
+    source: Annotated[str, msgspec.Meta(description="Where that session comes from.")] = ""
 
 
 class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
@@ -118,9 +122,10 @@ OpenAsk: TypeAlias = OpenApproval | OpenQuestion
 
 
 class AskList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What waits for a person, oldest first."""
+    """What waits for a person, oldest first: at most 200 of `total`."""
 
     data: tuple[OpenAsk, ...]
+    total: int = 0
 
 
 class GrantShown(ResponseBody, frozen=True, kw_only=True):

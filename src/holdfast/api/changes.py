@@ -22,6 +22,58 @@ class UndoRequest(msgspec.Struct, kw_only=True):
     keep_both: Annotated[
         bool, _says("Put back files that someone else changed since, and keep a copy of theirs beside each.")
     ] = False
+    plan: Annotated[
+        str, _says("Undo only: the `plan` of a preview. If something else would happen by now: plan_changed.")
+    ] = ""
+    undo_id: Annotated[str, _says("Redo only: which undo to take back. Default: the newest of the run.")] = ""
+
+
+class UndoShown(ResponseBody, frozen=True):
+    """An undo that can be redone."""
+
+    undo_id: str
+    run_id: str
+    seq: int
+    at_ms: int
+    files: Annotated[int, _says("How many files it changed.")]
+    turns: Annotated[int, _says("How many turns it removed from the conversation.")]
+    returns_chat: Annotated[
+        bool,
+        _says("Whether a redo brings the turns back. Once the conversation continues, only files come back."),
+    ]
+    partial: Annotated[bool, _says("Whether it undid chosen files instead of whole runs.")]
+    paths: Annotated[
+        tuple[str, ...], _says("The files, in the list of a run's changes. Empty if they aren't stored now.")
+    ] = ()
+
+
+class RemovedTurnShown(ResponseBody, frozen=True):
+    """A turn that an undo removes from the conversation."""
+
+    run_id: str
+    number: Annotated[int, _says("Its position in the conversation, from 1.")]
+    text: Annotated[str, _says("The start of the message.")]
+
+
+class FileEffect(ResponseBody, frozen=True):
+    """A file that an undo changes."""
+
+    path: str
+    effect: Annotated[str, one_of("restored", "recreated", "deleted")]
+    conflict: Annotated[str, _says("Why the undo is refused without force or keep_both.")] = ""
+
+
+class UndoPreviewed(ResponseBody, frozen=True):
+    """What an undo would change. Nothing has changed yet."""
+
+    run_id: str
+    plan: Annotated[str, _says("Send it with the undo, so that nothing else than this happens.")]
+    turns: Annotated[tuple[RemovedTurnShown, ...], _says("The oldest first.")]
+    turns_total: int
+    files: tuple[FileEffect, ...]
+    files_total: int
+    log_kept: bool
+    git: Annotated["GitMoved | None", _says("What git did meanwhile, which is not taken back.")] = None
 
 
 class FileChanged(ResponseBody, frozen=True):
@@ -70,6 +122,7 @@ class RunChanges(ResponseBody, frozen=True):
     not_covered_total: int = 0
     why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
     git: Annotated[GitMoved | None, _says("Where the run took the workspace's git repository.")] = None
+    undos: Annotated[tuple[UndoShown, ...], _says("The undos of this run, oldest first.")] = ()
 
 
 class FileLeft(ResponseBody, frozen=True):
@@ -90,3 +143,4 @@ class RunUndone(ResponseBody, frozen=True):
     left: Annotated[tuple[FileLeft, ...], _says("Files that changed meanwhile and were left alone.")] = ()
     log_kept: bool = False
     git: Annotated[GitMoved | None, _says("What git did meanwhile, which is not taken back.")] = None
+    turns: Annotated[int, _says("How many turns left the conversation, or came back.")] = 0

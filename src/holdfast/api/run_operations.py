@@ -199,9 +199,24 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             400: "invalid_request, invalid_json",
             404: "run_not_found, file_not_changed",
             409: (
-                "undo_conflict, session_busy, session_deleted, nothing_to_undo, undo_off, "
+                "undo_conflict, plan_changed, session_busy, session_deleted, nothing_to_undo, undo_off, "
                 "several_workspaces, workspace_unwritable"
             ),
+            410: "snapshot_gone",
+        },
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/undo/preview",
+        "changes.preview",
+        tag="Runs",
+        summary="Show which files and turns an undo would change. Nothing changes.",
+        request=changes.UndoRequest,
+        responses={200: changes.UndoPreviewed},
+        errors={
+            400: "invalid_request, invalid_json",
+            404: "run_not_found, file_not_changed",
+            409: "session_busy, nothing_to_undo, undo_off, several_workspaces, workspace_unwritable",
             410: "snapshot_gone",
         },
     ),
@@ -210,7 +225,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
-        summary="Take the newest undo of a run back: its files, and the conversation if it hasn't gone on.",
+        summary="Redo what an undo took away: its files, and the turns if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,
         responses={200: changes.RunUndone},
@@ -218,8 +233,8 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             400: "invalid_request, invalid_json",
             **RUN_ERRORS,
             409: (
-                "undo_conflict, session_busy, session_deleted, session_went_on, nothing_to_redo, "
-                "nothing_to_undo, undo_off, workspace_unwritable"
+                "undo_conflict, session_busy, session_deleted, session_went_on, newer_undo_first, "
+                "nothing_to_redo, nothing_to_undo, undo_off, workspace_unwritable"
             ),
             410: "snapshot_gone",
         },

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.api.changes import UndoShown
 from holdfast.values import ApprovalMode, Part, PlanStep
 
 OFFSET_MAX = 10_000  # how far a client without a cursor can page
@@ -157,6 +158,10 @@ class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
     next_cursor: str | None
     limit: int | UnsetType = UNSET
     offset: int | UnsetType = UNSET
+    open_asks: Annotated[
+        int | UnsetType,
+        msgspec.Meta(description="Approvals and questions that wait for a person, in all sessions."),
+    ] = UNSET
 
 
 class SessionMade(ResponseBody, frozen=True, tag_field="object", tag="hermes.session"):
@@ -255,6 +260,9 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     marks: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     is_away: bool = False
     plan: PlanShown | None = None
+    undos: Annotated[
+        tuple[UndoShown, ...], msgspec.Meta(description="What can be redone, oldest first.")
+    ] = ()
 
 
 class LogStretch(ResponseBody, frozen=True, tag_field="object", tag="list"):

@@ -10,6 +10,7 @@ from holdfast.channels.asks import Answerer, ChannelAsks
 from holdfast.channels.cards import several
 from holdfast.channels.deps import ChannelDeps
 from holdfast.channels.trouble import readable_view
+from holdfast.channels.undo import NOTHING_TO_UNDO, undo_newest
 from holdfast.channels.words import COMMANDS, help_text
 from holdfast.folds.asks import ask_kind
 from holdfast.folds.channel import ChannelState
@@ -20,9 +21,8 @@ from holdfast.interfaces.ids import derived_session_id
 from holdfast.interfaces.journal import Replayed
 from holdfast.runner.inbox import NotSent, OnceFor, Sent
 from holdfast.runner.restores import Restores
-from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.runner.undo import Undos
 from holdfast.safe_text import safe_line
-from holdfast.undo.planning import CannotUndo
 
 NEW = "A new conversation begins."
 STILL_AT_WORK = "The agent is still working on what you asked before, and will answer it here. /stop ends it."
@@ -83,7 +83,7 @@ class ChatCommands:
             case "approve" | "deny":
                 return CommandDone(await self._decide(name, rest, who))
             case _:
-                return await self._about_session(name, who, once=once)
+                return await self._about_session(command, who, once=once)
 
     def _model(self, chat: str, wanted: str) -> CommandDone:
         known = self._deps.models()
@@ -109,7 +109,8 @@ class ChatCommands:
             return "Nothing waits for your approval." if not asks else several(asks, name)
         return await self._asks.decide(ask_id, "once" if name == "approve" else "deny", who)
 
-    async def _about_session(self, name: str, who: Answerer, *, once: OnceFor) -> CommandDone:
+    async def _about_session(self, command: tuple[str, str], who: Answerer, *, once: OnceFor) -> CommandDone:
+        name, rest = command
         session_id = self._state.sessions.get(who.chat)
         if session_id is None:
             return CommandDone(NOTHING_YET)
@@ -127,7 +128,7 @@ class ChatCommands:
             case "retry":
                 return await self._retry(session_id, session, once)
             case _:
-                return CommandDone(await self._undo(session_id, session, who))
+                return CommandDone(await self._undo(session_id, session, turns=rest, by=who.name))
 
     async def _at_work(self, session_ids: Sequence[str]) -> list[str]:
         """Those of these sessions that have an open run; nothing works on one that can't be read."""
@@ -191,19 +192,12 @@ class ChatCommands:
             case _:
                 return CommandDone(GONE)
 
-    async def _undo(self, session_id: str, session: Session, who: Answerer) -> str:
-        last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
-        if self._deps.snapshots is None or last is None:
-            return "There is nothing to undo."
-        undos = Undos(
-            Restores(self._deps.store, self._deps.snapshots, self._deps.clock), self._deps.supervisor
-        )
-        try:
-            done = await undos.undo(session_id, last.run_id, UndoWanted(by=who.name))
-        except CannotUndo as refused:
-            return str(refused)
-        files = "\n".join(f"- `{safe_line(name, LINE_CHARS_MAX)}`" for name in done.files[:20])
-        return f"Taken back: {len(done.files)} files.\n\n{files}"
+    async def _undo(self, session_id: str, session: Session, *, turns: str, by: str) -> str:
+        snapshots = self._deps.snapshots
+        if snapshots is None:
+            return NOTHING_TO_UNDO
+        undos = Undos(Restores(self._deps.store, snapshots, self._deps.clock), self._deps.supervisor)
+        return await undo_newest(undos, session_id, session, turns=turns, by=by)
 
 
 def _status(session: Session) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.api.changes import FileChanged, GitMoved, RunChanges, RunUndone, UndoRequest
+from holdfast.api.changes import FileChanged, GitMoved, RunChanges, RunUndone, UndoPreviewed, UndoRequest
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.ids import resolve_run
 from holdfast.cli.terminal.columns import print_json
@@ -33,6 +33,37 @@ def undo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, f
         return _told(await client.undo(await resolve_run(client, run_id), wanted), form=form, redone=False)
 
     return with_server(flags, work, works="nothing")
+
+
+def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
+    """Print which files and turns an undo would change."""
+
+    async def work(attached: Attached) -> int:
+        client = attached.client
+        found = await client.preview_undo(await resolve_run(client, run_id), wanted)
+        if form == "json":
+            print_json(found)
+        else:
+            print("\n".join(preview_lines(found)))
+        return OK
+
+    return with_server(flags, work, works="nothing")
+
+
+def preview_lines(found: UndoPreviewed) -> Iterator[str]:
+    """Each turn that would leave the conversation, then each file that would change."""
+    for turn in found.turns:
+        yield f"removed   turn {turn.number}: {safe_line(turn.text)}"
+    if found.turns_total > len(found.turns):
+        yield f"and {_count(found.turns_total - len(found.turns), 'more turn')}"
+    for file in found.files:
+        yield f"{file.effect:<9} {safe_line(file.path)}{f' ({file.conflict})' if file.conflict else ''}"
+    if found.files_total > len(found.files):
+        yield f"and {_count(found.files_total - len(found.files), 'more file')}"
+    if not found.turns_total and not found.files_total:
+        yield "Nothing would change."
+    if found.git is not None:
+        yield from _git_lines(found.git)
 
 
 def redo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
@@ -67,8 +98,8 @@ def undone_notes(done: RunUndone) -> Iterator[str]:
         yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
     if done.log_kept:
         yield "The conversation is unchanged."
-    elif len(done.runs) > 1:
-        yield f"The conversation is rewound by {len(done.runs)} runs."
+    elif done.turns > 1:
+        yield f"The conversation is rewound by {done.turns} turns."
     if done.git is not None:
         yield from _git_lines(done.git)
 

@@ -45,6 +45,9 @@ def undo(
     force: Force = False,
     keep_both: KeepBoth = False,
     keep_log: KeepLog = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show which files and turns would change, and change nothing.")
+    ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
@@ -55,11 +58,12 @@ def undo(
     made; then the files are named. An undo can be undone with holdfast redo.
     """
     from holdfast.api.changes import UndoRequest
-    from holdfast.cli.changes import undo_run
+    from holdfast.cli.changes import preview_undo, undo_run
 
     wanted = UndoRequest(files=files or [], force=force, keep_both=keep_both, keep_log=keep_log)
+    work = preview_undo if dry_run else undo_run
     raise typer.Exit(
-        undo_run({"data_dir": data_dir, "config": config}, run, wanted, form="json" if as_json else "text")
+        work({"data_dir": data_dir, "config": config}, run, wanted, form="json" if as_json else "text")
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from holdfast import events as e
 from holdfast.api.access import KeyList, KeyMade, KeyShown, SignInLink
 from holdfast.api.approvals import AskList, GrantList, GrantShown, OpenAsk, RulePreview
-from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
+from holdfast.api.changes import RunChanges, RunUndone, UndoPreviewed, UndoRequest
 from holdfast.api.channels import (
     ChannelHistory,
     ChannelList,
@@ -185,6 +185,11 @@ class Client:
     async def changes(self, run_id: str) -> RunChanges:
         """What a run changed in its workspace."""
         return await self._get(f"/v1/runs/{_in_path(run_id)}/changes", RunChanges)
+
+    async def preview_undo(self, run_id: str, wanted: UndoRequest) -> UndoPreviewed:
+        """Show which files and turns an undo would change."""
+        body = msgspec.to_builtins(wanted)
+        return await self._post(f"/v1/runs/{_in_path(run_id)}/undo/preview", body, UndoPreviewed)
 
     async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
         """Put back what the run changed; raises Refused (409) if that would lose changes of others."""

@@ -8,7 +8,7 @@ Seqs increase, with gaps where old deltas were joined.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,16 @@ from holdfast.folds.inputs import InputState, MessageState, SessionMessage
 from holdfast.folds.phases import IllegalEvent, Phase
 from holdfast.folds.run import ChildState, Run, Tally, apply_to_run, queued_run
 from holdfast.values import ApprovalMode, ParentLink, Undo
+
+
+@dataclass(frozen=True, slots=True)
+class OpenUndo:
+    """An undo that can be redone; `returns_chat` says whether the conversation would return, too."""
+
+    seq: int
+    at_ms: int
+    undo: Undo
+    returns_chat: bool
 
 
 @dataclass(slots=True)
@@ -49,11 +59,11 @@ class Session:
     has_moved: bool = False  # a person let other machines continue it without its files
     parent: ParentLink | None = None  # of a sub-agent's session
     parent_told: bool = False  # the parent knows how it ended, or is gone
-    undos: dict[str, tuple[int, Undo]] = field(default_factory=dict[str, tuple[int, Undo]])  # by id, with seq
+    undos: dict[str, OpenUndo] = field(default_factory=dict[str, OpenUndo])  # by id, oldest first
 
     def is_undone(self, run_id: str) -> bool:
         """Whether an undo took back what the run changed."""
-        return any(run_id in undo.runs for _, undo in self.undos.values())
+        return any(run_id in open_undo.undo.runs for open_undo in self.undos.values())
 
     @property
     def open_runs(self) -> tuple[Run, ...]:
@@ -186,11 +196,20 @@ def _forked(session: Session, _: int, event: e.SessionForked) -> None:
 def _rewound(session: Session, seq: int, event: e.SessionRewound) -> None:
     undo = event.undo
     if undo is None:
-        return
-    if undo.redoes:
-        session.undos.pop(undo.redoes, None)
+        _chat_went_on(session)
+    elif undo.redoes:
+        redone = session.undos.pop(undo.redoes, None)
+        if undo.keeps_log and redone is not None and redone.returns_chat:
+            # Its turns stay away, and those of earlier undos came after them.
+            _chat_went_on(session)
     else:
-        session.undos[undo.undo_id] = (seq, undo)
+        session.undos[undo.undo_id] = OpenUndo(seq, event.at_ms, undo, returns_chat=not undo.keeps_log)
+
+
+def _chat_went_on(session: Session) -> None:
+    """From now on, a redo of an earlier undo brings back files only."""
+    for id_, each in session.undos.items():
+        session.undos[id_] = replace(each, returns_chat=False)
 
 
 def _accepted(session: Session, seq: int, event: e.MessageAccepted) -> None:
@@ -244,6 +263,7 @@ def _run_queued(session: Session, seq: int, event: e.RunQueued) -> None:
         raise IllegalEvent(
             "the run was queued before", event=event, seq=seq, run_id=event.run_id, phase=known.phase
         )
+    _chat_went_on(session)
     session.runs[event.run_id] = queued_run(seq, event)
     session.open_ids[event.run_id] = None
     session.inbox.queue_for(event.message_id, event.run_id)

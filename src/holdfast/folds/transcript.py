@@ -49,7 +49,7 @@ class Transcript:
     plans: list[tuple[int, e.PlanUpdated]] = field(
         default_factory=list[tuple[int, e.PlanUpdated]]
     )  # with seq
-    undone: "Undone | None" = None  # what the newest undo removed, as long as it can be brought back
+    undone: list["Undone"] = field(default_factory=list["Undone"])  # what undos removed, the newest last
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +188,8 @@ def _run_queued(transcript: Transcript, _: int, event: e.RunQueued) -> None:
         activity=activity,
     )
     transcript.runs.setdefault(event.run_id, run)
+    # Only an undo that nothing followed can bring its entries back.
+    del transcript.undone[:-1]
     if event.message_id in transcript.inbox.messages:
         transcript.inbox.queue_for(event.message_id, event.run_id)
 
@@ -266,13 +268,13 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
             _bring_back(transcript, undo.redoes)
         return
     if undo is None:
-        transcript.undone = None
+        transcript.undone.clear()
     elif not undo.keeps_log:
         removed = tuple(entry for entry in transcript.entries if entry.seq > to_seq)
         placed = {id_: person for id_, person in transcript.placed.items() if person.seq > to_seq}
         saved = {key: one for key, one in transcript.saved.items() if one.seq > to_seq}
         plans = tuple(plan for plan in transcript.plans if plan[0] > to_seq)
-        transcript.undone = Undone(undo.undo_id, removed, placed, saved, plans)
+        transcript.undone.append(Undone(undo.undo_id, removed, placed, saved, plans))
     transcript.entries = [entry for entry in transcript.entries if entry.seq <= to_seq]
     transcript.placed = {id_: person for id_, person in transcript.placed.items() if person.seq <= to_seq}
     transcript.saved = {key: saved for key, saved in transcript.saved.items() if saved.seq <= to_seq}
@@ -286,9 +288,9 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
 
 
 def _bring_back(transcript: Transcript, undo_id: str) -> None:
-    """Put back what an undo removed; nothing was added since, or this would not be asked for."""
-    undone, transcript.undone = transcript.undone, None
-    if undone is not None and undone.undo_id == undo_id:
+    """Put back what the newest undo removed; nothing was added since, or this would not be asked for."""
+    if transcript.undone and transcript.undone[-1].undo_id == undo_id:
+        undone = transcript.undone.pop()
         transcript.entries = [*transcript.entries, *undone.entries]
         transcript.placed = {**transcript.placed, **undone.placed}
         transcript.saved = {**transcript.saved, **undone.saved}

@@ -502,8 +502,14 @@ class Index(UsageSource, Protocol):
         """One approval or question."""
         ...
 
-    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        """Open approvals and questions, oldest first."""
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
+        """Open approvals and questions, oldest first: of a session, of a source, or of all."""
+        ...
+
+    async def open_ask_count(self) -> int:
+        """The number of open approvals and questions of all sessions."""
         ...
 
     async def search(

@@ -173,8 +173,14 @@ class ForwardingStore(Store):
         return await self._inner.ask(ask_id)
 
     @override
-    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        return await self._inner.open_asks(limit=limit)
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
+        return await self._inner.open_asks(limit=limit, session_id=session_id, source=source)
+
+    @override
+    async def open_ask_count(self) -> int:
+        return await self._inner.open_ask_count()
 
     @override
     async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:

@@ -355,10 +355,24 @@ class MemoryStore(Store):
         return self._disk.asks.get(ask_id)
 
     @override
-    async def open_asks(self, *, limit: int = 200) -> Sequence[rows.AskRow]:
-        self._check_open()
-        found = [ask for ask in self._disk.asks.values() if ask.waits_for == "person"]
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[rows.AskRow]:
+        found = [
+            ask
+            for ask in self._open_asks()
+            if session_id in {"", ask.session_id}
+            and source in {"", self._disk.sessions[ask.session_id].source}
+        ]
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
+
+    @override
+    async def open_ask_count(self) -> int:
+        return len(self._open_asks())
+
+    def _open_asks(self) -> list[rows.AskRow]:
+        self._check_open()
+        return [ask for ask in self._disk.asks.values() if ask.waits_for == "person"]
 
     @override
     async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:

@@ -1,15 +1,19 @@
 """Takes back what runs changed: files of the workspace, and the conversation, as one event."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.folds.entries import Person
 from holdfast.folds.run import Run
+from holdfast.folds.session import OpenUndo
 from holdfast.interfaces.ids import new_undo_id
 from holdfast.runner.inbox import before_its_entries
 from holdfast.runner.restores import Restores, RestoreWork, UndoDone, busy
@@ -20,24 +24,71 @@ from holdfast.undo.object_store import MissingObject
 from holdfast.undo.packs import DamagedPack
 from holdfast.undo.planning import (
     CannotUndo,
+    FileChange,
     FoundChanges,
     OnConflict,
+    changed_by_undo,
     compared,
     redo_plan,
     undo_plan,
 )
-from holdfast.undo.snapshots import NoSnapshot, Place
+from holdfast.undo.restore import state_of
+from holdfast.undo.snapshots import NoSnapshot, Place, shown_path
 from holdfast.values import Undo
 
 
 @dataclass(frozen=True, slots=True)
 class UndoWanted:
-    """What to undo: all files of a run or some, and what to do about files that others changed since."""
+    """What to undo: all files of a run or some, and what to do about files that others changed since.
+
+    With `plan`, from a preview, nothing else is done than the preview showed. `undo_id` chooses what to redo.
+    """
 
     files: tuple[str, ...] = ()
     keep_log: bool = False
     on_conflict: OnConflict = "refuse"
     by: str = ""
+    plan: str = ""
+    undo_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedTurn:
+    """A turn that an undo removes from the conversation: its number there, and what the person said."""
+
+    run_id: str
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPreview:
+    """What an undo would change; `plan` identifies exactly this."""
+
+    turns: tuple[RemovedTurn, ...]
+    files: tuple[FileChange, ...]
+    runs: tuple[Run, ...]
+    keeps_log: bool
+
+    @property
+    def plan(self) -> str:
+        """The SHA-256 of the turns, and of each file before and after."""
+        files = [(each.change.path, each.now, state_of(each.change.before)) for each in self.files]
+        turns = [each.run_id for each in self.turns]
+        return sha256(msgspec.msgpack.encode((turns, files))).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An undo before its files are compared."""
+
+    undo: Undo
+    to_seq: int
+    runs: tuple[Run, ...]
+    turns: tuple[RemovedTurn, ...]
+
+    def preview(self, files: tuple[FileChange, ...]) -> UndoPreview:
+        return UndoPreview(self.turns, files, self.runs, self.undo.keeps_log)
 
 
 class Undos:
@@ -51,59 +102,39 @@ class Undos:
     async def changes(self, session_id: str, run_id: str) -> FoundChanges:
         """What one run changed, beside the files as they are now."""
         run = (await self._supervisor.view(session_id)).run(run_id)
-        snapshots, workspace = self.snapshots, _workspace([run])
-        others = await self._overlapping([run])
-        with _saying_why():
-            async with snapshots.workspace(Path(workspace)) as real:
-                return await self._found(session_id, [run], real, others=others)
+        async with self._comparing(session_id, (run,)) as (_, found):
+            return found
+
+    async def preview(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoPreview:
+        """Show what `undo` would change, including files that it would refuse to change."""
+        draft = _draft(await self._idle_view(session_id), run_id, wanted)
+        async with self._comparing(session_id, draft.runs) as (_, found):
+            return draft.preview(changed_by_undo(found, wanted.files))
 
     async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
         """Put back what the run changed and, unless told otherwise, rewind the log to before it.
 
         With the log, later runs of the session are taken back too.
         """
-        view, snapshots = await self._idle_view(session_id), self.snapshots
-        if view.session.is_undone(run_id):
-            raise CannotUndo("nothing_to_undo", "This run is already undone. Redo brings it back.")
-        keep_log = wanted.keep_log or bool(wanted.files) or not _is_shown(view, run_id)
-        runs = [view.run(run_id)] if keep_log else _from(view, run_id)
-        runs = [one for one in runs if one.snapshots and not view.session.is_undone(one.run_id)]
-        workspace = _workspace(runs)
-        others = await self._overlapping(runs)
-        undo = Undo(
-            undo_id=new_undo_id(),
-            run_id=run_id,
-            workspace=workspace,
-            files=0,
-            digest="",
-            plan="",
-            runs=() if wanted.files else tuple(one.run_id for one in runs),
-            keeps_log=keep_log,
-            by=wanted.by,
-        )
-        to_seq = view.last_seq if keep_log else before_its_entries(view.transcript, run_id)
-        with _saying_why():
-            async with snapshots.workspace(Path(workspace)) as real:
-                found = await self._found(session_id, runs, real, others=others)
-                plan = await offload(
-                    lambda: undo_plan(found, snapshots, wanted=wanted.files, on_conflict=wanted.on_conflict)
-                )
-                return await self._carry_out(RestoreWork(session_id, undo, to_seq, real, plan))
+        draft = _draft(await self._idle_view(session_id), run_id, wanted)
+        snapshots = self.snapshots
+        async with self._comparing(session_id, draft.runs) as (real, found):
+            preview = draft.preview(changed_by_undo(found, wanted.files))
+            if wanted.plan not in {"", preview.plan}:
+                raise CannotUndo("plan_changed", "The files or the chat changed since the preview.")
+            plan = await offload(
+                lambda: undo_plan(found, snapshots, wanted=wanted.files, on_conflict=wanted.on_conflict)
+            )
+            return await self._carry_out(RestoreWork(session_id, draft.undo, draft.to_seq, real, plan))
 
     async def redo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
-        """Take the newest undo of the run back: its files and, unless told otherwise, the log."""
+        """Take an undo of the run back, by default the newest: files and, unless told otherwise, the log."""
         view, snapshots = await self._idle_view(session_id), self.snapshots
-        known = [one for one in view.session.undos.values() if one[1].run_id == run_id]
-        if not known:
-            raise CannotUndo("nothing_to_redo", "There is no undo of this run to take back.")
-        seq, earlier = known[-1]
+        known = _undo_to_redo(view, run_id, wanted.undo_id)
+        earlier = known.undo
         keep_log = wanted.keep_log or earlier.keeps_log
-        if not keep_log and _went_on(view, seq, earlier):
-            raise CannotUndo(
-                "session_went_on",
-                "The conversation continued after the undo, so it stays as it is. "
-                "Use keep_log to bring back only the files.",
-            )
+        if not keep_log:
+            _check_chat_returns(view, known)
         undo = replace(
             earlier, undo_id=new_undo_id(), redoes=earlier.undo_id, keeps_log=keep_log, by=wanted.by
         )
@@ -112,6 +143,22 @@ class Undos:
                 stored = await self._restores.stored_plan(earlier)
                 plan = await offload(lambda: redo_plan(real, stored, on_conflict=wanted.on_conflict))
                 return await self._carry_out(RestoreWork(session_id, undo, view.last_seq, real, plan))
+
+    async def undone_files(self, undo: Undo) -> tuple[str, ...]:
+        """The files that an undo changed; raises CannotUndo if nobody knows them any more."""
+        with _saying_why():
+            return tuple(shown_path(step.path) for step in (await self._restores.stored_plan(undo)).steps)
+
+    @asynccontextmanager
+    async def _comparing(
+        self, session_id: str, runs: Sequence[Run]
+    ) -> AsyncGenerator[tuple[str, FoundChanges]]:
+        """Holds the workspace of runs, and compares their changes with the files as they are now."""
+        workspace = _workspace(runs)
+        others = await self._overlapping(runs)
+        with _saying_why():
+            async with self.snapshots.workspace(Path(workspace)) as real:
+                yield real, await self._found(session_id, runs, real, others=others)
 
     async def _carry_out(self, work: RestoreWork) -> UndoDone:
         return await self._restores.carry_out(work, decided=partial(self._supervisor.wake, work.session_id))
@@ -171,12 +218,67 @@ def _from(view: SharedFold, run_id: str) -> list[Run]:
     return [view.run(one) for one in ids[ids.index(run_id) :] if one in shown]
 
 
-def _went_on(view: SharedFold, seq: int, undo: Undo) -> bool:
-    """Whether something was said after an undo, so that what it removed has no place any more."""
-    undone = view.transcript.undone
-    if undone is None or undone.undo_id != undo.undo_id:
-        return True
-    return any(run.first_seq > seq for run in view.session.runs.values())
+def _draft(view: SharedFold, run_id: str, wanted: UndoWanted) -> _Draft:
+    """The undo of a run, or of it and all after it; raises CannotUndo."""
+    if view.session.is_undone(run_id):
+        raise CannotUndo("nothing_to_undo", "This run is already undone. Redo brings it back.")
+    keep_log = wanted.keep_log or bool(wanted.files) or not _is_shown(view, run_id)
+    after = [view.run(run_id)] if keep_log else _from(view, run_id)
+    runs = tuple(each for each in after if each.snapshots and not view.session.is_undone(each.run_id))
+    turns = () if keep_log else _turns(view, after)
+    undo = Undo(
+        undo_id=new_undo_id(),
+        run_id=run_id,
+        workspace=_workspace(runs),
+        files=0,
+        digest="",
+        plan="",
+        runs=() if wanted.files else tuple(each.run_id for each in runs),
+        keeps_log=keep_log,
+        turns=len(turns),
+        by=wanted.by,
+    )
+    to_seq = view.last_seq if keep_log else before_its_entries(view.transcript, run_id)
+    return _Draft(undo, to_seq, runs, turns)
+
+
+def _turns(view: SharedFold, runs: Sequence[Run]) -> tuple[RemovedTurn, ...]:
+    """These runs as turns of the conversation, numbered as people count them."""
+    entries = view.transcript.entries
+    numbers = {run_id: nth for nth, run_id in enumerate(dict.fromkeys(each.run_id for each in entries), 1)}
+    texts: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry, Person):
+            texts.setdefault(entry.run_id, entry.message.text)
+    return tuple(RemovedTurn(run.run_id, numbers[run.run_id], texts.get(run.run_id, "")) for run in runs)
+
+
+def _undo_to_redo(view: SharedFold, run_id: str, undo_id: str) -> OpenUndo:
+    """The undo with this id or, without one, the newest of the run; raises CannotUndo."""
+    known = [
+        each
+        for each in view.session.undos.values()
+        if each.undo.run_id == run_id and undo_id in {"", each.undo.undo_id}
+    ]
+    if not known:
+        raise CannotUndo("nothing_to_redo", "There is no undo of this run to take back.")
+    return known[-1]
+
+
+def _check_chat_returns(view: SharedFold, known: OpenUndo) -> None:
+    """Raise CannotUndo if the turns that the undo removed can't return now."""
+    if not known.returns_chat:
+        raise CannotUndo(
+            "session_went_on",
+            "The conversation continued after the undo, so it stays as it is. "
+            "Use keep_log to bring back only the files.",
+        )
+    newest = next(each for each in reversed(view.session.undos.values()) if each.returns_chat)
+    if newest is not known:
+        raise CannotUndo(
+            "newer_undo_first",
+            "A later undo removed earlier turns of this conversation. Redo that one first.",
+        )
 
 
 @contextmanager

@@ -132,6 +132,7 @@ def _run_endpoints(deps: RouteDeps, runs: RunRoutes, disconnects: Disconnects) -
         "inputs.gate": inputs.gate,
         "inputs.approvals": inputs.approvals,
         "changes.show": changes.changes,
+        "changes.preview": changes.preview,
         "changes.undo": changes.undo,
         "changes.redo": changes.redo,
         "grants.list": grants.list,

@@ -39,7 +39,7 @@ class MetricsRoutes:
             "open_streams": ("Open event streams.", len(deps.streams)),
             "open_asks": (
                 "Approvals and questions waiting for a person.",
-                len(await deps.store.open_asks()),
+                await deps.store.open_ask_count(),
             ),
             "event_loop_lag_seconds": ("How late the event loop was at the last check.", lag.last_s),
             "event_loop_lag_worst_seconds": (

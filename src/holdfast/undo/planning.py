@@ -1,7 +1,7 @@
 """Decides what an undo does with each file: put it back, leave it, or refuse. Blocks."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from stat import S_IFLNK, S_IFMT, S_IFREG
@@ -16,10 +16,12 @@ from holdfast.undo.snapshots import Place, Snapshots, shown_path
 from holdfast.undo.trees import Entry, tree_data
 
 OnConflict: TypeAlias = Literal["refuse", "overwrite", "keep_both"]
+Effect: TypeAlias = Literal["restored", "recreated", "deleted"]
 FileState: TypeAlias = Literal["as_run_left_it", "undone", "changed_since"]
 CannotUndoCode: TypeAlias = Literal[
     "session_busy", "session_deleted", "nothing_to_undo", "nothing_to_redo", "snapshot_gone",
     "undo_conflict", "several_workspaces", "session_went_on", "workspace_unwritable", "file_not_changed",
+    "plan_changed", "newer_undo_first",
 ]  # fmt: skip
 
 KEPT_BESIDE: Final = b".before-undo"
@@ -50,6 +52,13 @@ class FileChange:
         if self.now == state_of(self.change.before):
             return "undone"
         return "as_run_left_it" if self.now == state_of(self.change.after) else "changed_since"
+
+    @property
+    def effect(self) -> Effect:
+        """What an undo does to the file."""
+        if state_of(self.change.before) == _NO_FILE:
+            return "deleted"
+        return "recreated" if self.now == _NO_FILE else "restored"
 
     @property
     def conflict(self) -> str:
@@ -98,6 +107,11 @@ def _changed_by(runs: Sequence[Run], snapshots: Snapshots, real: str) -> set[byt
     return paths
 
 
+def changed_by_undo(found: FoundChanges, wanted: Sequence[str]) -> tuple[FileChange, ...]:
+    """The files that an undo would change; raises CannotUndo."""
+    return tuple(each for each in _chosen(found, wanted) if each.state != "undone")
+
+
 def undo_plan(
     found: FoundChanges, snapshots: Snapshots, *, wanted: Sequence[str], on_conflict: OnConflict
 ) -> Plan:
@@ -112,9 +126,11 @@ def undo_plan(
         if one.state != "undone"
     ]
     if on_conflict == "keep_both":
-        kept = [
-            one for one in chosen if one.state == "changed_since" and S_IFMT(one.now[0]) in {S_IFREG, S_IFLNK}
-        ]
+        kept = {
+            one.change.path: one.now
+            for one in chosen
+            if one.state == "changed_since" and S_IFMT(one.now[0]) in {S_IFREG, S_IFLNK}
+        }
         steps += _beside(found.workspace, kept)
     for step in steps:
         if step.expected != _NO_FILE and not step.expected[1]:
@@ -137,8 +153,12 @@ def redo_plan(real: str, undone: Plan, *, on_conflict: OnConflict) -> Plan:
     ]
     if conflicts and on_conflict == "refuse":
         raise _conflict(conflicts)
-    steps = tuple(FileStep(step.path, now[step.path], step.target) for step in plan.steps)
-    return Plan(tuple(step for step in steps if step.expected != step.target), plan.folders, plan.new_folders)
+    steps = [FileStep(step.path, now[step.path], step.target) for step in plan.steps]
+    steps = [step for step in steps if step.expected != step.target]
+    if on_conflict == "keep_both":
+        kept = {path: now[path] for path, _ in conflicts if S_IFMT(now[path][0]) in {S_IFREG, S_IFLNK}}
+        steps += _beside(real, kept)
+    return Plan(tuple(steps), plan.folders, plan.new_folders)
 
 
 def store_plan(plan: Plan, real: str, snapshots: Snapshots, place: Place) -> tuple[bytes, bytes]:
@@ -183,14 +203,14 @@ def _chosen(found: FoundChanges, wanted: Sequence[str]) -> list[FileChange]:
     return [one for one in found.files if shown_path(one.change.path) in wanted]
 
 
-def _beside(real: str, kept: Iterable[FileChange]) -> Iterable[FileStep]:
+def _beside(real: str, kept: Mapping[bytes, tuple[int, bytes]]) -> Iterable[FileStep]:
     """Steps that keep people's own versions beside the files."""
-    for one in kept:
-        number, path = 1, one.change.path + KEPT_BESIDE
+    for original, now in kept.items():
+        number, path = 1, original + KEPT_BESIDE
         while os.path.lexists(os.fsencode(real) + b"/" + path):
             number += 1
-            path = one.change.path + KEPT_BESIDE + b"-%d" % number
-        yield FileStep(path, _NO_FILE, one.now)
+            path = original + KEPT_BESIDE + b"-%d" % number
+        yield FileStep(path, _NO_FILE, now)
 
 
 def _parents(paths: Iterable[bytes]) -> list[bytes]:

@@ -47,7 +47,8 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.until("The last run changed no files. /undo earlier takes back")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/undo earlier")
-            screen = await window.until("put back 1 file as it was before the run, and removed its messages")
+            screen = await window.until("before the run, and removed 2 turns from the conversation")
+            await window.until("Changed: notes.txt. /redo brings it back.")
             assert screen.count("put back") == 1, "it is said once"
             assert await notes(tmp_path) == "mine\n"
             session_id = session_on(await left(window))
@@ -68,6 +69,6 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             await window.say("/undo earlier")
             await window.until("notes.txt (changed since)")
             await window.say("/undo earlier keep-both")
-            await window.until("before the run, and removed its messages")
+            await window.until("before the run, and removed 2 turns from the conversation")
         kept = await asyncio.to_thread((tmp_path / "notes.txt.before-undo").read_text)
         assert (await notes(tmp_path), kept) == ("mine\n", "mine again\n")

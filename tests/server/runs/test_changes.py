@@ -9,7 +9,7 @@ from runner.test_undo import Changes, model, write
 from serving import Setting, served, target_of
 
 
-async def test_changes_are_shown_undone_and_redone(tmp_path: Path) -> None:
+async def test_changes_are_shown_undone_and_redone(tmp_path: Path) -> None:  # noqa: PLR0915  # one scenario
     """P13."""
     workspace, tool = tmp_path / "ws", Changes([write("new.txt", "hello\n", "kept.bin", "\0")])
     snapshots = Snapshots(tmp_path / "snapshots")
@@ -43,7 +43,15 @@ async def test_changes_are_shown_undone_and_redone(tmp_path: Path) -> None:
         refused = await server.call("POST", f"{run}/undo")
         assert (refused.status, refused.code) == (409, "undo_conflict")
         assert "new.txt (changed since)" in refused.json["error"]["message"]
-        status, done = await server.post(f"{run}/undo", {"keep_both": True})
+        preview = (await server.post(f"{run}/undo/preview", {}))[1]
+        assert preview["turns"] == [{"run_id": started["run_id"], "number": 1, "text": "go"}]
+        assert preview["files"] == [
+            {"path": "kept.bin", "effect": "deleted"},
+            {"path": "new.txt", "effect": "deleted", "conflict": "changed since"},
+        ]
+        stale = await server.call("POST", f"{run}/undo", body={"force": True, "plan": "another"})
+        assert (stale.status, stale.code) == (409, "plan_changed")
+        status, done = await server.post(f"{run}/undo", {"keep_both": True, "plan": preview["plan"]})
         assert (status, sorted(done["files"])) == (200, ["kept.bin", "new.txt", "new.txt.before-undo"])
         assert (await asyncio.to_thread(lambda: sorted(p.name for p in workspace.iterdir()))) == [
             ".env",
@@ -51,8 +59,11 @@ async def test_changes_are_shown_undone_and_redone(tmp_path: Path) -> None:
         ]
         _, page = await server.get("/api/sessions/s/messages")
         assert page["data"] == []
+        (listed,) = page["undos"]
+        assert (listed["files"], listed["turns"], listed["returns_chat"]) == (3, 1, True)
         _, changes = await server.get(f"{run}/changes")
         assert changes["undone"]
+        assert changes["undos"] == [{**listed, "paths": ["kept.bin", "new.txt", "new.txt.before-undo"]}]
         status, _ = await server.post(f"{run}/redo", {})
         assert status == 200
         assert await asyncio.to_thread((workspace / "new.txt").read_text) == "mine"

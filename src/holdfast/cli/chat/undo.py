@@ -3,10 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
 from holdfast.cli.changes import change_lines, undone_notes
 from holdfast.cli.program_name import program
 from holdfast.client.errors import Refused
+from holdfast.safe_text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -43,20 +46,20 @@ class ChatUndo:
             await self._say(NO_FILES if runs and EARLIER not in words else "There is nothing to undo.")
         else:
             await self._note(done)
+            await self._say("Changed: " + ", ".join(map(safe_line, done.files)) + ". /redo brings it back.")
 
     async def redo(self, how: str) -> None:
         """Take the newest undo of this session back, also one from before the chat was opened."""
         wanted = await self._wanted("/redo", how.split())
         if wanted is None:
             return
-        shown = set(await self._shown_runs())
-        # An undo takes back a run and all that came after it, so the newest one names the oldest run.
-        undone = [run_id for run_id in reversed(await self._all_runs()) if run_id not in shown]
-        done = await self._first(undone, lambda run_id: self._chat.client.redo(run_id, wanted))
-        if done is None:
+        chat = self._chat
+        undos = (await chat.client.messages(chat.session_id, limit=1)).undos if chat.session_id else ()
+        if not undos:
             await self._say("There is nothing to redo.")
-        else:
-            await self._note(done)
+            return
+        newest = undos[-1]
+        await self._note(await chat.client.redo(newest.run_id, replace(wanted, undo_id=newest.undo_id)))
 
     async def diff(self, _: str) -> None:
         """Show what the newest run that changed files did to them."""
@@ -97,14 +100,6 @@ class ChatUndo:
         page = await chat.client.messages(chat.session_id, limit=200)
         ids = (str(entry.get("run_id") or "") for entry in reversed(page.data))
         return [run_id for run_id in dict.fromkeys(ids) if run_id]
-
-    async def _all_runs(self) -> Sequence[str]:
-        """The runs of the session, the newest first."""
-        chat = self._chat
-        if not chat.session_id:
-            return []
-        page = await chat.client.runs(session_id=chat.session_id, limit=RUNS_LOOKED_AT)
-        return [run.run_id for run in page.data]
 
     async def _wanted(self, command: str, words: Sequence[str]) -> UndoRequest | None:
         if not OPTIONS.issuperset(words):

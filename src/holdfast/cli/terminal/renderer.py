@@ -300,8 +300,9 @@ def _rewound(event: e.SessionRewound) -> str:
     files = f"{count} file as it was" if count == 1 else f"{count} files as they were"
     if event.undo.redoes:
         return f"the undo was undone: put back {files} before it"
-    messages = "" if event.undo.keeps_log else ", and removed its messages"
-    return f"put back {files} before the run{messages}"
+    turns = "1 turn" if event.undo.turns == 1 else f"{event.undo.turns or len(event.undo.runs)} turns"
+    removed = "" if event.undo.keeps_log else f", and removed {turns} from the conversation"
+    return f"put back {files} before the run{removed}"
 
 
 def _compacted_words(event: e.ContextCompacted) -> str:

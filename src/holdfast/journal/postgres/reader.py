@@ -137,8 +137,16 @@ class PostgresReader(Index):
         return AskRow(**dict(found[0])) if found else None
 
     @override
-    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        return [AskRow(**dict(row)) for row in await self._pool.rows("open_asks", limit=limit)]
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
+        found = await self._pool.rows("open_asks", limit=limit, session_id=clean(session_id), source=source)
+        return [AskRow(**dict(row)) for row in found]
+
+    @override
+    async def open_ask_count(self) -> int:
+        ((count,),) = await self._pool.rows("open_ask_count")
+        return count
 
     @override
     async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:

@@ -149,8 +149,16 @@ class SqliteReader(Index):
         return row_of(AskRow, found[0]) if found else None
 
     @override
-    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
-        return [row_of(AskRow, row) for row in await self._rows("open_asks", {"limit": limit})]
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
+        bindings = {"limit": limit, "session_id": session_id, "source": source}
+        return [row_of(AskRow, row) for row in await self._rows("open_asks", bindings)]
+
+    @override
+    async def open_ask_count(self) -> int:
+        ((count,),) = await self._rows("open_ask_count", {})
+        return count
 
     @override
     async def usage(self, query: UsageQuery) -> Sequence[UsageSum]:

@@ -12,21 +12,28 @@ from starlette.responses import Response
 
 from holdfast.api.changes import (
     FileChanged,
+    FileEffect,
     FileLeft,
     FileNotCovered,
     GitMoved,
+    RemovedTurnShown,
     RunChanges,
     RunUndone,
+    UndoPreviewed,
     UndoRequest,
+    UndoShown,
 )
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run
+from holdfast.folds.session import OpenUndo, Session
 from holdfast.runner.restores import Restores, UndoDone
-from holdfast.runner.undo import Undos, UndoWanted
+from holdfast.runner.undo import UndoPreview, Undos, UndoWanted
+from holdfast.safe_text import safe_line
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.runs.runs import row_of
+from holdfast.server.sessions.window import UNDOS_MAX, undo_shown
 from holdfast.server.transport.bodies import json_response, parsed, read_body
 from holdfast.tools.offload import offload
 from holdfast.undo.changes import shown
@@ -36,11 +43,13 @@ from holdfast.undo.planning import CannotUndo, FoundChanges
 from holdfast.undo.scan import NotCovered
 from holdfast.undo.snapshots import Snapshots, shown_path
 
-_Work: TypeAlias = Callable[[str, str, UndoWanted], Awaitable[UndoDone]]
+_Work: TypeAlias = Callable[[str, str, UndoWanted], Awaitable[UndoDone | UndoPreview]]
 
 FILES_MAX = 2_000
 DIFFS_CHARS_MAX = 1_000_000  # of all diffs of a response; further files come without one
 NOT_COVERED_MAX = 200
+TURNS_MAX = 100
+TURN_CHARS_MAX = 200
 _COMPARED_MAX = 2  # runs at once: diffs of thousands of files would leave no time for anything else
 
 
@@ -71,13 +80,30 @@ class ChangeRoutes:
             except CannotUndo as refused:
                 return await self._elsewhere_if_gone(request, row, refused)
             show = partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone)
-            return json_response(await offload(show))
+            shown_changes = await offload(show)
+        return json_response(replace(shown_changes, undos=await self._undos_of(view.session, run.run_id)))
+
+    async def _undos_of(self, session: Session, run_id: str) -> tuple[UndoShown, ...]:
+        """The undos of a run, with their files as far as they're stored."""
+        known = [each for each in session.undos.values() if run_id in {each.undo.run_id, *each.undo.runs}]
+        return tuple([await self._with_paths(each) for each in known[-UNDOS_MAX:]])
+
+    async def _with_paths(self, known: OpenUndo) -> UndoShown:
+        try:
+            paths = await self._undos.undone_files(known.undo)
+        except CannotUndo:
+            paths = ()
+        return replace(undo_shown(known), paths=paths[:FILES_MAX])
 
     @property
     def _undos(self) -> Undos:
         if self._known_undos is None:
             raise Problem(409, "Undo is off. Set undo.enabled to true for runs to come", code="undo_off")
         return self._known_undos
+
+    async def preview(self, request: Request) -> Response:
+        """POST /v1/runs/{run_id}/undo/preview."""
+        return await self._put_back(request, lambda: self._undos.preview)
 
     async def undo(self, request: Request) -> Response:
         """POST /v1/runs/{run_id}/undo."""
@@ -113,11 +139,15 @@ class ChangeRoutes:
             keep_log=body.keep_log,
             on_conflict="overwrite" if body.force else "keep_both" if body.keep_both else "refuse",
             by=request.scope[KEY_NAME],
+            plan=body.plan,
+            undo_id=body.undo_id,
         )
         try:
             done = await work()(row.session_id, row.run_id, wanted)
         except CannotUndo as refused:
             return await self._elsewhere_if_gone(request, row, refused, sent)
+        if isinstance(done, UndoPreview):
+            return json_response(_previewed(row.run_id, done, of_files=bool(wanted.files)))
         view = await self._deps.supervisor.view(row.session_id)
         runs = [view.run(one) for one in done.undo.runs or (row.run_id,)]
         moved = None if wanted.files or done.undo.redoes else git_move(runs)
@@ -133,6 +163,26 @@ def _undone(run_id: str, done: UndoDone) -> RunUndone:
         runs=done.undo.runs,
         left=tuple(FileLeft(path=path, why=why) for path, why in done.left),
         log_kept=done.undo.keeps_log,
+        turns=done.undo.turns,
+    )
+
+
+def _previewed(run_id: str, preview: UndoPreview, *, of_files: bool) -> UndoPreviewed:
+    return UndoPreviewed(
+        run_id=run_id,
+        plan=preview.plan,
+        turns=tuple(
+            RemovedTurnShown(turn.run_id, turn.number, safe_line(turn.text, TURN_CHARS_MAX))
+            for turn in preview.turns[:TURNS_MAX]
+        ),
+        turns_total=len(preview.turns),
+        files=tuple(
+            FileEffect(path=shown_path(each.change.path), effect=each.effect, conflict=each.conflict)
+            for each in preview.files[:FILES_MAX]
+        ),
+        files_total=len(preview.files),
+        log_kept=preview.keeps_log,
+        git=None if of_files else _git(git_move(preview.runs)),
     )
 
 

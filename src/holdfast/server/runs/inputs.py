@@ -200,9 +200,17 @@ class RunInputRoutes:
             found = await deps.store.read(ask.session_id, after=ask.seq - 1, limit=1)
             shown = open_ask_of(ask.session_id, found[0].event) if found else None
             if row is not None and shown is not None:
-                root = await root_of(deps.store, ask.session_id)
-                data.append(replace(shown, root_session_id=root if root != ask.session_id else ""))
-        return json_response(AskList(data=tuple(data)))
+                data.append(await self._with_session(shown))
+        total = await deps.store.open_ask_count()
+        return json_response(AskList(data=tuple(data), total=max(total, len(data))))
+
+    async def _with_session(self, ask: OpenAsk) -> OpenAsk:
+        """The request with the session in which people see it."""
+        store = self._deps.store
+        root_id = await root_of(store, ask.session_id)
+        root = await store.session(root_id)
+        named = {} if root is None else {"title": root.title or root.preview, "source": root.source}
+        return replace(ask, root_session_id=root_id if root_id != ask.session_id else "", **named)
 
     async def rule(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""

@@ -13,6 +13,7 @@ from holdfast.interfaces.journal import Record
 from holdfast.values import CHILD, ParentLink
 
 DEPTH_MAX = 16
+ASKS_MAX = 1_000  # of sub-agents, at once
 
 
 class SessionLogs(Protocol):
@@ -26,7 +27,9 @@ class SessionLogs(Protocol):
         """Some events of a log."""
         ...
 
-    async def open_asks(self, *, limit: int = 200) -> Sequence[AskRow]:
+    async def open_asks(
+        self, *, limit: int = 200, session_id: str = "", source: str = ""
+    ) -> Sequence[AskRow]:
         """Open approvals and questions."""
         ...
 
@@ -57,7 +60,7 @@ async def root_of(logs: SessionLogs, session_id: str) -> str:
 
 async def with_family(logs: SessionLogs, rows: Sequence[SessionShown]) -> tuple[SessionShown, ...]:
     """The rows of the list: sub-agents name their parent, and what they ask counts at the session on top."""
-    asking = [ask.session_id for ask in await logs.open_asks() if ask.waits_for == "person"]
+    asking = [ask.session_id for ask in await logs.open_asks(limit=ASKS_MAX, source=CHILD)]
     more: Counter[str] = Counter()
     for session_id, count in Counter(asking).items():
         root = await root_of(logs, session_id)

@@ -103,6 +103,7 @@ class SessionRoutes:
                 next_cursor=cursor_of(page[-1]) if more else None,
                 limit=limit,
                 offset=skipped,
+                open_asks=await store.open_ask_count(),
             )
         )
 

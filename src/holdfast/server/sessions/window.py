@@ -5,12 +5,15 @@ from typing import Any
 
 import msgspec
 
+from holdfast.api.changes import UndoShown
 from holdfast.api.sessions import PlanShown, TranscriptRun
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.folds.run import Run
 from holdfast.folds.run_view import RunView
-from holdfast.folds.session import Session
+from holdfast.folds.session import OpenUndo, Session
 from holdfast.folds.transcript import Transcript
+
+UNDOS_MAX = 20  # of a session, the newest
 
 
 def unsettled_seq(state: Session, seen: Transcript) -> int:
@@ -61,7 +64,23 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
         "plan": _plan(seen),
+        "undos": tuple(undo_shown(each) for each in list(state.undos.values())[-UNDOS_MAX:]),
     }
+
+
+def undo_shown(known: OpenUndo) -> UndoShown:
+    """An undo that can be redone, as clients see it."""
+    undo = known.undo
+    return UndoShown(
+        undo_id=undo.undo_id,
+        run_id=undo.run_id,
+        seq=known.seq,
+        at_ms=known.at_ms,
+        files=undo.files,
+        turns=0 if undo.keeps_log else undo.turns or len(undo.runs),
+        returns_chat=known.returns_chat,
+        partial=not undo.runs,
+    )
 
 
 def _plan(seen: Transcript) -> PlanShown | None:

@@ -18,13 +18,17 @@ async def publish_list_changes(deps: RouteDeps) -> None:
     """Follow changes and publish them as rows of the list, each once however often it changed."""
     async for ids in deps.store.changes():
         listeners = deps.list_changes.listeners
+        open_asks: int | None = None
         for session_id in ids if listeners else ():
             if is_automation(session_id):
                 continue
             try:
                 # What a sub-agent asks is counted at the session on top.
                 shown_id = await root_of(deps.store, session_id)
-                deps.list_changes.add(shown_id, await _row(deps, shown_id))
+                row = await _row(deps, shown_id)
+                if open_asks is None:
+                    open_asks = await deps.store.open_ask_count()
+                deps.list_changes.add(shown_id, {**row, "open_asks": open_asks})
             except JournalError as error:
                 # This row is sent with its next change; if this task ended, no row would be.
                 _log.warning("clients weren't told of a change to session %s: %s", session_id, error)

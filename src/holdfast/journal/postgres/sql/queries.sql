@@ -215,7 +215,12 @@ ORDER BY runs.created_ms DESC, run_id DESC LIMIT :limit
 -- name: open_asks
 SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
 FROM asks JOIN sessions ON sessions.key = asks.session
-WHERE state = 'open' AND kind <> 'client_tools' ORDER BY asked_ms, ask_id LIMIT :limit
+WHERE state = 'open' AND kind <> 'client_tools'
+  AND (:session_id::text = '' OR session_id = :session_id) AND (:source::text = '' OR source = :source)
+ORDER BY asked_ms, ask_id LIMIT :limit
+
+-- name: open_ask_count
+SELECT count(*) FROM asks WHERE state = 'open' AND kind <> 'client_tools'
 
 -- name: sessions
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,

@@ -175,7 +175,12 @@ ON CONFLICT (ask_id) DO UPDATE SET state = excluded.state
 -- name: open_asks
 SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
 FROM asks JOIN sessions ON sessions.key = asks.session
-WHERE state = 'open' AND kind <> 'client_tools' ORDER BY asked_ms, ask_id LIMIT :limit
+WHERE state = 'open' AND kind <> 'client_tools'
+  AND (:session_id = '' OR session_id = :session_id) AND (:source = '' OR source = :source)
+ORDER BY asked_ms, ask_id LIMIT :limit
+
+-- name: open_ask_count
+SELECT count(*) FROM asks WHERE state = 'open' AND kind <> 'client_tools'
 
 -- name: session
 SELECT session_id, epoch, title, titled, source, workspace, preview, created_ms, updated_ms,

@@ -1,0 +1,217 @@
+/** Asks before an undo: which turns leave the chat, and which files change. The server says so, in a preview. */
+import type { ComponentChildren, JSX } from "preact";
+import { useCallback, useEffect, useState } from "preact/hooks";
+import { call, type Result, runPath } from "../api.ts";
+import type { FileEffect, RemovedTurnShown, RunUndone, UndoPreviewed } from "../bodies.ts";
+import { plural } from "../format.ts";
+import { Choices } from "../frame/choices.tsx";
+import { Dialog } from "../frame/dialog.tsx";
+import { offerUndo } from "../frame/ui.ts";
+import { exact, harmless } from "../markdown/safe.ts";
+import { Problem } from "../talk/problem.tsx";
+import { GitNote } from "./git_note.tsx";
+
+type Scope = "turns" | "files";
+type OnConflict = { force?: true; keep_both?: true };
+
+interface UndoDialogProps {
+  readonly runId: string;
+  readonly onClose: () => void;
+  /** Called after an undo. */
+  readonly onUndone: () => void;
+}
+
+export function UndoDialog({ runId, onClose, onUndone }: UndoDialogProps): JSX.Element {
+  const [scope, setScope] = useState<Scope>("turns");
+  const { found, trouble, setTrouble, read } = usePreview(runId, scope);
+  const [busy, setBusy] = useState(false);
+  const undo = async (how: OnConflict): Promise<void> => {
+    setBusy(true);
+    const body = { ...how, keep_log: scope === "files", plan: found?.plan };
+    const result = await call<RunUndone>("POST", runPath(runId, "/undo"), { body });
+    setBusy(false);
+    if (result.ok) {
+      offerRedo(result.value);
+      onClose();
+      onUndone();
+      return;
+    }
+    if (result.trouble.code === "plan_changed") await read();
+    setTrouble(result.trouble.message);
+  };
+  return (
+    <Dialog title={titleOf(found)} onClose={onClose}>
+      <div class="undo-ask">
+        <Choices
+          legend="Undo"
+          value={scope}
+          options={[
+            { value: "turns", words: "Turns and files" },
+            { value: "files", words: "Only this turn's files" },
+          ]}
+          onChange={setScope}
+        />
+        {found === null && trouble === "" ? (
+          <p class="muted">
+            <span class="spinner" /> Comparing the files
+          </p>
+        ) : null}
+        {found === null ? null : <Effects found={found} />}
+        <Problem words={trouble} />
+        {found === null ? null : <Ways found={found} busy={busy} onUndo={undo} onCancel={onClose} />}
+      </div>
+    </Dialog>
+  );
+}
+
+interface Preview {
+  readonly found: UndoPreviewed | null;
+  readonly trouble: string;
+  readonly setTrouble: (words: string) => void;
+  readonly read: () => Promise<void>;
+}
+
+function usePreview(runId: string, scope: Scope): Preview {
+  const [found, setFound] = useState<{ scope: Scope; value: UndoPreviewed } | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const read = useCallback(async () => {
+    setTrouble("");
+    const body = { keep_log: scope === "files" };
+    const result: Result<UndoPreviewed> = await call("POST", runPath(runId, "/undo/preview"), { body });
+    setFound(result.ok ? { scope, value: result.value } : null);
+    if (!result.ok) setTrouble(result.trouble.message);
+  }, [runId, scope]);
+  useEffect(() => void read(), [read]);
+  // a preview of the other choice is none
+  return { found: found?.scope === scope ? found.value : null, trouble, setTrouble, read };
+}
+
+function titleOf(found: UndoPreviewed | null): string {
+  const first = found?.turns[0]?.number;
+  if (found === null || first === undefined) return "Undo turn?";
+  const last = first + found.turns_total - 1;
+  return last === first ? `Undo turn ${first}?` : `Undo turns ${first} to ${last}?`;
+}
+
+function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
+  const { turns, turns_total, files, files_total } = found;
+  return (
+    <>
+      {turns_total === 0 ? null : (
+        <Part words={`${plural(turns_total, "turn leaves", "turns leave")} the chat`}>
+          {turns.map((turn) => (
+            <Turn key={turn.run_id} turn={turn} />
+          ))}
+          <More count={turns_total - turns.length} what="turn" />
+        </Part>
+      )}
+      <Part
+        words={
+          files_total === 0 ? "No files change" : `${plural(files_total, "file changes", "files change")}`
+        }
+      >
+        {files.map((file) => (
+          <File key={file.path} file={file} />
+        ))}
+        <More count={files_total - files.length} what="file" />
+      </Part>
+      <GitNote git={found.git} />
+      <p class="fine muted">
+        {found.log_kept
+          ? "You can redo this at any time."
+          : "You can redo this until you send another message. After that, a redo brings back only the files."}
+      </p>
+    </>
+  );
+}
+
+function Part({
+  words,
+  children,
+}: {
+  readonly words: string;
+  readonly children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <section>
+      <h3>{words}</h3>
+      <ul>{children}</ul>
+    </section>
+  );
+}
+
+function Turn({ turn }: { readonly turn: RemovedTurnShown }): JSX.Element {
+  return (
+    <li>
+      Turn {turn.number} <span class="muted">{harmless(turn.text)}</span>
+    </li>
+  );
+}
+
+function File({ file }: { readonly file: FileEffect }): JSX.Element {
+  return (
+    <li>
+      {exact(file.path)}{" "}
+      <span class={`changes-kind ${file.effect === "deleted" ? "deleted" : ""}`}>{file.effect}</span>
+      {file.conflict ? <span class="problem"> {file.conflict}</span> : null}
+    </li>
+  );
+}
+
+function More({ count, what }: { readonly count: number; readonly what: string }): JSX.Element | null {
+  return count > 0 ? <li class="muted">and {plural(count, `more ${what}`)}</li> : null;
+}
+
+interface WaysProps {
+  readonly found: UndoPreviewed;
+  readonly busy: boolean;
+  readonly onUndo: (how: OnConflict) => void;
+  readonly onCancel: () => void;
+}
+
+function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
+  const disputed = found.files.some((file) => file.conflict);
+  return (
+    <p class="undo-ways">
+      <button type="button" class="button" onClick={onCancel}>
+        Cancel
+      </button>
+      {disputed ? (
+        <>
+          <button
+            type="button"
+            class="button danger"
+            title="Overwrite changes that aren't this run's"
+            disabled={busy}
+            onClick={() => onUndo({ force: true })}
+          >
+            Overwrite
+          </button>
+          <button
+            type="button"
+            class="button primary"
+            title="Undo, and keep a copy of each of these files beside it"
+            disabled={busy}
+            onClick={() => onUndo({ keep_both: true })}
+          >
+            Keep both
+          </button>
+        </>
+      ) : (
+        <button type="button" class="button primary" disabled={busy} onClick={() => onUndo({})}>
+          Undo
+        </button>
+      )}
+    </p>
+  );
+}
+
+/** Says what was undone, and offers to take that back. */
+export function offerRedo({ run_id, undo_id, turns = 0, files, left = [], log_kept }: RunUndone): void {
+  const removed = log_kept || turns === 0 ? "" : `${plural(turns, "turn")} and `;
+  const what = removed === "" && files.length === 1 ? exact(files[0] ?? "") : plural(files.length, "file");
+  const kept = left.length === 0 ? "" : ` ${plural(left.length, "file")} changed meanwhile and stayed.`;
+  offerUndo(`Undid ${removed}${what}.${kept}`, () =>
+    call("POST", runPath(run_id, "/redo"), { body: { undo_id } }),
+  );
+}

@@ -1,0 +1,50 @@
+"""`/undo` in a chat: says which files and turns it changed, and asks before it removes several turns."""
+
+from collections.abc import Sequence
+
+from holdfast.folds.session import Session
+from holdfast.runner.undo import RemovedTurn, Undos, UndoWanted
+from holdfast.safe_text import safe_line
+from holdfast.undo.planning import CannotUndo
+
+NOTHING_TO_UNDO = "There is nothing to undo."
+LINES_MAX = 20
+LINE_CHARS_MAX = 200
+
+
+async def undo_newest(undos: Undos, session_id: str, session: Session, *, turns: str, by: str) -> str:
+    """Undo the newest run with changed files, and return the reply.
+
+    `turns` is the number of turns that the person agreed to lose: with fewer, nothing changes.
+    """
+    last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
+    if last is None:
+        return NOTHING_TO_UNDO
+    try:
+        preview = await undos.preview(session_id, last.run_id, UndoWanted())
+        if len(preview.turns) > 1 and turns != str(len(preview.turns)):
+            return _question(preview.turns)
+        done = await undos.undo(session_id, last.run_id, UndoWanted(plan=preview.plan, by=by))
+    except CannotUndo as refused:
+        return str(refused)
+    removed = f"{_count(done.undo.turns, 'turn')} and " if done.undo.turns else ""
+    head = f"Undone: {removed}{_count(len(done.files), 'file')}. You can redo this on the page."
+    return "\n\n".join(filter(None, [head, _listed([f"`{name}`" for name in done.files])]))
+
+
+def _question(turns: Sequence[RemovedTurn]) -> str:
+    texts = [f"Turn {turn.number}: {turn.text}" for turn in turns]
+    return (
+        f"The newest turn that changed files isn't the last one. An undo would remove {len(turns)} turns:"
+        f"\n\n{_listed(texts)}\n\nSend /undo {len(turns)} to do it."
+    )
+
+
+def _listed(lines: Sequence[str]) -> str:
+    shown = [f"- {safe_line(line, LINE_CHARS_MAX)}" for line in lines[:LINES_MAX]]
+    more = [f"- and {len(lines) - LINES_MAX} more"] if len(lines) > LINES_MAX else []
+    return "\n".join([*shown, *more])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun if number == 1 else noun + 's'}"
