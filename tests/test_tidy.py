@@ -114,6 +114,22 @@ def test_no_exception_is_swallowed() -> None:
     assert swallowed == []
 
 
+def test_parsers_that_a_small_text_can_keep_busy_are_called_where_the_text_is_limited() -> None:
+    """P3: TOML and YAML of any origin go through one function each."""
+    parsers = {"tomllib.load", "tomllib.loads", "yaml.load", "yaml.safe_load", "yaml.full_load"}
+    callers = {
+        module.name
+        for module in _sources()
+        for node in module.nodes()
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in parsers
+    }
+    assert callers == {
+        "src/holdfast/config/toml.py",
+        "src/holdfast/decisions/silent_rejects.py",  # a file that we ship
+        "src/holdfast/tools/files/yaml_text.py",
+    }
+
+
 def test_nothing_is_left_unfinished() -> None:
     unfinished = [
         f"{module.name}:{number}"

@@ -1,7 +1,6 @@
 """Finds holdfast.toml, and decides whether one in the working directory is trusted."""
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from holdfast.config.secret_values import (
     read_text_file,
 )
 from holdfast.config.sources import BadConfiguration
+from holdfast.config.toml import parse_toml
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.safe_text import safe_line
 from holdfast.tools.files.regular_files import NotRegular
@@ -118,7 +118,7 @@ def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
 def _sets(text: str) -> tuple[str, ...]:
     """The names of the tables that the file sets."""
     try:
-        names = list(tomllib.loads(text))
+        names = list(parse_toml(text))
     except (ValueError, RecursionError):
         return ()
     return tuple(safe_line(name, NAME_CHARS_MAX) for name in names[:NAMES_MAX])
