@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast import __version__
 from holdfast.cli.reader import Reader
-from holdfast.cli.start_steps import clear_step, show_step
-from holdfast.cli.terminal.output import restore
+from holdfast.cli.terminal.output import clear_step, echo_error, restore, show_step
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
@@ -59,7 +58,7 @@ def report_error(error: BaseException) -> int:
         # Whoever read the output has enough; the interpreter is not to try again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    print(f"holdfast: {error_text(error)}", file=sys.stderr)
+    echo_error(f"holdfast: {error_text(error)}")
     return FAILED
 
 
@@ -96,10 +95,9 @@ def with_running_server(flags: Mapping[str, object], work: Work) -> int:
     try:
         directory = find_data_directory(flags)
         if directory.address() is None:
-            print(
+            echo_error(
                 f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, "
                 "or name the directory of one that runs with --data-dir",
-                file=sys.stderr,
             )
             return FAILED
         return asyncio.run(_with_running_server(directory, work, patience=ClientPatience()))
@@ -120,7 +118,7 @@ async def _with_running_server(directory: DataDirectory, work: Work, *, patience
         finally:
             clear_step()
         if note := await asyncio.to_thread(ignored_settings, directory):
-            print(f"holdfast: {note}", file=sys.stderr)
+            echo_error(f"holdfast: {note}")
         return await work(Attached(client, directory, None, (await directory.where()).url))
 
 
@@ -162,7 +160,7 @@ async def _with_reader(directory: DataDirectory, work: Callable[[Reader], Awaita
 
     async with OfflineReader(directory.settings) as stored:
         if stored.is_new:
-            print(f"holdfast: there is no data in {directory.data_dir} yet", file=sys.stderr)
+            echo_error(f"holdfast: there is no data in {directory.data_dir} yet")
         return await work(stored)
 
 
@@ -170,7 +168,7 @@ async def _is_there(client: "Client", url: str) -> bool:
     try:
         await check_server(client, url, within_s=LOOK_S)
     except Unreachable as error:
-        print(f"holdfast: {error}; reading the stored data instead", file=sys.stderr)
+        echo_error(f"holdfast: {error}; reading the stored data instead")
         return False
     return True
 
@@ -187,7 +185,7 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     loaded = directory.completed()
     clear_step()
     for warning in loaded.startup_warnings:
-        print(f"holdfast: {warning}", file=sys.stderr)
+        echo_error(f"holdfast: {warning}")
     log_to_file(loaded.settings)
     show_step(f"Opening {directory.data_dir}")
 
@@ -239,9 +237,8 @@ async def check_server(client: "Client", url: str, *, within_s: float) -> None:
     if found.version != __version__:
         # Only a warning: it mostly works, and if it doesn't, this is why.
         of_it = f"is Holdfast {found.version}" if found.version else "doesn't tell its version"
-        print(
+        echo_error(
             f"holdfast: the server {of_it}, but this is {__version__}; restart the server",
-            file=sys.stderr,
         )
 
 

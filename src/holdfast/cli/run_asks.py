@@ -18,6 +18,7 @@ from holdfast.cli.asks import (
     shown_ask,
 )
 from holdfast.cli.run_output import Output
+from holdfast.cli.terminal.output import echo_colored
 from holdfast.cli.terminal.phrases import tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
 from holdfast.cli.terminal.style import Style, terminal_width
@@ -99,15 +100,15 @@ class RunAsks:
             try:
                 return await self._ask(asked)
             except ClientError as error:
-                await asyncio.to_thread(_print, Style().line(f"✗ {safe_line(str(error))}", "red"))
+                await asyncio.to_thread(echo_colored, Style().line(f"✗ {safe_line(str(error))}", "red"))
                 await asyncio.sleep(self._again_s)
 
     async def _ask(self, asked: AskEvent) -> None:
         await self._output.pause()
         style = Style()
-        await asyncio.to_thread(_print, await shown_ask(self._client, style, asked))
+        await asyncio.to_thread(echo_colored, await shown_ask(self._client, style, asked))
         if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
-            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "magenta"))
+            await asyncio.to_thread(echo_colored, style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
@@ -121,7 +122,7 @@ class RunAsks:
             if not isinstance(answer, Unclear):
                 await send_answer(self._client, asked, answer)
                 return
-            await asyncio.to_thread(_print, style.dim(answer.hint))
+            await asyncio.to_thread(echo_colored, style.dim(answer.hint))
 
     async def _stop(self, run_id: str) -> None:
         try:
@@ -195,7 +196,3 @@ def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
         session.default_buffer,
     )
     return session
-
-
-def _print(text: str) -> None:
-    print(text, end="", file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)

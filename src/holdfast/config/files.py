@@ -16,7 +16,7 @@ from holdfast.config.secret_values import (
 from holdfast.config.sources import BadConfiguration
 from holdfast.config.toml import parse_toml
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
-from holdfast.safe_text import safe_line
+from holdfast.safe_text import exact_line, safe_line
 from holdfast.tools.files.regular_files import NotRegular
 
 FILE_NAME = "holdfast.toml"
@@ -43,9 +43,14 @@ class IgnoredFile:
     sets: tuple[str, ...] = ()
     advice: str = ""
 
+    @property
+    def headline(self) -> str:
+        """The file and why it's ignored, without the advice."""
+        return f"{exact_line(str(self.path))} is ignored: {self.why}"
+
     def __str__(self) -> str:
         """One line for a person."""
-        return f"{self.path} is ignored: {self.why}{f'. {self.advice}' if self.advice else ''}"
+        return f"{self.headline}. {self.advice}" if self.advice else self.headline
 
 
 @dataclass(frozen=True, slots=True)
