@@ -15,7 +15,7 @@ from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
-from holdfast.host.data_dir import DataDirectory, find_data_directory, running_server
+from holdfast.host.data_dir import DataDirectory, announce, find_data_directory, running_server
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
@@ -117,21 +117,29 @@ async def _with_running_server(directory: DataDirectory, work: Work, *, patience
             await check_server(client, url, within_s=patience.call_s)
         finally:
             clear_step()
-        if note := await asyncio.to_thread(ignored_settings, directory):
+        for note in await asyncio.to_thread(ignored_settings, directory):
             echo_error(f"holdfast: {note}")
         return await work(Attached(client, directory, None, (await directory.where()).url))
 
 
-def ignored_settings(directory: DataDirectory) -> str:
-    """What to say if the running server doesn't use this command's configuration file."""
+def ignored_settings(directory: DataDirectory) -> list[str]:
+    """Notes about settings of this command that the running server doesn't use."""
     file, holder = directory.inputs.file, running_server(directory.data_dir)
-    if file is None or holder is None or holder.config == str(file.path.resolve()):
-        return ""
-    of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
-    return (
-        f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
-        f"to use it, stop the server, or choose another --data-dir"
-    )
+    if holder is None:
+        return []
+    notes: list[str] = []
+    if file is not None and holder.config != str(file.path.resolve()):
+        of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
+        notes.append(
+            f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
+            f"to use it, stop the server, or choose another --data-dir"
+        )
+    if names := directory.ignored_variables():
+        notes.append(
+            f"{', '.join(names)} has no effect: the server at {holder.url} was started with another value; "
+            "restart it with this one"
+        )
+    return notes
 
 
 async def _url(directory: DataDirectory) -> str:
@@ -220,7 +228,7 @@ async def _own_client(
     ):
         if works == "nothing":
             await app.asgi.drain()
-        await asyncio.to_thread(lock.announce, url, config=loaded.file)
+        await asyncio.to_thread(announce, lock, url, loaded)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url
 

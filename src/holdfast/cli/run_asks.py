@@ -38,6 +38,7 @@ HOW_TO_ALLOW = (
     "  To be asked, run this in a terminal, with no text piped in. To allow it unasked, add a rule under\n"
     "  [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
+    "  A running server has to be restarted with either of them.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 
@@ -139,8 +140,14 @@ class RunAsks:
         self.refused += 1
         await self._output.say(
             f"holdfast: denied, because nobody is here to approve it: {tool_words(asked)}\n"
-            f"{HOW_TO_ALLOW.format(rule='')}"
+            f"{self._how_to_allow('')}"
         )
+
+    def _how_to_allow(self, rule: str) -> str:
+        """The advice, in full for the first action; after that, only the rule for this one."""
+        if self.refused == 1:
+            return HOW_TO_ALLOW.format(rule=rule)
+        return f"  {rule.strip()}\n" if rule else ""
 
     async def _refuse(self, asked: AskEvent) -> None:
         """Deny it, because silence is never consent, and say how to allow it."""
@@ -149,7 +156,7 @@ class RunAsks:
             why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
             await self._output.say(
                 f"holdfast: denied, because nobody is here to approve it: {exact(asked.action.summary)}\n"
-                f"{why}{HOW_TO_ALLOW.format(rule=_rule_for(asked))}"
+                f"{why}{self._how_to_allow(_rule_for(asked))}"
             )
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:

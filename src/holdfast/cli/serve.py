@@ -20,6 +20,7 @@ from holdfast.cli.program_name import program
 from holdfast.cli.terminal.output import clear_step, echo, echo_error, show_step
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
+from holdfast.host.data_dir import announce
 from holdfast.host.http_server import Application, http_config
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.logs import log_to_file, terminal_log
@@ -86,7 +87,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         stack.callback(clear_step)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])
-        await asyncio.to_thread(lock.announce, url, config=loaded.file)
+        await asyncio.to_thread(announce, lock, url, loaded)
 
         def greet() -> None:
             clear_step()

@@ -20,6 +20,7 @@ from holdfast.cli.doctor.targets import ask_targets
 from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
+from holdfast.host.used_settings import changed_settings
 from holdfast.safe_text import safe
 from holdfast.targets import Target
 
@@ -115,6 +116,9 @@ def examine(
     yield machine.data_directory(settings.data_dir)
     served, holder = machine.serving(settings.data_dir)
     yield served
+    if holder is not None and (changed := changed_settings(loaded)):
+        line = f"the running server uses other values for {', '.join(changed)}"
+        yield note("settings", line, "restart the server to apply this configuration")
     yield machine.port(settings, holder)
     yield machine.disk_room(settings.data_dir)
     yield from _store(loaded, report)
