@@ -114,6 +114,48 @@ def test_no_exception_is_swallowed() -> None:
     assert swallowed == []
 
 
+def test_parsers_that_a_small_text_can_keep_busy_are_called_where_the_text_is_limited() -> None:
+    """P3: TOML and YAML of any origin go through one function each."""
+    parsers = {"tomllib.load", "tomllib.loads", "yaml.load", "yaml.safe_load", "yaml.full_load"}
+    callers = {
+        module.name
+        for module in _sources()
+        for node in module.nodes()
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in parsers
+    }
+    assert callers == {
+        "src/holdfast/config/toml.py",
+        "src/holdfast/decisions/silent_rejects.py",  # a file that we ship
+        "src/holdfast/tools/files/yaml_text.py",
+    }
+
+
+def test_everything_reaches_the_terminal_through_one_module() -> None:
+    """P11: text of any origin can hold escape sequences, which write to the clipboard or hide a line.
+
+    Ruff bans `print`; these are the other ways. A module that draws by itself is listed with its reason.
+    """
+    drawing = {
+        "terminal/output.py",  # the one module
+        "terminal/style.py",  # renders to a string
+        "doctor/command.py",  # a spinner
+        "demo/screen.py",  # texts of our own
+        "protocols/stdio_lines.py",  # a protocol, not a terminal
+    }
+    ways = re.compile(
+        r"(typer\.(echo|secho|prompt|confirm)|click\.\w*echo|Console|(sys\.)?(stdout|stderr)(\.buffer)?\.write"
+        r"|.*\bout\.write|.*_errors\.write|.*\bstdout\.buffer)"
+    )
+    found = [
+        f"{module.name}:{node.lineno}"
+        for module in _modules("src/holdfast/cli/*.py")
+        if module.name.removeprefix("src/holdfast/cli/") not in drawing
+        for node in module.nodes()
+        if isinstance(node, ast.Call) and ways.fullmatch(ast.unparse(node.func))
+    ]
+    assert found == []
+
+
 def test_nothing_is_left_unfinished() -> None:
     unfinished = [
         f"{module.name}:{number}"

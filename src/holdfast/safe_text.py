@@ -24,6 +24,11 @@ def safe(text: str) -> str:
     return _CONTROLS.sub("", _SEQUENCES.sub("", text))
 
 
+def safe_json(document: str) -> str:
+    """JSON with the same meaning, whose control characters are all escaped."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
 def safe_line(text: str, columns_max: int = 0) -> str:
     """The same on one line, cut with an ellipsis if it is too wide."""
     line = _LINE.sub(" ", safe(text)).strip()
@@ -60,6 +65,11 @@ def exact(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(char if _is_seen(char) else _written_out(char) for char in text)
+
+
+def exact_line(text: str) -> str:
+    """The same in one line, so that no part of it looks like another line."""
+    return exact(text).replace("\n", "\\n")
 
 
 def _is_seen(char: str) -> bool:

@@ -15,7 +15,7 @@ from holdfast.cli.asks import key_scopes, may_approve
 from holdfast.cli.attach import FAILED, check_server, error_text, ignored_settings
 from holdfast.cli.stores.nodes import list_nodes
 from holdfast.client import BadAnswer, Client, ClientPatience, Refused, Unreachable
-from holdfast.host.data_dir import find_data_directory
+from holdfast.host.data_dir import announce, find_data_directory
 from holdfast.host.lock import DirectoryLock
 from holdfast.server.options import ApiKey, ServerOptions
 from serving import Setting, served, target_of
@@ -112,12 +112,28 @@ def test_a_configuration_file_that_the_running_server_does_not_use_is_named(tmp_
         lock.announce("http://127.0.0.1:8642", config=here)
         assert not ignored_settings(directory)
         lock.announce("http://127.0.0.1:8642", config=tmp_path / "other.toml")
-        note = ignored_settings(directory)
+        (note,) = ignored_settings(directory)
         assert f"has its settings from {tmp_path}/other.toml, so {here} has no effect" in note
         lock.announce("http://127.0.0.1:8642")
-        assert "has settings of its own" in ignored_settings(directory)
+        (note,) = ignored_settings(directory)
+        assert "has settings of its own" in note
         assert not ignored_settings(find_data_directory({"data_dir": str(data), "config": None}))
     assert not ignored_settings(directory), "nobody runs"
+
+
+def test_a_variable_that_the_running_server_does_not_use_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P12: a mode that the server was started with, or that only it has, is no reason for a note."""
+    monkeypatch.setenv("HOLDFAST_LOG_LEVEL", "warning")
+    flags = {"data_dir": str(tmp_path), "config": None}
+    with DirectoryLock(tmp_path) as lock:
+        announce(lock, "http://127.0.0.1:8642", find_data_directory(flags).loaded)
+        assert ignored_settings(find_data_directory(flags)) == []
+        monkeypatch.setenv("HOLDFAST_APPROVALS_MODE", "allow-workspace")
+        monkeypatch.delenv("HOLDFAST_LOG_LEVEL")
+        (note,) = ignored_settings(find_data_directory(flags))
+    assert note.startswith("HOLDFAST_APPROVALS_MODE has no effect: the server at http://127.0.0.1:8642 ")
 
 
 @pytest.mark.parametrize("scopes", [("chat",), ("chat", "approve")])

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from docs.reading import CONFIG, DOCS, blocks
+from docs.reading import CONFIG, DOCS, all_blocks, blocks
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.cli.demo.server import clean_environment
@@ -107,7 +107,7 @@ async def test_what_was_backed_up_while_it_ran_comes_back_after_all_was_lost(tmp
     """
     owner, gate = Owner(tmp_path), Gate()
     (backup,) = [text for text in blocks(DOCS / "operations.md", "sh") if "source.backup(copy)" in text]
-    (restore,) = blocks(DOCS / "operations.md", "bash")
+    (restore,) = [block.text for block in all_blocks(DOCS / "operations.md") if block.no_run]
     scripts = [Say("a walrus")], [Say("half of"), Wait(gate)], [Say("the whole")], [Say("as before")]
     async with ChaosServer(*scripts) as chaos:
         await asyncio.to_thread((tmp_path / "mine.toml").write_text, CONFIG.format(url=chaos.base_url))

@@ -8,7 +8,7 @@ import pytest
 from cli.terminal.screen import Screen
 from cli.terminal.test_output import shown_on, watched
 from holdfast.cli.program_name import program
-from holdfast.cli.start_steps import clear_step, show_step
+from holdfast.cli.terminal.output import clear_step, show_step
 
 
 def installed(folder: Path) -> Path:

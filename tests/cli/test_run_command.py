@@ -174,7 +174,8 @@ async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path)
 
 async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path) -> None:
     """P8: silence is never consent; the model hears why, and so does whoever reads the output."""
-    calls = [CallTool("shell", {"command": "touch made"}), CallTool(ASK_USER, {"text": "Which?"})]
+    calls = [CallTool("shell", {"command": f"touch {name}"}) for name in ("made", "more")]
+    calls.append(CallTool(ASK_USER, {"text": "Which?"}))
     async with ChaosServer(calls, [Say("so be it")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         ended = await command(tmp_path, "run", "make it")
@@ -183,7 +184,8 @@ async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path
     assert "denied, because nobody is here to approve it: touch made" in ended.err
     assert "Creates made." in ended.err
     assert 'allow = "shell", argv = ["touch","made"], exact = true' in ended.err
-    assert "HOLDFAST_APPROVALS_MODE=allow-workspace" in ended.err
+    assert ended.err.count("HOLDFAST_APPROVALS_MODE=allow-workspace") == 1, "the advice is given once"
+    assert 'argv = ["touch","more"]' in ended.err
     assert "nobody is here to answer: Which?" in ended.err
     assert told.count("no_approver") >= 2
     assert not await asyncio.to_thread((tmp_path / "made").exists)

@@ -257,6 +257,23 @@ def test_nesting_without_end_is_refused() -> None:
     assert "the tables are nested too deeply" in refused(given("a = " + "[" * 50_000))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join("a" * 60_000) + " = 1",
+        f"[{'.'.join('a' * 30_000)}]\n" + "".join(f"b{nth} = 1\n" for nth in range(10_000)),
+        "a = { " + " . ".join(['"\\""', "'b'"] * 20_000) + " = 1 }",
+        "a = 1\n" * 50_000,
+    ],
+    ids=["dotted key", "header", "quoted in an inline table", "length"],
+)
+def test_a_file_that_would_take_minutes_to_parse_is_refused_at_once(text: str) -> None:
+    """P3: TOML's parser takes quadratic time for dotted keys; reaching the end is the proof."""
+    assert "more than" in refused(given(text))
+    prose = "Be brief. See www.example.org. " * 2_000
+    assert loaded(f"[agent]\ninstructions = '{prose}'").settings.agent.instructions == prose
+
+
 PLAIN_KEYS = sorted({str(step) for path, _ in variables().values() for step in path})
 TARGET_KEYS = [
     "targets",

@@ -172,6 +172,29 @@ def test_what_cannot_be_meant_or_read_is_not_trusted(here: Path, capsys: pytest.
     assert "did you mean server" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "text", ['"a\\u001b]52;c;QQ\\u0007\\nholdfast: all is well" = 1\n', "[a\x1b]52;c;QQ\x07]"]
+)
+def test_no_escape_sequence_of_a_file_or_folder_reaches_the_terminal(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """P11: OSC 52 writes to the clipboard; a line break adds a line of somebody else's."""
+    folder = here / "b\x1b]52;c;QQ\x07\x9b2J\nholdfast: trusted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "holdfast.toml").write_text(text)
+    assert trust(None) == 1
+    assert check({}) == 0
+    (folder / "holdfast.toml").write_text(HOSTILE)
+    assert trust(None) == 0
+    assert distrust(None) == 0
+    shown = "".join(capsys.readouterr())
+    assert "\x1b" not in shown
+    assert "\x9b" not in shown
+    assert "\nholdfast: trusted" not in shown
+    assert "\nholdfast: all is well" not in shown
+
+
 def test_a_broken_record_of_trust_is_an_error_and_never_trust(here: Path, tmp_path: Path) -> None:
     (here / "holdfast.toml").write_text(HOSTILE)
     assert trust(None) == 0

@@ -2,7 +2,9 @@
 
 import importlib.util
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from textwrap import dedent
 from types import ModuleType
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,13 +25,39 @@ wire = "chat"
 base_url = "{url}"
 model = "m"
 """
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# Pages with blocks that someone may copy, beside the documents.
+PAGES = (
+    *DOCUMENTS,
+    *sorted((ROOT / "src" / "holdfast" / "chaos").glob("*/README.md")),
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "tests" / "README.md",
+)
+_BLOCK = re.compile(r"^( *)(`{3,}|~{3,}) *(\w*)([^\n`]*)\n(.*?)^\1\2 *$", re.DOTALL | re.MULTILINE)
+_NO_RUN = "no-run:"
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of a document; `no_run` is the reason after "no-run:" behind its language, if any."""
+
+    language: str
+    text: str
+    no_run: str = ""
+
+
+def all_blocks(document: Path) -> list[Block]:
+    """Every block, also in a list, in order."""
+    found = _BLOCK.findall(document.read_text("utf-8"))
+    return [
+        Block(language, dedent(text), mark.partition(_NO_RUN)[2].strip())
+        for _, _, language, mark, text in found
+    ]
+
+
 def blocks(document: Path, language: str) -> list[str]:
-    """The blocks of one language, in order."""
-    return [text for name, text in _BLOCK.findall(document.read_text("utf-8")) if name == language]
+    """The blocks of one language that can be run as they stand, in order."""
+    return [one.text for one in all_blocks(document) if one.language == language and not one.no_run]
 
 
 def links(document: Path) -> list[str]:

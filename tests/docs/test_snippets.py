@@ -15,15 +15,20 @@ import pytest
 
 import holdfast
 from cli.hermes.home import TALK, make_database
-from docs.reading import CONFIG, DOCS, ROOT, blocks
+from docs.reading import CONFIG, DOCS, PAGES, ROOT, all_blocks, blocks
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.cli.demo.server import clean_environment
 from holdfast.testing import ScriptedModel
+from holdfast.tools.mcp.servers import McpServerConfig
+from tools.mcp.scene import McpCall, run, servers
 
 SHELL = (
     ROOT / "README.md",
     *(DOCS / f"{name}.md" for name in ("quick-start", "operations", "migrating-from-hermes")),
 )
+TRIGGERS = DOCS / "automations.md"
+PYTHON = (ROOT / "README.md", DOCS / "python.md")
+TOOL = DOCS / "tutorials.md"
 PORT = "8642"
 # A program imports what it uses before its event loop runs.
 IMPORTED = (holdfast.Agent, ScriptedModel)
@@ -68,7 +73,7 @@ async def run_blocks(documents: Sequence[Path], folder: Path) -> None:
     """Run all shell blocks of the documents, as one script each."""
     async with server_of(folder) as (environ, url):
         for document in documents:
-            texts = [text for text in blocks(document, "sh") if not text.startswith("make ")]
+            texts = blocks(document, "sh")
             assert texts, document
             script = "set -eu\n" + "\n".join(texts)
             script = script.replace(f"127.0.0.1:{PORT}", url.removeprefix("http://")).replace(
@@ -98,14 +103,39 @@ async def test_every_shell_block_runs(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_the_shell_blocks_about_triggers_run(tmp_path: Path) -> None:
-    await run_blocks([DOCS / "automations.md"], tmp_path)
+    await run_blocks([TRIGGERS], tmp_path)
+
+
+def test_every_block_is_run_or_says_why_not() -> None:
+    """A block in another spelling of its language would be skipped, so there's one spelling of each."""
+    run = {"sh": {*SHELL, TRIGGERS}, "python": {*PYTHON, TOOL, DOCS / "guard.md"}}  # tests/guard has the last
+    for page in PAGES:
+        for block in all_blocks(page):
+            name = page.relative_to(ROOT)
+            assert block.language not in {"py", "python3", "bash", "shell", "zsh"}, name
+            if block.no_run:
+                print(f"{name}: not run, because {block.no_run}:\n{block.text}")  # noqa: T201
+            elif block.language in run:
+                assert page in run[block.language], f"no test runs this block of {name}:\n{block.text}"
+
+
+async def test_the_tool_of_the_tutorial_can_be_called(tmp_path: Path) -> None:
+    """With the version of mcp that is installed, and the configuration below it."""
+    (text,) = await asyncio.to_thread(blocks, TOOL, "python")
+    await asyncio.to_thread((tmp_path / "weather.py").write_text, text)
+    (table,) = [text for text in await asyncio.to_thread(blocks, TOOL, "toml") if "weather.py" in text]
+    assert 'command = ["python", ' in table
+    config = McpServerConfig(name="weather", command=(sys.executable, str(tmp_path / "weather.py")))
+    async with servers(config) as of:
+        result = await run(of, "temperature", McpCall(workspace=tmp_path), label="weather", city="Rome")
+    assert "21 °C in Rome" in result.text
 
 
 def _compiled(text: str) -> CodeType:
     return compile(text, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-@pytest.mark.parametrize("document", [ROOT / "README.md", DOCS / "python.md"], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", PYTHON, ids=lambda path: path.name)
 async def test_every_python_block_runs(
     document: Path,
     tmp_path: Path,

@@ -2,16 +2,15 @@
 
 import asyncio
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from docs.reading import DOCS, blocks
 from holdfast import guard
 from holdfast.chaos import ChaosServer, EndOfBody, Say
 
-TEXT = (Path(__file__).parents[2] / "docs" / "guard.md").read_text("utf-8")
-SNIPPETS: list[str] = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+SNIPPETS = blocks(DOCS / "guard.md", "python")
 
 
 @pytest.fixture
@@ -75,5 +74,5 @@ async def test_the_lines_that_find_the_cause(
 
 
 def test_every_parameter_is_in_the_table() -> None:
-    named = re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", TEXT, re.MULTILINE)
+    named = re.findall(r"^\| `(\w+)` \| .+ \| .+ \|$", (DOCS / "guard.md").read_text("utf-8"), re.MULTILINE)
     assert [name for name in named if not name[0].isupper()] == list(guard.Rules.__annotations__)

@@ -62,6 +62,8 @@ def test_parts_have_a_case_and_the_rest_has_none() -> None:
         ("on", True),
         ("1", True),
         ("0", False),
+        ("-00", False),
+        ("9" * 5_000, True),
         ("", False),
         ("off", False),
         ("x", None),

@@ -9,6 +9,7 @@ from holdfast.api.approvals import GrantShown, OpenAsk, OpenQuestion
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.cli.terminal.phrases import answer_words
 from holdfast.safe_text import exact, safe, safe_line
 
@@ -29,11 +30,11 @@ def list_asks(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(asks)
         elif not asks:
-            print("Nothing is waiting for you.")
+            echo("Nothing is waiting for you.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is approved is read to its last letter.
             for one in asks:
-                print(f"{one.ask_id}  {when(one.asked_at)}  {one.run_id}\n{indent(_about(one), '    ')}")
+                echo(f"{one.ask_id}  {when(one.asked_at)}  {one.run_id}\n{indent(_about(one), '    ')}")
         else:
             rows = [(one.ask_id, when(one.asked_at), one.run_id, _about(one)) for one in asks]
             print_columns(("ID", "ASKED", "RUN", "ABOUT"), rows)
@@ -49,9 +50,7 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
         client = attached.client
         asked = next((one for one in await client.approvals() if one.ask_id == ask_id), None)
         if asked is None:
-            print(
-                f"holdfast: no open approval or question has the id {safe_line(ask_id, 80)}", file=sys.stderr
-            )
+            echo_error(f"holdfast: no open approval or question has the id {safe_line(ask_id, 80)}")
             return FAILED
         if isinstance(asked, OpenQuestion):
             await client.answer(asked.run_id, ask_id, answer=answer)
@@ -59,10 +58,10 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
             words = answer_words(asked.choices, asked.offers)
             meant = words.get(answer.strip().lower())
             if meant is None:
-                print(f"holdfast: answer with one of: {', '.join(words)}", file=sys.stderr)
+                echo_error(f"holdfast: answer with one of: {', '.join(words)}")
                 return FAILED
             await client.approve(asked.run_id, ask_id, choice=meant[0], reason=reason, width=meant[1])
-        print("Answered." if not attached.is_own else "Answered. The run continues when Holdfast next runs.")
+        echo("Answered." if not attached.is_own else "Answered. The run continues when Holdfast next runs.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -77,11 +76,11 @@ def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
         if form == "json":
             print_json(granted)
         elif not granted:
-            print("There are no standing rules beyond the configuration.")
+            echo("There are no standing rules beyond the configuration.")
         elif sys.stdout.isatty():
             # A list would cut it, and what is allowed is read to its last letter.
             for one in granted:
-                print(f"{one.grant_id}  {one.session_id or EVERYWHERE}\n{indent(safe(one.says), '    ')}")
+                echo(f"{one.grant_id}  {one.session_id or EVERYWHERE}\n{indent(safe(one.says), '    ')}")
         else:
             print_columns(("ID", "WHERE", "ALLOWS"), [_rule(one) for one in granted])
         return OK
@@ -98,7 +97,7 @@ async def _all_rules(client: "Client") -> Sequence[GrantShown]:
         cursor = page.next_cursor or ""
         if not cursor:
             return found
-    print(f"holdfast: these are the first {len(found)} rules; there are more", file=sys.stderr)
+    echo_error(f"holdfast: these are the first {len(found)} rules; there are more")
     return found
 
 
@@ -111,7 +110,7 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
 
     async def work(attached: Attached) -> int:
         await attached.client.revoke_grant(grant_id, session_id=session)
-        print("Revoked. Holdfast asks about it again.")
+        echo("Revoked. Holdfast asks about it again.")
         return OK
 
     return with_server(flags, work, works="nothing")

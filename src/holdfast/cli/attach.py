@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast import __version__
 from holdfast.cli.reader import Reader
-from holdfast.cli.start_steps import clear_step, show_step
-from holdfast.cli.terminal.output import restore
+from holdfast.cli.terminal.output import clear_step, echo_error, restore, show_step
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import BadAnswer, ClientError, Refused, Unreachable
 from holdfast.config.load import BadConfiguration, Loaded
 from holdfast.folds.phases import IllegalEvent
-from holdfast.host.data_dir import DataDirectory, find_data_directory, running_server
+from holdfast.host.data_dir import DataDirectory, announce, find_data_directory, running_server
 from holdfast.host.fast_imports import gc_paused
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.interfaces.journal import JournalError
@@ -59,7 +58,7 @@ def report_error(error: BaseException) -> int:
         # Whoever read the output has enough; the interpreter is not to try again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    print(f"holdfast: {error_text(error)}", file=sys.stderr)
+    echo_error(f"holdfast: {error_text(error)}")
     return FAILED
 
 
@@ -96,10 +95,9 @@ def with_running_server(flags: Mapping[str, object], work: Work) -> int:
     try:
         directory = find_data_directory(flags)
         if directory.address() is None:
-            print(
+            echo_error(
                 f"holdfast: no server is running in {directory.data_dir}: start one with `holdfast serve`, "
                 "or name the directory of one that runs with --data-dir",
-                file=sys.stderr,
             )
             return FAILED
         return asyncio.run(_with_running_server(directory, work, patience=ClientPatience()))
@@ -119,21 +117,29 @@ async def _with_running_server(directory: DataDirectory, work: Work, *, patience
             await check_server(client, url, within_s=patience.call_s)
         finally:
             clear_step()
-        if note := await asyncio.to_thread(ignored_settings, directory):
-            print(f"holdfast: {note}", file=sys.stderr)
+        for note in await asyncio.to_thread(ignored_settings, directory):
+            echo_error(f"holdfast: {note}")
         return await work(Attached(client, directory, None, (await directory.where()).url))
 
 
-def ignored_settings(directory: DataDirectory) -> str:
-    """What to say if the running server doesn't use this command's configuration file."""
+def ignored_settings(directory: DataDirectory) -> list[str]:
+    """Notes about settings of this command that the running server doesn't use."""
     file, holder = directory.inputs.file, running_server(directory.data_dir)
-    if file is None or holder is None or holder.config == str(file.path.resolve()):
-        return ""
-    of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
-    return (
-        f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
-        f"to use it, stop the server, or choose another --data-dir"
-    )
+    if holder is None:
+        return []
+    notes: list[str] = []
+    if file is not None and holder.config != str(file.path.resolve()):
+        of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
+        notes.append(
+            f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
+            f"to use it, stop the server, or choose another --data-dir"
+        )
+    if names := directory.ignored_variables():
+        notes.append(
+            f"{', '.join(names)} has no effect: the server at {holder.url} was started with another value; "
+            "restart it with this one"
+        )
+    return notes
 
 
 async def _url(directory: DataDirectory) -> str:
@@ -162,7 +168,7 @@ async def _with_reader(directory: DataDirectory, work: Callable[[Reader], Awaita
 
     async with OfflineReader(directory.settings) as stored:
         if stored.is_new:
-            print(f"holdfast: there is no data in {directory.data_dir} yet", file=sys.stderr)
+            echo_error(f"holdfast: there is no data in {directory.data_dir} yet")
         return await work(stored)
 
 
@@ -170,7 +176,7 @@ async def _is_there(client: "Client", url: str) -> bool:
     try:
         await check_server(client, url, within_s=LOOK_S)
     except Unreachable as error:
-        print(f"holdfast: {error}; reading the stored data instead", file=sys.stderr)
+        echo_error(f"holdfast: {error}; reading the stored data instead")
         return False
     return True
 
@@ -187,7 +193,7 @@ def _with_own_server(directory: DataDirectory, lock: DirectoryLock, *, work: Wor
     loaded = directory.completed()
     clear_step()
     for warning in loaded.startup_warnings:
-        print(f"holdfast: {warning}", file=sys.stderr)
+        echo_error(f"holdfast: {warning}")
     log_to_file(loaded.settings)
     show_step(f"Opening {directory.data_dir}")
 
@@ -222,7 +228,7 @@ async def _own_client(
     ):
         if works == "nothing":
             await app.asgi.drain()
-        await asyncio.to_thread(lock.announce, url, config=loaded.file)
+        await asyncio.to_thread(announce, lock, url, loaded)
         async with Client(url, keys[0].secret if keys else "") as client:
             yield client, url
 
@@ -239,9 +245,8 @@ async def check_server(client: "Client", url: str, *, within_s: float) -> None:
     if found.version != __version__:
         # Only a warning: it mostly works, and if it doesn't, this is why.
         of_it = f"is Holdfast {found.version}" if found.version else "doesn't tell its version"
-        print(
+        echo_error(
             f"holdfast: the server {of_it}, but this is {__version__}; restart the server",
-            file=sys.stderr,
         )
 
 

@@ -6,6 +6,7 @@ from holdfast.api.changes import FileChanged, GitMoved, RunChanges, RunUndone, U
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.ids import resolve_run
 from holdfast.cli.terminal.columns import print_json
+from holdfast.cli.terminal.output import echo
 from holdfast.safe_text import safe, safe_line
 
 NOT_COVERED_SHOWN = 10
@@ -19,7 +20,7 @@ def show_changes(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
         if form == "json":
             print_json(found)
         else:
-            print("\n".join(change_lines(found)))
+            echo("\n".join(change_lines(found)))
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -80,7 +81,7 @@ def _told(done: RunUndone, *, form: str, redone: bool) -> int:
     if form == "json":
         print_json(done)
     else:
-        print("\n".join(undone_lines(done, redone=redone)))
+        echo("\n".join(undone_lines(done, redone=redone)))
     return FAILED if done.left else OK
 
 

@@ -31,6 +31,7 @@ from holdfast.cli.options import (
 from holdfast.cli.powers import memory_commands, skill_commands
 from holdfast.cli.protocols import commands as protocol_commands
 from holdfast.cli.stores import commands as store_commands
+from holdfast.cli.terminal.output import echo
 from holdfast.cli.triggers import commands as trigger_commands
 
 STATUSES = (
@@ -97,7 +98,7 @@ def options(
 ) -> None:
     """Runs AI agents that do not get lost. Without a command, it starts a chat in the terminal."""
     if version:
-        print(f"holdfast {__version__}")
+        echo(f"holdfast {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         chat()

@@ -1,13 +1,13 @@
 """`holdfast config check`: the effective settings and where each comes from; keys stay hidden."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
 
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import IgnoredFile
 from holdfast.config.load import Loaded, load_configuration
 from holdfast.config.secret_values import command_parts
@@ -28,12 +28,12 @@ def check(flags: Mapping[str, object]) -> int:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
         for line in error.lines:
-            print(f"holdfast: {line}", file=sys.stderr)
+            echo_error(f"holdfast: {line}")
         return FAILED
     for line in report(loaded):
-        print(line)
+        echo(line)
     for line in loaded.warnings:
-        print(f"holdfast: warning: {line}", file=sys.stderr)
+        echo_error(f"holdfast: warning: {line}")
     return OK
 
 
@@ -55,7 +55,7 @@ def report(loaded: Loaded) -> Iterator[str]:
 
 
 def _ignored(file: IgnoredFile) -> Iterator[str]:
-    yield f"# {file.path} is ignored: {file.why}."
+    yield f"# {file.headline}."
     if file.sets:
         yield f"# It would set: {', '.join(file.sets)}."
     if file.advice:

@@ -1,9 +1,9 @@
 """`holdfast config trust`: from now on, the configuration file of a directory counts as it stands."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import FILE_NAME, ConfigFile, config_home, read_config
 from holdfast.config.load import BadConfiguration, ConfigInputs, Loaded, load, read_environment
 from holdfast.config.secret_values import read_found_file
@@ -11,7 +11,7 @@ from holdfast.config.sources import KeyPath, dotted
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
 from holdfast.config.value_formats import is_loopback
 from holdfast.decisions.proxies import shown_proxy
-from holdfast.safe_text import exact
+from holdfast.safe_text import exact_line
 
 OK, FAILED = 0, 1
 
@@ -23,12 +23,11 @@ def trust(name: str | None) -> int:
         loaded = load(inputs)
         _book(inputs).trust(file.path, file.text)
     except (BadConfiguration, TrustUnreadable, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
-    print(f"Holdfast now trusts {file.path.resolve()}. If the file changes, trust it again. It:")
+    echo(f"Holdfast now trusts {_shown(file.path)}. If the file changes, trust it again. It:")
     for line in powers(loaded):
-        # In one line to the letter: nothing in it can take a line back or pass for another one.
-        print("  " + exact(line).replace("\n", "\\n"))
+        echo("  " + exact_line(line))
     return OK
 
 
@@ -38,10 +37,14 @@ def distrust(name: str | None) -> int:
     try:
         known = _book(read_environment({"config": None})).forget(path)
     except (BadConfiguration, TrustUnreadable, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
-    print(f"Holdfast no longer trusts {path.resolve()}." if known else f"{path.resolve()} was not trusted.")
+    echo(f"Holdfast no longer trusts {_shown(path)}." if known else f"{_shown(path)} was not trusted.")
     return OK
+
+
+def _shown(path: Path) -> str:
+    return exact_line(str(path.resolve()))
 
 
 def _path(name: str | None) -> Path:

@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, report_error
 from holdfast.cli.ids import LAST, resolve_run, resolve_session
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.codec import UnreadableEvent, decode
 from holdfast.events import Event
 from holdfast.folds.rows import run_of
@@ -35,11 +36,11 @@ def inspect(name: str, flags: Mapping[str, object]) -> int:
         if pairs:
             room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
             lines = rendered(timeline(pairs))
-            print("\n".join(cut(line, room) if room else line for line in lines), flush=True)
+            echo("\n".join(cut(line, room) if room else line for line in lines))
             return OK
     except (*EXPECTED_ERRORS, UnreadableEvent, msgspec.MsgspecError) as error:
         return report_error(error)
-    print(f"holdfast: no session, run or .jsonl file {where}", file=sys.stderr)
+    echo_error(f"holdfast: no session, run or .jsonl file {where}")
     return FAILED
 
 

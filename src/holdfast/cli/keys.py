@@ -7,6 +7,7 @@ from holdfast.api.usage import BudgetShown, UsageFigures, UsageSummary
 from holdfast.cli.attach import OK, Attached, with_reader, with_server
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo, echo_error
 
 ORIGINS: Mapping[str, str] = {
     "configured": "the configuration (server.api_keys)",
@@ -42,9 +43,9 @@ def add_key(flags: Mapping[str, object], name: str, *, scopes: Sequence[str], fo
         if form == "json":
             print_json({"name": made.name, "key": made.key})
         else:
-            print(made.key)
+            echo(made.key)
             if sys.stdout.isatty():
-                print("Save this key now: it is not shown again.", file=sys.stderr)
+                echo_error("Save this key now: it is not shown again.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -55,7 +56,7 @@ def revoke_key(flags: Mapping[str, object], name: str) -> int:
 
     async def work(attached: Attached) -> int:
         await attached.client.revoke_key(name)
-        print("Revoked.")
+        echo("Revoked.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -82,9 +83,9 @@ def _print(found: UsageSummary) -> None:
     print_columns(head, [*rows, total])
     if unpriced := found.totals.unpriced_calls:
         calls = "1 call" if unpriced == 1 else f"{unpriced} calls"
-        print(f"The cost leaves out {calls} to models whose price isn't known.")
+        echo(f"The cost leaves out {calls} to models whose price isn't known.")
     if found.budgets:
-        print()
+        echo()
         print_columns(("BUDGET", "PERIOD", "LEFT", "RESETS"), [_budget(one) for one in found.budgets])
 
 

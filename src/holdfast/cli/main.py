@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from holdfast import __version__
+from holdfast.cli.terminal.output import echo
 
 STOPPED = 130
 COMPLETE = "_HOLDFAST_COMPLETE"
@@ -20,7 +21,7 @@ def main() -> None:
 
 def _do(line: Sequence[str]) -> None:
     if line == ["--version"]:
-        print(f"holdfast {__version__}")
+        echo(f"holdfast {__version__}")
         return
     from holdfast.host.hidden_process import hide_process
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from holdfast.cli.terminal.output import echo_error
+
 PIPED_BYTES_MAX = 8 * 1024 * 1024
 FIRST_BYTE_S = 3.0  # how long a silent pipe is waited for: a service may leave one open for ever
 
@@ -40,10 +42,9 @@ def _has_input(stdin: TextIO, has_words: bool, first_byte_s: float) -> bool:
         return False
     if not has_words or select.select([stdin], [], [], first_byte_s)[0]:
         return True
-    print(
+    echo_error(
         f"holdfast: nothing came from standard input for {first_byte_s:g} s, so the task is used without it; "
         "add </dev/null to skip the wait",
-        file=sys.stderr,
     )
     return False
 

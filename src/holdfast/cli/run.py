@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from holdfast.cli.program_name import program
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.cli.terminal.child_asks import ChildAsks
+from holdfast.cli.terminal.output import echo_error
 from holdfast.client.errors import ClientError, Refused
 from holdfast.client.updates import Seen
 from holdfast.values import ONE_SHOT
@@ -41,7 +41,7 @@ class Task:
 def run(flags: Mapping[str, object], task: Task) -> int:
     """Do the task; the exit code."""
     if not task.text:
-        print(f"holdfast: no task given. Try: {program()} run 'summarise README.md'", file=sys.stderr)
+        echo_error(f"holdfast: no task given. Try: {program()} run 'summarise README.md'")
         return 2
 
     async def work(attached: Attached) -> int:

@@ -17,6 +17,7 @@ from holdfast.cli.asks import (
     send_answer,
 )
 from holdfast.cli.run_output import Output
+from holdfast.cli.terminal.output import echo_colored
 from holdfast.cli.terminal.phrases import ask_text, tool_words
 from holdfast.cli.terminal.renderer import AskEvent, ask_id, settled_id
 from holdfast.cli.terminal.style import Style, terminal_width
@@ -36,6 +37,7 @@ HOW_TO_ALLOW = (
     "  To be asked, run this in a terminal, with no text piped in. To allow it unasked, add a rule under\n"
     "  [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
+    "  A running server has to be restarted with either of them.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 
@@ -98,15 +100,15 @@ class RunAsks:
             try:
                 return await self._ask(asked)
             except ClientError as error:
-                await asyncio.to_thread(_print, Style().line(f"✗ {safe_line(str(error))}", "red"))
+                await asyncio.to_thread(echo_colored, Style().line(f"✗ {safe_line(str(error))}", "red"))
                 await asyncio.sleep(self._again_s)
 
     async def _ask(self, asked: AskEvent) -> None:
         await self._output.pause()
         style = Style()
-        await asyncio.to_thread(_print, ask_text(style, asked))
+        await asyncio.to_thread(echo_colored, ask_text(style, asked))
         if isinstance(asked, e.ApprovalAsked) and not may_approve(await key_scopes(self._client)):
-            await asyncio.to_thread(_print, style.line(f"  {CANNOT_APPROVE}", "magenta"))
+            await asyncio.to_thread(echo_colored, style.line(f"  {CANNOT_APPROVE}", "magenta"))
             return  # the log says when someone has answered
         menu = AskMenu(asked)
         prompt = _prompt_session(menu)
@@ -120,7 +122,7 @@ class RunAsks:
             if not isinstance(answer, Unclear):
                 await send_answer(self._client, asked, answer)
                 return
-            await asyncio.to_thread(_print, style.dim(answer.hint))
+            await asyncio.to_thread(echo_colored, style.dim(answer.hint))
 
     async def _stop(self, run_id: str) -> None:
         try:
@@ -137,8 +139,14 @@ class RunAsks:
         self.refused += 1
         await self._output.say(
             f"holdfast: denied, because nobody is here to approve it: {tool_words(asked)}\n"
-            f"{HOW_TO_ALLOW.format(rule='')}"
+            f"{self._how_to_allow('')}"
         )
+
+    def _how_to_allow(self, rule: str) -> str:
+        """The advice, in full for the first action; after that, only the rule for this one."""
+        if self.refused == 1:
+            return HOW_TO_ALLOW.format(rule=rule)
+        return f"  {rule.strip()}\n" if rule else ""
 
     async def _refuse(self, asked: AskEvent) -> None:
         """Deny it, because silence is never consent, and say how to allow it."""
@@ -147,7 +155,7 @@ class RunAsks:
             why = f"  {exact(asked.headline)}.\n" if asked.headline else ""
             await self._output.say(
                 f"holdfast: denied, because nobody is here to approve it: {exact(asked.action.summary)}\n"
-                f"{why}{HOW_TO_ALLOW.format(rule=_rule_for(asked))}"
+                f"{why}{self._how_to_allow(_rule_for(asked))}"
             )
             await self._client.approve(asked.run_id, asked.approval_id, choice="deny", reason=NOBODY)
         else:
@@ -194,7 +202,3 @@ def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
         session.default_buffer,
     )
     return session
-
-
-def _print(text: str) -> None:
-    print(text, end="", file=sys.stdout if sys.stdout.isatty() else sys.stderr, flush=True)

@@ -7,12 +7,13 @@ from typing import Protocol, TextIO
 
 from holdfast import events as e
 from holdfast.cli.terminal.live_region import LiveRegion
-from holdfast.cli.terminal.output import is_drawable
+from holdfast.cli.terminal.output import echo_exactly, is_drawable
 from holdfast.cli.terminal.phrases import plain_ending
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
 from holdfast.folds import transcript
+from holdfast.safe_text import safe_json
 
 TICK_S = 0.5
 
@@ -142,7 +143,7 @@ class PlainOutput:
 
     async def say(self, text: str) -> None:
         """See Output."""
-        await asyncio.to_thread(_write, self._errors, text)
+        await asyncio.to_thread(echo_exactly, text, self._errors)
 
     async def pause(self) -> None:
         """See Output."""
@@ -157,7 +158,8 @@ class PlainOutput:
         """See Output."""
         answer = transcript.output(self._seen, ended.run_id)
         if answer:
-            await asyncio.to_thread(_write, self._out, answer if answer.endswith("\n") else answer + "\n")
+            text = answer if answer.endswith("\n") else f"{answer}\n"
+            await asyncio.to_thread(echo_exactly, text, self._out)
         await tell_ending(self._errors, ended)
 
     async def close(self) -> None:
@@ -174,11 +176,11 @@ class JsonOutput:
     async def hear(self, heard: Heard) -> None:
         """See Output."""
         if isinstance(heard, Seen):
-            await asyncio.to_thread(_write, self._out, heard.body.decode() + "\n")
+            await asyncio.to_thread(echo_exactly, safe_json(heard.body.decode()) + "\n", self._out)
 
     async def say(self, text: str) -> None:
         """See Output."""
-        await asyncio.to_thread(_write, self._errors, text)
+        await asyncio.to_thread(echo_exactly, text, self._errors)
 
     async def pause(self) -> None:
         """See Output."""
@@ -200,7 +202,7 @@ class JsonOutput:
 async def tell_ending(errors: TextIO, ended: e.RunEnded) -> None:
     """Nothing if all went well; the whole trace, once, if it did not."""
     if ended.outcome != "completed":
-        await asyncio.to_thread(_write, errors, "\n".join(plain_ending(ended)) + "\n")
+        await asyncio.to_thread(echo_exactly, "\n".join(plain_ending(ended)) + "\n", errors)
 
 
 def output_for(form: str) -> TerminalOutput | PlainOutput | JsonOutput:
@@ -210,8 +212,3 @@ def output_for(form: str) -> TerminalOutput | PlainOutput | JsonOutput:
     if is_drawable(sys.stdout):
         return TerminalOutput(sys.stdout, sys.stderr)
     return PlainOutput(sys.stdout, sys.stderr)
-
-
-def _write(out: TextIO, text: str) -> None:
-    out.write(text)
-    out.flush()

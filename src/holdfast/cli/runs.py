@@ -13,6 +13,7 @@ from holdfast.cli.reader import Reader
 from holdfast.cli.run import EXIT_CODES, show_run_here
 from holdfast.cli.run_output import output_for
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo
 from holdfast.client.errors import Refused
 from holdfast.client.updates import Seen
 from holdfast.safe_text import exact, safe, safe_line
@@ -67,7 +68,7 @@ def show_run(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
         if form == "json":
             print_json(run)
         else:
-            print("\n".join(_lines(run)))
+            echo("\n".join(_lines(run)))
         return OK
 
     return with_reader(flags, work)
@@ -108,13 +109,13 @@ def stop_run(flags: Mapping[str, object], name: str) -> int:
             if error.code != "run_not_found":
                 raise
             run = await client.run(run_id)  # unknown, or over already
-            print(f"{run.run_id} {run.status} (it had already ended)")
+            echo(f"{run.run_id} {run.status} (it had already ended)")
             return OK
         if attached.is_own:
-            print("No server is running. The run ends as stopped when one starts.")
+            echo("No server is running. The run ends as stopped when one starts.")
             return OK
         run = await client.ended(run_id)
-        print(f"{run.run_id} {run.status}")
+        echo(f"{run.run_id} {run.status}")
         return OK
 
     return with_server(flags, work, works="nothing")

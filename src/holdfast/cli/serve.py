@@ -18,9 +18,10 @@ import uvicorn
 from holdfast import __version__
 from holdfast.cli.exits import kill_tools_on_exit
 from holdfast.cli.program_name import program
-from holdfast.cli.start_steps import clear_step, show_step
+from holdfast.cli.terminal.output import clear_step, echo, echo_error, show_step
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
+from holdfast.host.data_dir import announce
 from holdfast.host.http_server import Application, http_config
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
 from holdfast.host.logs import log_to_file, terminal_log
@@ -52,17 +53,17 @@ def serve(flags: Mapping[str, object]) -> int:
         loaded = load_configuration(flags)
     except BadConfiguration as error:
         clear_step()
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     clear_step()
     workspace = loaded.settings.workspace
     if not os.path.isdir(workspace):  # noqa: PTH112  # never raises, not even where nobody may look
         place = loaded.sources.of(("agent", "workspace"))
-        print(f"holdfast: {place}: agent.workspace is not a folder: {workspace}", file=sys.stderr)
+        echo_error(f"holdfast: {place}: agent.workspace is not a folder: {workspace}")
         return FAILED
     os.umask(0o077)  # conversations, keys and logs are their owner's business
     for warning in loaded.startup_warnings:
-        print(f"holdfast: {warning}", file=sys.stderr)
+        echo_error(f"holdfast: {warning}")
     try:
         with DirectoryLock(loaded.settings.data_dir) as lock:
             log_to_file(loaded.settings, terminal_log(loaded.settings))
@@ -73,7 +74,7 @@ def serve(flags: Mapping[str, object]) -> int:
             with kill_tools_on_exit(), asyncio.Runner(loop_factory=loop_factory) as runner:
                 runner.run(_serve(loaded, lock, first_key=key))
     except (DirectoryBusy, JournalError, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     return OK
 
@@ -88,7 +89,7 @@ async def _serve(loaded: Loaded, lock: DirectoryLock, *, first_key: str | None) 
         stack.callback(clear_step)
         app = await stack.enter_async_context(open_application(settings, keys=keys, config=loaded.file))
         url = url_of(settings.server.host, listening.getsockname()[1])
-        await asyncio.to_thread(lock.announce, url, config=loaded.file)
+        await asyncio.to_thread(announce, lock, url, loaded)
 
         def greet() -> None:
             clear_step()
@@ -133,12 +134,12 @@ def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> N
     secret = f"$(cat {shlex.quote(str(key))})" if first_key is not None else "YOUR_KEY"
     auth = f' -H "Authorization: Bearer {secret}"' if settings.server.api_keys != () else ""
     further = " and on every other address of this machine" if settings.server.host in _EVERY_ADDRESS else ""
-    print(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
+    echo(f"Holdfast {__version__} on {url}{further} (data in {settings.data_dir})")
     if loaded.is_demo:
-        print("No model is configured, so the built-in demo model answers.")
-        print("For a real one, set a key such as ANTHROPIC_API_KEY and start again.")
-    print(way_in)
-    print(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'', flush=True)
+        echo("No model is configured, so the built-in demo model answers.")
+        echo("For a real one, set a key such as ANTHROPIC_API_KEY and start again.")
+    echo(way_in)
+    echo(f'Try: curl{auth} {url}/v1/runs -d \'{{"input": "hello"}}\'')
 
 
 class _Server(uvicorn.Server):
@@ -185,9 +186,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """See uvicorn; meanwhile everything is still served, and readers see their answers end."""
         if sys.stderr.isatty():
-            print(
-                "Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.", file=sys.stderr
-            )
+            echo_error("Stopping. Press Ctrl-C again to quit at once; nothing is lost either way.")
         await self._app.asgi.drain()
         self._app.streams.end()
         await super().shutdown(sockets)

@@ -10,6 +10,7 @@ from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
 from holdfast.cli.ids import resolve_session
 from holdfast.cli.reader import PausedSession, Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo, echo_colored, echo_exactly
 from holdfast.safe_text import safe, safe_line
 
 ENTRIES_MAX = 500
@@ -44,17 +45,17 @@ def show_session(flags: Mapping[str, object], session_id: str, *, limit: int, fo
             print_json(page)
             return OK
         if page.has_more:
-            print("… (use --limit to see more)")
+            echo("… (use --limit to see more)")
         if sys.stdout.isatty():
             from holdfast.cli.chat.entries import entry_text
             from holdfast.cli.terminal.style import Style
 
             style = Style()
-            print("".join(entry_text(style, one) for one in page.data), end="")
+            echo_colored("".join(entry_text(style, one) for one in page.data))
         else:
-            print("\n\n".join(text for one in page.data if (text := _plain(one))))
+            echo("\n\n".join(text for one in page.data if (text := _plain(one))))
         for mark in page.marks.values():
-            print(f"({safe_line(mark)})")
+            echo(f"({safe_line(mark)})")
         return OK
 
     return with_reader(flags, work)
@@ -70,8 +71,8 @@ def export_session(
         if output:
             Path(output).write_bytes(data)  # noqa: ASYNC240  # nothing else runs here
         else:
-            sys.stdout.buffer.write(data if data.endswith(b"\n") else data + b"\n")
-            sys.stdout.flush()
+            text = data.decode()
+            echo_exactly(text if text.endswith("\n") else f"{text}\n", sys.stdout)
         return OK
 
     return with_reader(flags, work)
@@ -82,16 +83,16 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
     if how == "now" and sys.stdin.isatty():
         typed = input(f"Delete {safe_line(session_id)} for good? Type yes: ")
         if typed.strip().lower() != "yes":
-            print("Nothing was deleted.")
+            echo("Nothing was deleted.")
             return FAILED
 
     async def work(attached: Attached) -> int:
         if how == "now":
             await attached.client.purge(session_id)
-            print("Deleted.")
+            echo("Deleted.")
         else:
             await attached.client.delete(session_id)
-            print("Deleted. You can undo this on the web page for one minute.")
+            echo("Deleted. You can undo this on the web page for one minute.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -102,7 +103,7 @@ def move_session(flags: Mapping[str, object], session_id: str) -> int:
 
     async def work(attached: Attached) -> int:
         await attached.client.move(session_id)
-        print("Moved. It goes on at a server that is running; the files there may differ.")
+        echo("Moved. It goes on at a server that is running; the files there may differ.")
         return OK
 
     return with_server(flags, work, works="nothing")

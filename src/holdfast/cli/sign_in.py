@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from holdfast.cli.attach import EXPECTED_ERRORS, FAILED, OK, check_server, report_error
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.client.address import ClientPatience
 from holdfast.client.errors import Refused
 from holdfast.host.data_dir import DataDirectory, find_data_directory
@@ -25,10 +26,9 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
 
     found = await asyncio.to_thread(directory.address)
     if found is None:
-        print(
+        echo_error(
             f"holdfast: no server is running on {directory.data_dir}; start one with `holdfast serve`, "
             "or name another data directory with --data-dir",
-            file=sys.stderr,
         )
         return FAILED
     page = url or found.url
@@ -40,10 +40,10 @@ async def _sign_in(directory: DataDirectory, url: str) -> int:
         except Refused as error:
             if error.code != OPEN_TO_ALL:
                 raise
-            print(page)  # nobody signs in there
+            echo(page)  # nobody signs in there
             return OK
-    print(f"{page}/#token={link.token}")
+    echo(f"{page}/#token={link.token}")
     if sys.stdout.isatty():
         minutes = link.expires_in_s // 60
-        print(f"The link signs one browser in. It works once, for {minutes} minutes.", file=sys.stderr)
+        echo_error(f"The link signs one browser in. It works once, for {minutes} minutes.")
     return OK

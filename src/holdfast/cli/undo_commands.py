@@ -1,11 +1,11 @@
 """The commands about what runs changed; a command imports what it needs when it runs."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from holdfast.cli.options import AsJson, Config, DataDir, Run
+from holdfast.cli.terminal.output import echo, echo_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,8 +134,8 @@ def _each(ids: list[str], act: "Callable[[str], QuarantinedFile]", done: str) ->
         try:
             file = act(each)
         except (NotInQuarantine, OSError) as error:
-            print(f"holdfast: {safe_line(str(error))}", file=sys.stderr)
+            echo_error(f"holdfast: {safe_line(str(error))}")
             code = FAILED
         else:
-            print(f"{done}: {safe_line(file.readable().path)}")
+            echo(f"{done}: {safe_line(file.readable().path)}")
     return code

@@ -1,7 +1,6 @@
 """Finds holdfast.toml, and decides whether one in the working directory is trusted."""
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,9 @@ from holdfast.config.secret_values import (
     read_text_file,
 )
 from holdfast.config.sources import BadConfiguration
+from holdfast.config.toml import parse_toml
 from holdfast.config.trust import TrustedFiles, TrustUnreadable
-from holdfast.safe_text import safe_line
+from holdfast.safe_text import exact_line, safe_line
 from holdfast.tools.files.regular_files import NotRegular
 
 FILE_NAME = "holdfast.toml"
@@ -43,9 +43,14 @@ class IgnoredFile:
     sets: tuple[str, ...] = ()
     advice: str = ""
 
+    @property
+    def headline(self) -> str:
+        """The file and why it's ignored, without the advice."""
+        return f"{exact_line(str(self.path))} is ignored: {self.why}"
+
     def __str__(self) -> str:
         """One line for a person."""
-        return f"{self.path} is ignored: {self.why}{f'. {self.advice}' if self.advice else ''}"
+        return f"{self.headline}. {self.advice}" if self.advice else self.headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ def _file_of(directory: Path, book: TrustedFiles) -> FoundFiles:
 def _sets(text: str) -> tuple[str, ...]:
     """The names of the tables that the file sets."""
     try:
-        names = list(tomllib.loads(text))
+        names = list(parse_toml(text))
     except (ValueError, RecursionError):
         return ()
     return tuple(safe_line(name, NAME_CHARS_MAX) for name in names[:NAMES_MAX])

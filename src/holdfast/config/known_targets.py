@@ -1,6 +1,5 @@
 """Targets that need no configuration: those of known keys and of model servers on this machine."""
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -8,6 +7,7 @@ from importlib.resources import files
 import msgspec
 
 from holdfast.config.sources import SettingSource
+from holdfast.config.toml import parse_toml
 from holdfast.targets import Wire
 
 
@@ -56,7 +56,7 @@ class FoundServer:
 def shipped_known() -> KnownTargets:
     """The data file that comes with the program."""
     text = (files("holdfast.config") / "known_targets.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), KnownTargets)
+    return msgspec.convert(parse_toml(text), KnownTargets)
 
 
 @dataclass(frozen=True, slots=True)

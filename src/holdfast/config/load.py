@@ -38,6 +38,7 @@ from holdfast.config.target_secrets import is_secret_header, names_secret
 from holdfast.config.toml import parsed
 from holdfast.config.toml_lines import lines_of
 from holdfast.config.validation import Checker, Tree
+from holdfast.safe_text import exact_line
 
 ISSUES_SHOWN_MAX = 50
 
@@ -221,7 +222,7 @@ def _checked(layers: Layers, inputs: ConfigInputs, *, references: References, no
 def _lines(issues: list[ConfigIssue], sources: SettingSources, *, tree: Tree) -> list[str]:
     """The issues as lines, in the order of the file, up to a maximum."""
     ordered = sorted(issues, key=lambda issue: sources.near(issue.path).line)
-    lines = [sentence(issue, sources, tree=tree) for issue in ordered[:ISSUES_SHOWN_MAX]]
+    lines = [exact_line(sentence(issue, sources, tree=tree)) for issue in ordered[:ISSUES_SHOWN_MAX]]
     more = len(issues) - ISSUES_SHOWN_MAX
     return [*lines, f"and {more} more"] if more > 0 else lines
 

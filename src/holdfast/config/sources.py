@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from holdfast.safe_text import exact_line
+
 KeyPath: TypeAlias = tuple[str | int, ...]
 SourceKind: TypeAlias = Literal[
     "flag", "environment", "file", "hermes", "known key", "local server", "default"
 ]
 
+LINE_CHARS_MAX = 2_000
 LISTED = {"targets": "target", "mcp_servers": "MCP server", "channels": "channel"}
 
 
@@ -51,7 +54,8 @@ class BadConfiguration(Exception):
     """The configuration has errors; each line names a place and what is wrong there."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(lines)
+        # Keys and file names in them can come from someone else.
+        self.lines = tuple(exact_line(line)[:LINE_CHARS_MAX] for line in lines)
         super().__init__("\n".join(self.lines))
 
 

@@ -1,9 +1,9 @@
-"""Reads TOML, and explains in plain words why a text can't be read."""
+"""Parses TOML within limits, and explains in plain words why a text is invalid."""
 
 import re
 import tomllib
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from holdfast.config.sources import BadConfiguration
 
@@ -16,13 +16,31 @@ _CURLY = re.compile("[\u201c\u201d\u201e\u2018\u2019\u201a\xab\xbb]")
 _LISTS = ("targets", "mcp_servers", "channels", "approvals.rules")
 _SECOND_TIME = ("Cannot overwrite a value", "Duplicate inline table key")
 
+TEXT_CHARS_MAX = 256 * 1024
+KEY_PARTS_MAX = 64
+# Possessive, so that the search takes linear time. A text of so many dotted words also matches as a value.
+_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_PARTS_MAX}}}", re.ASCII)
+
 Hint: TypeAlias = Callable[[str, str], str]
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a text of any origin; raises ValueError or RecursionError.
+
+    The standard parser takes quadratic time for dotted keys, so their length is limited first.
+    """
+    if len(text) > TEXT_CHARS_MAX:
+        raise ValueError(f"it has more than {TEXT_CHARS_MAX:,} characters")
+    if _LONG_KEY.search(text):
+        raise ValueError(f"a key has more than {KEY_PARTS_MAX} parts")
+    return tomllib.loads(text)
 
 
 def parsed(text: str, place: str) -> dict[str, object]:
     """The tree of a TOML text. Raises BadConfiguration with the line and, if it can tell, the mistake."""
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except RecursionError as error:
         raise BadConfiguration([f"{place}: the tables are nested too deeply"]) from error
     except ValueError as error:

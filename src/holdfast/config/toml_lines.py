@@ -1,10 +1,10 @@
 """The line of each key in a TOML text, which the standard library's parser doesn't tell."""
 
 import re
-import tomllib
 from bisect import bisect_right
 
 from holdfast.config.sources import KeyPath
+from holdfast.config.toml import parse_toml
 
 _BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")
 _BLANK_OR_COMMA = re.compile(r"(?:[ \t\n,]|#[^\n]*)*")
@@ -28,7 +28,7 @@ def lines_of(text: str) -> dict[KeyPath, int]:
     scanner = _Scanner(text.replace("\r\n", "\n"))
     try:
         scanner.scan()
-    except (_Lost, RecursionError, tomllib.TOMLDecodeError):
+    except (_Lost, RecursionError, ValueError):
         return scanner.lines  # a missing line makes an error vaguer, not wrong
     return scanner.lines
 
@@ -139,4 +139,4 @@ class _Scanner:
 
 
 def _unquoted(key: str) -> str:
-    return next(iter(tomllib.loads(f"{key} = 0"))) if key[0] in "\"'" else key
+    return next(iter(parse_toml(f"{key} = 0"))) if key[0] in "\"'" else key

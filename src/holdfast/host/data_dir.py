@@ -1,15 +1,21 @@
 """The data directory of a command, and the server that is running on it, if any."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.client.address import Address
+from holdfast.config.environment import variables
 from holdfast.config.load import ConfigInputs, Loaded, load, load_or_probe, read_environment
 from holdfast.config.settings import Settings
-from holdfast.host.lock import LockHolder, read_holder
+from holdfast.config.sources import dotted
+from holdfast.host.lock import DirectoryLock, LockHolder, read_holder
+from holdfast.host.used_settings import changed_settings, save_used_settings
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +23,12 @@ class DataDirectory:
     """A data directory with its settings; local model servers are looked for only when needed."""
 
     inputs: ConfigInputs
-    settings: Settings
+    loaded: Loaded
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, without model servers on this machine."""
+        return self.loaded.settings
 
     @property
     def data_dir(self) -> Path:
@@ -27,6 +38,15 @@ class DataDirectory:
     def completed(self) -> Loaded:
         """The complete configuration for a server. Call it before the event loop starts."""
         return load_or_probe(self.inputs)
+
+    def ignored_variables(self) -> list[str]:
+        """Variables of this command that the running server doesn't use."""
+        changed = changed_settings(self.loaded)
+        return [
+            name
+            for name, (path, _) in variables().items()
+            if name in self.inputs.environ and dotted(path) in changed
+        ]
 
     def address(self) -> Address | None:
         """The address of the running server, if any.
@@ -48,6 +68,15 @@ class DataDirectory:
         return found
 
 
+def announce(lock: DirectoryLock, url: str, loaded: Loaded) -> None:
+    """Let other commands find the server, and which settings it uses."""
+    lock.announce(url, config=loaded.file)
+    try:
+        save_used_settings(loaded)
+    except OSError as error:
+        _log.warning("other commands can't compare their settings with this server's: %s", error.strerror)
+
+
 def running_server(data_dir: Path) -> LockHolder | None:
     """The running server of the directory, if any."""
     holder = read_holder(data_dir)
@@ -67,4 +96,4 @@ def _is_alive(pid: int) -> bool:
 def find_data_directory(flags: Mapping[str, object]) -> DataDirectory:
     """The data directory that flags, environment and file name. Raises BadConfiguration."""
     inputs = read_environment(flags)
-    return DataDirectory(inputs, load(inputs).settings)
+    return DataDirectory(inputs, load(inputs))

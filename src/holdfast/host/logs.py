@@ -12,6 +12,7 @@ from typing_extensions import override
 from holdfast.config.settings import Settings
 from holdfast.host.known_secrets import known_secrets
 from holdfast.redaction import Redactor, without_keys
+from holdfast.safe_text import safe
 
 LOG_BYTES_MAX = 10 * 1024 * 1024
 # They log whole addresses and messages, which may be private.
@@ -27,7 +28,7 @@ class RedactingFormatter(logging.Formatter):
 
     @override
     def format(self, record: logging.LogRecord) -> str:
-        return without_keys(self._redactor.redact_text(super().format(record)))
+        return safe(without_keys(self._redactor.redact_text(super().format(record))))
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -54,7 +55,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             super().handleError(record)
         elif not self._is_failing:
             self._is_failing = True
-            print(f"holdfast: can't write {self.baseFilename}: {error.strerror}", file=sys.stderr)
+            print(safe(f"holdfast: can't write {self.baseFilename}: {error.strerror}"), file=sys.stderr)
 
 
 def log_to_file(settings: Settings, *further: logging.Handler) -> None:

@@ -39,7 +39,7 @@ class Setting:
         """The value as git reads a boolean; None if it is not one."""
         value = "true" if self.value is None else self.value.lower()
         if re.fullmatch(r"[+-]?\d+", value):
-            return int(value) != 0
+            return value.strip("+-0") != ""  # int() refuses more than 4,300 digits
         return True if value in _TRUE else False if value in _FALSE else None
 
 

@@ -30,6 +30,7 @@ from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ADVICE, ask_targets
 from holdfast.config.load import load_configuration
 from holdfast.config.settings import ServerSettings, Settings
+from holdfast.host.data_dir import announce
 from holdfast.host.lock import DirectoryLock
 from holdfast.journal.spool import Spool
 from holdfast.journal.sqlite.store import SqliteStore
@@ -197,6 +198,23 @@ def test_who_serves_the_directory_is_said_and_their_port_is_theirs(config: Path)
         settings = Settings(server=ServerSettings(port=8642, data_dir=str(folder)))
         assert "in use by this server" in machine.port(settings, holder).text
     assert "not running" in found(config, "server").text
+
+
+def test_settings_that_changed_since_the_server_started_are_noted(config: Path) -> None:
+    with DirectoryLock(config.parent / "data") as lock:
+        announce(lock, "http://127.0.0.1:8642", load_configuration({"config": config}))
+        assert not [
+            one
+            for one in examine({"config": config}, PlainReport(), ask=ask_nobody)
+            if one.name == "settings"
+        ]
+        text = config.read_text()
+        config.write_text(text.replace('model = "m"', 'model = "n"') + '[approvals]\nmode = "unattended"\n')
+        finding = found(config, "settings")
+        used = (config.parent / "data" / "settings-in-use.json").read_text()
+    assert finding.text == "the running server uses other values for targets, approvals.mode"
+    assert "restart" in finding.advice
+    assert KEY not in used
 
 
 def test_a_taken_port_is_a_fault(config: Path) -> None:

@@ -276,3 +276,57 @@ def test_skills_and_memories_come_along_and_a_second_import_adds_nothing(home: P
     assert memory.document == "- likes tea\n- lives in Rome"
     assert sum(len(text) for text in memory.notes.values()) == 5_002
     assert len(memory.history) == 3
+
+
+def test_links_that_lead_out_of_the_home_are_reported_and_not_followed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: a home from someone else can't make a private key part of memory or of the configuration."""
+    outside = tmp_path / "outside"
+    (outside / "skills" / "s").mkdir(parents=True)
+    (outside / "skills" / "s" / "SKILL.md").write_text(skill_file("s", "Private.", "Private."))
+    (outside / "key").write_text("PRIVATE KEY")
+    make_database(outside, {"s1": TALK})
+    make_page_session(outside, "s2", messages=[{"role": "user", "content": "private"}])
+    links = {
+        "MEMORY.md": "key", "USER.md": "key", ".env": "key", "config.yaml": "key", "auth.json": "key",
+        "state.db": "state.db", "skills": "skills", "webui": "webui",
+    }  # fmt: skip
+    for name, target in links.items():
+        (home / name).symlink_to(outside / target)
+    (home / "cron").mkdir()
+    (home / "cron" / "jobs.json").symlink_to(outside / "key")
+    assert import_hermes(None, {}, how="do") == 0
+    told = capsys.readouterr().out
+    assert told.count("outside the imported folder") == len(links) + 1
+    assert "0 sessions imported" in told
+    assert not (home.parent / ".config" / "holdfast" / "skills").exists()
+    assert log_of(home, user_scope("first").log_id) == []
+
+
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+ENDLESS_SESSIONS = f"CREATE VIEW sessions AS {NUMBERS} SELECT i AS id FROM n"  # noqa: S608
+ENDLESS_MESSAGES = f"""CREATE TABLE sessions(id); INSERT INTO sessions VALUES (1);
+CREATE VIEW messages AS {NUMBERS} SELECT i AS session_id, 'user' AS role FROM n"""  # noqa: S608
+MANY_SESSIONS = f"""CREATE TABLE sessions(id); CREATE TABLE messages(session_id, role);
+{NUMBERS} INSERT INTO sessions SELECT i FROM n LIMIT 30000"""  # noqa: S608
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (ENDLESS_SESSIONS, "no table named sessions"),
+        (ENDLESS_MESSAGES, "no table named messages"),
+        (MANY_SESSIONS, "too long for its size"),
+    ],
+    ids=["view of sessions", "view of messages", "too many queries"],
+)
+def test_a_database_that_never_ends_is_given_up(
+    home: Path, capsys: pytest.CaptureFixture[str], schema: str, why: str
+) -> None:
+    """P3: reading a state.db ends, whatever it defines."""
+    connection = apsw.Connection(str(home / "state.db"))
+    connection.execute(schema)
+    connection.close()
+    assert import_hermes(None, {}, how="try") == 0
+    assert why in capsys.readouterr().out

@@ -181,6 +181,12 @@ def test_an_address_tells_what_is_spoken_there(
     assert (target.wire, target.base_url) == place
 
 
+# Each line merges the line before it ten times: a parser that does so never ends.
+MERGED_FOR_EVER = "a0: &a0 {k: 1}\n" + "".join(
+    f"a{nth}: &a{nth} {{<<: [{', '.join([f'*a{nth - 1}'] * 10)}]}}\n" for nth in range(1, 30)
+)
+
+
 @pytest.mark.parametrize(
     ("config", "words"),
     [
@@ -198,6 +204,7 @@ def test_an_address_tells_what_is_spoken_there(
             "GONE, which .env doesn't contain",
         ),
         ("a: [\n", "can't read the file"),
+        (MERGED_FOR_EVER, "uses references"),
     ],
 )
 def test_what_cannot_be_taken_is_said_in_words_that_help(home: Path, config: str, words: str) -> None:

@@ -187,5 +187,7 @@ def test_a_file_that_is_none_keeps_nobody_waiting(tmp_path: Path) -> None:
     (session,) = sessions.read()
     assert session.session_id == "one"
     assert sorted(problem.rpartition("/")[2] for problem in sessions.problems) == [
-        f"{name}.json: can't read the file: it is not a regular file" for name in ("four", "three", "two")
+        "four.json: can't read the file: it is not a regular file",
+        "three.json: can't read the file: it links to something outside the imported folder",
+        "two.json: can't read the file: it is not a regular file",
     ]

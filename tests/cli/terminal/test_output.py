@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
@@ -21,6 +22,8 @@ from holdfast.cli.chat.conversation import chat
 from holdfast.cli.run import show_run_here
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import PlainOutput, TerminalOutput, output_for
+from holdfast.cli.terminal.live_region import LiveRegion
+from holdfast.cli.terminal.output import echo, echo_colored, echo_exactly, echo_json
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
 from holdfast.journal.sqlite.store import SqliteStore
@@ -48,6 +51,29 @@ def shown_on(terminal: int) -> str:
     while not shown.endswith(end.encode()):
         shown += os.read(terminal, 4096)
     return shown.decode().removesuffix(end)
+
+
+ATTACK = "a\x1b]52;c;QQ==\x07b\x1b[2J\x9b31mc\rd"
+
+
+def test_a_terminal_gets_no_sequences_but_our_own_colors(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P11: a file or a pipe gets an export as it was stored."""
+    with watched(monkeypatch) as terminal:
+        echo(ATTACK)
+        echo_exactly(ATTACK, sys.stdout)
+        echo_colored(f"\x1b[1m{ATTACK}\x1b[0m")
+        LiveRegion(sys.stdout).show(ATTACK, ATTACK)
+        shown = shown_on(terminal)
+    begin, end = "\x1b[?2026h\r", "\x1b[?2026l"
+    assert shown == f"abcd\r\nabcd\x1b[1mabcd\x1b[0m{begin}abcdabcd\r\n{end}"
+    echo_exactly(ATTACK, sys.stdout)
+    assert capsys.readouterr().out == ATTACK
+    echo_json(msgspec.json.encode([ATTACK]))
+    encoded = capsys.readouterr().out
+    assert msgspec.json.decode(encoded) == [ATTACK]
+    assert "\x9b" not in encoded
 
 
 @pytest.mark.parametrize(

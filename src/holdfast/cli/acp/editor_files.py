@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 from acp import RequestError
 from acp.interfaces import Client
 
+from holdfast.tools.files.regular_files import read_regular
+
 BYTES_MAX = 1024 * 1024
 WAIT_S = 3.0
 
@@ -48,9 +50,7 @@ class EditorFiles:
 
 def _saved(path: Path) -> str | None:
     try:
-        if not path.is_file() or path.stat().st_size > BYTES_MAX:
-            return None
-        return path.read_text("utf-8")
+        return read_regular(path, bytes_max=BYTES_MAX).decode()
     except (OSError, UnicodeDecodeError):
         return None
 

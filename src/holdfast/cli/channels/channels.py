@@ -1,7 +1,6 @@
 """`holdfast channels`: see the chat platforms, and let people in and out."""
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -9,6 +8,7 @@ from typing import Final
 from holdfast.api.channels import ChannelLogEntry, ChannelShown, ChannelUserShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.safe_text import safe_line, sentences
 
 TEST_S = 15.0
@@ -52,11 +52,11 @@ def list_channels(flags: Mapping[str, object], *, form: str) -> int:
         print_columns(head, [_row(one) for one in found])
         for one in found:
             if one.problem:
-                print(f"{one.name}: {sentences(one.problem, one.hint)}")
+                echo(f"{one.name}: {sentences(one.problem, one.hint)}")
             if lost := one.rejected + one.given_up:
-                print(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
+                echo(f"{one.name}: not delivered: {lost}. `holdfast channels log {one.name}` says why.")
             for user in one.users:
-                print(f"{one.name}: {_person(user)}")
+                echo(f"{one.name}: {_person(user)}")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -98,13 +98,13 @@ def pair(flags: Mapping[str, object], name: str, *, form: str) -> int:
         if form == "json":
             print_json({"code": made.code, "expires_in_s": made.expires_in_s})
             return OK
-        print(made.code)
+        echo(made.code)
         channel = await _channel(attached, name)
         bot = f"the bot {channel.account}" if channel is not None and channel.account else "the bot"
         minutes = made.expires_in_s // 60
-        print(f"Send this code to {bot} within {minutes} minutes. It works once.", file=sys.stderr)
+        echo_error(f"Send this code to {bot} within {minutes} minutes. It works once.")
         if channel is not None and channel.problem:
-            print(f"{name}: {sentences(channel.problem, channel.hint)}", file=sys.stderr)
+            echo_error(f"{name}: {sentences(channel.problem, channel.hint)}")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -115,7 +115,7 @@ def allow(flags: Mapping[str, object], name: str, user: str, *, role: str) -> in
 
     async def work(attached: Attached) -> int:
         await attached.client.allow_in_channel(name, user, role=role)
-        print("Allowed.")
+        echo("Allowed.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -126,7 +126,7 @@ def revoke(flags: Mapping[str, object], name: str, user: str) -> int:
 
     async def work(attached: Attached) -> int:
         await attached.client.revoke_in_channel(name, user)
-        print("Revoked.")
+        echo("Revoked.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -138,7 +138,7 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
     async def work(attached: Attached) -> int:
         channel = await _channel(attached, name)
         if channel is not None and channel.state == "off":
-            print(f"{name}: {sentences(channel.problem, channel.hint)}")
+            echo(f"{name}: {sentences(channel.problem, channel.hint)}")
             return FAILED
         sent = await attached.client.test_channel(name, chat)
         ending: ChannelLogEntry | None = None
@@ -152,10 +152,10 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
         if ending is None:
             channel = await _channel(attached, name)
             why = sentences(channel.problem, channel.hint) if channel is not None else ""
-            print(f"Not sent within {TEST_S:g} s; it is sent once that is possible. {why}".rstrip())
+            echo(f"Not sent within {TEST_S:g} s; it is sent once that is possible. {why}".rstrip())
             return FAILED
         is_there = ending.type == "delivery.confirmed"
-        print("Delivered." if is_there else f"Not delivered: {ending.what}.")
+        echo("Delivered." if is_there else f"Not delivered: {ending.what}.")
         return OK if is_there else FAILED
 
     return with_server(flags, work, works="nothing")

@@ -1,7 +1,6 @@
 """`holdfast chaos`: a bad model server and fake chat platforms for anyone's tests."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -9,6 +8,7 @@ from holdfast.chaos import SCENARIOS, BadScript, serve_chaos
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
+from holdfast.cli.terminal.output import echo, echo_error
 
 OK, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
@@ -57,8 +57,8 @@ async def _serve(
     """Serve a fake until cancelled; what it is about is known once it has its address."""
     fake.scripts.add_text(script)
     async with fake:
-        print(about())
-        print(f'Write to it: curl {fake.url}/fake/say -d \'{{{person}, "text": "hello"}}\'', flush=True)
+        echo(about())
+        echo(f'Write to it: curl {fake.url}/fake/say -d \'{{{person}, "text": "hello"}}\'')
         await asyncio.get_running_loop().create_future()
 
 
@@ -68,15 +68,15 @@ def _run(serving: Coroutine[Any, Any, None]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BadScript as error:
-        print(f"holdfast: --script: {error}", file=sys.stderr)
+        echo_error(f"holdfast: --script: {error}")
         return MISUSED
     except OSError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     return OK
 
 
 def _say(base_url: str) -> None:
     names = ", ".join(f"chaos/{name}" for name in SCENARIOS)
-    print(f"Misbehaving model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
-    print(f"Models: {names}", flush=True)
+    echo(f"Misbehaving model server on {base_url} (Responses, Chat Completions, Anthropic Messages)")
+    echo(f"Models: {names}")

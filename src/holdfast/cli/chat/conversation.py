@@ -31,7 +31,7 @@ from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.program_name import program
 from holdfast.cli.terminal.child_asks import ChildAsks
-from holdfast.cli.terminal.output import is_drawable
+from holdfast.cli.terminal.output import echo, echo_error, is_drawable
 from holdfast.cli.terminal.renderer import Renderer, ask_id, settled_id
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolCallOutput
@@ -58,7 +58,7 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
     if not (sys.stdin.isatty() and is_drawable(sys.stdout)):
         is_dumb = sys.stdin.isatty() and sys.stdout.isatty()
         kind = "a terminal" + (" that can move its cursor (TERM is dumb)" if is_dumb else "")
-        print(f"holdfast: chat needs {kind}; use {program()} run instead", file=sys.stderr)
+        echo_error(f"holdfast: chat needs {kind}; use {program()} run instead")
         return FAILED
 
     async def work(attached: Attached) -> int:
@@ -171,7 +171,7 @@ class ChatScreen:
             if watching is not None and not watching.cancelled():
                 watching.result()
         if goodbye:
-            print(goodbye)
+            echo(goodbye)
         return OK
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:

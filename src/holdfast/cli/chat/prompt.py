@@ -27,7 +27,7 @@ from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.chat.pager import show_in_pager
 from holdfast.cli.chat.picker import Picker
-from holdfast.cli.terminal.output import write_all
+from holdfast.cli.terminal.output import colored, write_all
 from holdfast.cli.terminal.renderer import AskEvent
 
 LINES_WAITING_MAX = 64
@@ -192,9 +192,9 @@ class ChatPrompt:
             if not text:
                 self._session.app.invalidate()
             elif self._session.app.is_running:
-                await run_in_terminal(lambda: write_all(sys.stdout, text), in_executor=True)
+                await run_in_terminal(lambda: write_all(sys.stdout, colored(text)), in_executor=True)
             else:
-                await asyncio.to_thread(write_all, sys.stdout, text)
+                await asyncio.to_thread(write_all, sys.stdout, colored(text))
 
     async def page(self, text: str, command: Sequence[str]) -> None:
         """Show text in a pager; what is printed meanwhile waits."""

@@ -1,7 +1,6 @@
 """`holdfast demo`: a tour of the promises, with real faults and timelines from the log."""
 
 import asyncio
-import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
@@ -16,6 +15,7 @@ from holdfast.cli.demo import acts
 from holdfast.cli.demo.naive import naive_answer, naive_crash, naive_stop
 from holdfast.cli.demo.screen import Screen
 from holdfast.cli.demo.server import NotServing, TourServer
+from holdfast.cli.terminal.output import echo_error
 from holdfast.client import Client, ClientError, Heard, Seen
 from holdfast.tools.shell.process_table import ON_LINUX, ProcessEntry, look, table, with_descendants
 
@@ -47,7 +47,7 @@ def demo(pace: acts.Pace) -> int:
         screen.wrong(str(error))
         return FAILED
     except OSError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -17,8 +17,11 @@ from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
+from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
+from holdfast.host.used_settings import changed_settings
+from holdfast.safe_text import safe
 from holdfast.targets import Target
 
 _Asked = TypeVar("_Asked")
@@ -113,6 +116,9 @@ def examine(
     yield machine.data_directory(settings.data_dir)
     served, holder = machine.serving(settings.data_dir)
     yield served
+    if holder is not None and (changed := changed_settings(loaded)):
+        line = f"the running server uses other values for {', '.join(changed)}"
+        yield note("settings", line, "restart the server to apply this configuration")
     yield machine.port(settings, holder)
     yield machine.disk_room(settings.data_dir)
     yield from _store(loaded, report)
@@ -148,9 +154,7 @@ async def _answers(
 
 def _configuration(loaded: Loaded) -> Iterator[DoctorFinding]:
     if loaded.ignored is not None:
-        yield note(
-            "configuration", f"{loaded.ignored.path} is ignored: {loaded.ignored.why}", loaded.ignored.advice
-        )
+        yield note("configuration", loaded.ignored.headline, loaded.ignored.advice)
     other = "no other holdfast.toml" if loaded.ignored else "no holdfast.toml"
     yield ok("configuration", f"read from {loaded.file}" if loaded.file else f"{other}; using the defaults")
     for warning in loaded.warnings:
@@ -193,13 +197,13 @@ class PlainReport(Report):
 
     @override
     def write(self, finding: DoctorFinding) -> None:
-        print(f"{finding.state:<5} {finding.name}: {finding.text}", flush=True)
+        echo(f"{finding.state:<5} {finding.name}: {finding.text}")
         if finding.advice:
-            print(f"      {finding.advice}", flush=True)
+            echo(f"      {finding.advice}")
 
     @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
-        print(summary(findings))
+        echo(summary(findings))
 
 
 class JsonReport(PlainReport):
@@ -212,7 +216,7 @@ class JsonReport(PlainReport):
     @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:
         healthy = not any(finding.state == "fault" for finding in findings)
-        print(msgspec.json.format(msgspec.json.encode({"ok": healthy, "findings": findings})).decode())
+        echo_json(msgspec.json.format(msgspec.json.encode({"ok": healthy, "findings": findings})))
 
 
 class ColourReport(PlainReport):
@@ -224,8 +228,8 @@ class ColourReport(PlainReport):
 
     @override
     def busy(self, what: str) -> AbstractContextManager[object]:
-        status = self._console.status(what)
-        self._update = status.update
+        status = self._console.status(Text(safe(what)))
+        self._update = lambda text: status.update(Text(safe(text)))
         return status
 
     @override
@@ -235,9 +239,10 @@ class ColourReport(PlainReport):
     @override
     def write(self, finding: DoctorFinding) -> None:
         mark, style = MARKS[finding.state]
-        self._console.print(Text.assemble((mark, style), " ", (finding.name, "bold"), f"  {finding.text}"))
+        text = f"  {safe(finding.text)}"
+        self._console.print(Text.assemble((mark, style), " ", (safe(finding.name), "bold"), text))
         if finding.advice:
-            self._console.print(Text(f"  → {finding.advice}", style="cyan"))
+            self._console.print(Text(f"  → {safe(finding.advice)}", style="cyan"))
 
     @override
     def end(self, findings: Sequence[DoctorFinding]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from holdfast.cli.hermes.home_files import read_own_text
 from holdfast.cli.hermes.messages import json_of, table_of
-from holdfast.config.secret_values import read_found_file
 
 FILE = "auth.json"
 PROFILES = "profiles"  # profiles, which share the keys of the home above them
@@ -63,7 +63,7 @@ def read_auth(home: Path) -> StoredKeys:
     stored = StoredKeys()
     above = [home.parent.parent] if home.parent.name == PROFILES else []
     for folder in (home, *above):
-        found = _document(folder / FILE, stored)
+        found = _document(folder, stored)
         stored.secrets += _secrets_in(found)
         for name, entries in _pool(found).items():
             if name not in stored.keys:
@@ -72,15 +72,16 @@ def read_auth(home: Path) -> StoredKeys:
     return stored
 
 
-def _document(path: Path, stored: StoredKeys) -> Mapping[str, object]:
+def _document(home: Path, stored: StoredKeys) -> Mapping[str, object]:
+    path = home / FILE
     try:
-        text = read_found_file(path).text
+        text = read_own_text(home, path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         stored.problems.append(f"{path}: can't read the file: {error}")
         return {}
-    found = json_of(text.removeprefix("\ufeff"))
+    found = json_of(text)
     table = table_of(found)
     if table is not found:
         stored.problems.append(f"{path}: can't read the file: it is not a JSON object")

@@ -18,6 +18,7 @@ from holdfast.cli.hermes.log import Written, written
 from holdfast.cli.hermes.messages import HermesSession
 from holdfast.cli.hermes.sessions import HermesSessions
 from holdfast.cli.hermes.settings import TakenSettings, read_settings
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import config_home
 from holdfast.config.load import BadConfiguration, ConfigInputs, load, read_environment
 from holdfast.config.settings import Settings
@@ -57,20 +58,18 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
         inputs = read_environment(flags)
         settings = load(inputs).settings
     except BadConfiguration as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     folder = hermes_home(home, inputs)
     if not os.path.isdir(folder):  # noqa: PTH112  # never raises, not even where nobody may look
-        print(
+        echo_error(
             f"holdfast: directory not found: {folder}; give the home directory of hermes-agent",
-            file=sys.stderr,
         )
         return FAILED
     if settings.server.store:
-        print(
+        echo_error(
             "holdfast: importing works with an SQLite store only: import with --data-dir and without "
             "server.store, then use `holdfast store copy`",
-            file=sys.stderr,
         )
         return FAILED
     taken = read_settings(folder)
@@ -92,17 +91,17 @@ def import_hermes(home: str | None, flags: Mapping[str, object], *, how: Literal
             shown = jobs.jobs
             outcome = plan.outcome(inputs.environ)
     except (DirectoryBusy, JournalError, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     faults = plan.faults(inputs.environ) if outcome == "wrong" else ()
     _tell_settings(taken, plan, outcome=outcome)
     for job in shown:
-        print(safe_line(job.line, PROBLEM_CHARS_MAX))
+        echo(safe_line(job.line, PROBLEM_CHARS_MAX))
     problems = [*faults, *taken.problems, *sessions.problems, *jobs.problems, *learned.problems]
     _tell_sessions(tally, problems=problems)
-    print(f"{copied} skills, {len(learned.memories)} texts of its memory (if they weren't there already)")
+    echo(f"{copied} skills, {len(learned.memories)} texts of its memory (if they weren't there already)")
     if how == "try":
-        print("This was a dry run: nothing was written.")
+        echo("This was a dry run: nothing was written.")
     return OK
 
 
@@ -228,15 +227,15 @@ def _workspace(session: HermesSession) -> str:
 def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutcome) -> None:
     for target in taken.targets:
         with_key = ", with its key" if target.key else ""
-        print(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
+        echo(f"target {target.name}: {target.model} at {target.base_url} ({target.wire}){with_key}")
     if taken.server_key:
-        print("the key of its API server, so that its clients keep working")
+        echo("the key of its API server, so that its clients keep working")
     if taken.telegram is not None:
-        print(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
+        echo(f"its Telegram bot, for {len(taken.telegram.allow)} people, with its token")
     if taken.slack is not None:
-        print(f"its Slack app, for {len(taken.slack.allow)} people, with its tokens")
+        echo(f"its Slack app, for {len(taken.slack.allow)} people, with its tokens")
     if taken.discord is not None:
-        print(f"its Discord bot, for {len(taken.discord.allow)} people, with its token")
+        echo(f"its Discord bot, for {len(taken.discord.allow)} people, with its token")
     words: Mapping[FileOutcome, str] = {
         "nothing": "no targets to import",
         "written": f"saved to {plan.path}, with the keys in files beside it",
@@ -244,22 +243,22 @@ def _tell_settings(taken: TakenSettings, plan: ImportPlan, *, outcome: FileOutco
         "other": f"{plan.path} exists and was not changed; add what you need from this:\n\n{plan.text}",
         "wrong": f"{plan.path} was not written, because a server would not start with it",
     }
-    print(words[outcome])
+    echo(words[outcome])
 
 
 def _tell_sessions(tally: ImportCounts, *, problems: Sequence[str]) -> None:
     fates = tally.fates
-    print(f"{fates.get('taken', 0)} sessions imported, {fates.get('known', 0)} already there")
+    echo(f"{fates.get('taken', 0)} sessions imported, {fates.get('known', 0)} already there")
     left: Mapping[Fate, str] = {
         "empty": "contain no message from a person",
         "unfit": "have an id that Holdfast can't use",
     }
     for fate, why in left.items():
         if fates.get(fate):
-            print(f"skipped: {fates[fate]} sessions that {why}")
+            echo(f"skipped: {fates[fate]} sessions that {why}")
     if tally.lost:
-        print(f"skipped: {tally.lost} attached files, sounds or stray messages")
+        echo(f"skipped: {tally.lost} attached files, sounds or stray messages")
     for problem in problems[:PROBLEMS_TOLD_MAX]:
-        print(f"skipped: {safe_line(problem, PROBLEM_CHARS_MAX)}")
+        echo(f"skipped: {safe_line(problem, PROBLEM_CHARS_MAX)}")
     if len(problems) > PROBLEMS_TOLD_MAX:
-        print(f"skipped: and {len(problems) - PROBLEMS_TOLD_MAX} more")
+        echo(f"skipped: and {len(problems) - PROBLEMS_TOLD_MAX} more")

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import apsw
 
+from holdfast.cli.hermes.home_files import own_path
 from holdfast.cli.hermes.messages import (
     HermesMessage,
     HermesSession,
@@ -23,6 +24,11 @@ from holdfast.cli.hermes.messages import (
 )
 
 DATABASE = "state.db"
+# A database from elsewhere can make a query endless. A full scan takes about 5 steps per byte.
+STEPS_MIN = 200_000_000
+STEPS_PER_BYTE = 200
+STEPS_PER_LOOK = 10_000
+TOO_LONG = "reading it takes too long for its size"
 CHAIN_MAX = 1000  # how often a conversation can have been continued in a new session
 SESSION_COLUMNS = (
     *("id", "title", "model", "cwd", "started_at", "archived", "pinned", "hidden"),
@@ -47,8 +53,9 @@ Kind: TypeAlias = Literal["conversation", "continuation", "helper"]
 def sessions_of(path: Path) -> Iterator[HermesSession]:
     """All conversations of a database, one at a time; raises apsw.Error or OSError."""
     with _opened(path) as connection:
+        database = _Database(connection, steps_left=max(STEPS_MIN, STEPS_PER_BYTE * path.stat().st_size))
         known = {
-            str(row["id"]): row for row in _rows(connection, "sessions", SESSION_COLUMNS, where="?", value=1)
+            str(row["id"]): row for row in database.rows("sessions", SESSION_COLUMNS, where="?", value=1)
         }
         kinds: dict[str, Kind] = {session_id: _kind(row, known) for session_id, row in known.items()}
         continued = {
@@ -57,7 +64,7 @@ def sessions_of(path: Path) -> Iterator[HermesSession]:
         for session_id, row in known.items():
             if session_id not in continued:
                 chain = _chain(row, known, kinds=kinds)
-                messages = list(_messages(connection, chain))
+                messages = list(_messages(database, chain))
                 yield _session(chain, messages, origin=str(path), kind=kinds[str(chain[0]["id"])])
 
 
@@ -104,6 +111,40 @@ def _chain(row: Row, known: Mapping[str, Row], *, kinds: Mapping[str, Kind]) -> 
     return chain
 
 
+class _Database:
+    """A database that can come from someone else: only real tables are read, in a limited number of steps."""
+
+    def __init__(self, connection: apsw.Connection, *, steps_left: int) -> None:
+        self._connection = connection
+        self._steps_left = steps_left
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.set_progress_handler(self._is_spent, STEPS_PER_LOOK)
+
+    def rows(
+        self, table: str, columns: tuple[str, ...], *, where: str, value: str | int
+    ) -> Iterator[dict[str, object]]:
+        """Rows as far as this version of the table has the columns; raises OSError or apsw.Error."""
+        if self._is_spent():
+            raise OSError(TOO_LONG)
+        # Views and virtual tables have no root page, and can be endless.
+        real = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND lower(name) = ? AND rootpage > 0"
+        if not self._connection.execute(real, (table,)).fetchall():
+            raise OSError(f"it has no table named {table}")
+        there = {str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({table})")}
+        wanted = [column for column in columns if column in there]
+        sql = f"SELECT {', '.join(wanted)} FROM {table} WHERE {where} ORDER BY rowid"  # noqa: S608  # our own names
+        try:
+            for row in self._connection.execute(sql, (value,)):
+                yield dict(zip(wanted, row, strict=True))
+        except apsw.InterruptError as error:
+            raise OSError(TOO_LONG) from error
+
+    def _is_spent(self) -> bool:
+        """Count the steps since the last look; true interrupts the query."""
+        self._steps_left -= STEPS_PER_LOOK
+        return self._steps_left < 0
+
+
 @dataclass(slots=True)
 class _Reading:
     """What is known of a conversation while its rows are read."""
@@ -112,13 +153,13 @@ class _Reading:
     skips_answer: bool = False
 
 
-def _messages(connection: apsw.Connection, chain: list[Row]) -> Iterator[HermesMessage]:
+def _messages(database: _Database, chain: list[Row]) -> Iterator[HermesMessage]:
     seen: set[tuple[object, ...]] = set()
     reading = _Reading()
     for row in chain:
         reading.has_originals = row is not chain[0]
-        for fields in _rows(
-            connection, "messages", MESSAGE_COLUMNS, where="session_id = ?", value=str(row["id"])
+        for fields in database.rows(
+            "messages", MESSAGE_COLUMNS, where="session_id = ?", value=str(row["id"])
         ):
             identity = tuple(fields.get(column) for column in IDENTITY)
             if identity in seen or not _counts(fields, reading):
@@ -148,7 +189,7 @@ def _counts(fields: Row, reading: _Reading) -> bool:
 @contextmanager
 def _opened(path: Path) -> Generator[apsw.Connection]:
     """The database, left unchanged: a write-ahead log is copied first, since SQLite would write to it."""
-    log = path.with_name(path.name + "-wal")
+    log = own_path(path.parent, path.with_name(path.name + "-wal"))
     if not log.exists() or not log.stat().st_size:
         yield from _connection(path)
         return
@@ -177,14 +218,3 @@ def _connection(path: Path) -> Iterator[apsw.Connection]:
         yield connection
     finally:
         connection.close()
-
-
-def _rows(
-    connection: apsw.Connection, table: str, columns: tuple[str, ...], *, where: str, value: str | int
-) -> Iterator[dict[str, object]]:
-    """Rows as far as this version of the table has the columns."""
-    there = {str(row[1]) for row in connection.execute(f"PRAGMA table_info({table})")}
-    wanted = [column for column in columns if column in there]
-    sql = f"SELECT {', '.join(wanted)} FROM {table} WHERE {where} ORDER BY rowid"  # noqa: S608  # our own names
-    for row in connection.execute(sql, (value,)):
-        yield dict(zip(wanted, row, strict=True))

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast import events as e
+from holdfast.cli.hermes.home_files import read_own
 from holdfast.decisions.hermes_jobs import differences, settings_of
 from holdfast.decisions.schedules import BadSchedule
 from holdfast.decisions.trigger_steps import schedule_of
@@ -17,7 +18,6 @@ from holdfast.interfaces.ids import new_epoch, trigger_id_of
 from holdfast.interfaces.journal import Appended, IfSessionNew, Journal
 from holdfast.interfaces.time_zones import zone_named
 from holdfast.redaction import Redactor
-from holdfast.tools.files.regular_files import TooLarge, read_regular
 from holdfast.values import TRIGGER, CronTimes, TriggerSettings
 
 FILE_BYTES_MAX = 16 * 1024 * 1024
@@ -52,11 +52,11 @@ def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
     """Read the file of jobs, if there is one."""
     path, found = home / "cron" / "jobs.json", HermesJobs()
     try:
-        raw = read_regular(path, bytes_max=FILE_BYTES_MAX)
+        raw = read_own(home, path, bytes_max=FILE_BYTES_MAX)
         table: Any = msgspec.json.decode(raw)
     except FileNotFoundError:
         return found
-    except (OSError, TooLarge, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         found.problems.append(f"{path}: {error}")
         return found
     for job in _jobs_in(table):

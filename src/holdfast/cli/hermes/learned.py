@@ -4,6 +4,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.cli.hermes.home_files import LeadsOutside, own_path, read_own
 from holdfast.folds.memory import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.store import SqliteStore
@@ -13,7 +14,6 @@ from holdfast.tools.skills.folders import skill_folders, skill_text
 from holdfast.tools.skills.skill_file import BadSkill, parse_skill
 
 SKILLS_MAX = 5_000
-_FILE_BYTES_MAX = 1_000_000
 _ENTRY_MARK = "\n§\n"  # between the entries of a memory
 _MEMORIES = {"USER.md": "hermes-user", "MEMORY.md": "hermes-memory"}
 
@@ -33,27 +33,32 @@ def read_learned(home: Path) -> HermesLearned:
     for name, note in _MEMORIES.items():
         for place in (home / "memories" / name, home / name):
             if place.is_file():
-                _take_memory(found, place, note)
+                _take_memory(found, home, place, note=note)
                 break
-    root = home / "skills"
-    if root.is_dir():
-        for folder in skill_folders(root, most=SKILLS_MAX):
-            found.skills[str(folder.relative_to(root))] = folder
-            try:
-                parse_skill(skill_text(folder))
-            except BadSkill as error:
-                found.problems.append(
-                    f"skill {folder.relative_to(root)} is copied but can't be used: {error}"
-                )
+    _find_skills(found, home)
     return found
 
 
-def _take_memory(found: HermesLearned, file: Path, note: str) -> None:
+def _find_skills(found: HermesLearned, home: Path) -> None:
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_FILE_BYTES_MAX).decode("utf-8", "replace").strip()
+        root = own_path(home, home / "skills")
+    except LeadsOutside as error:
+        found.problems.append(f"{home / 'skills'}: can't read the folder: {error}")
+        return
+    for folder in skill_folders(root, most=SKILLS_MAX):
+        name = str(folder.relative_to(root))
+        found.skills[name] = folder
+        try:
+            parse_skill(skill_text(folder))
+        except BadSkill as error:
+            found.problems.append(f"skill {name} is copied but can't be used: {error}")
+
+
+def _take_memory(found: HermesLearned, home: Path, file: Path, *, note: str) -> None:
+    try:
+        text = read_own(home, file).decode("utf-8", "replace").strip()
     except OSError as error:
-        found.problems.append(f"{file} can't be read: {error.strerror}")
+        found.problems.append(f"{file}: can't read the file: {error.strerror}")
         return
     lines = "\n".join(f"- {entry.strip()}" for entry in text.split(_ENTRY_MARK) if entry.strip())
     if note == "hermes-user" and 0 < len(lines) <= DOCUMENT_CHARS_MAX:

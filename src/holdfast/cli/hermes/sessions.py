@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.cli.hermes.database import DATABASE, sessions_of
+from holdfast.cli.hermes.home_files import LeadsOutside, own_path
 from holdfast.cli.hermes.messages import HermesSession
 from holdfast.cli.hermes.web_ui import PageFolder
 
@@ -20,9 +21,11 @@ class HermesSessions:
 
     def __init__(self, home: Path, *, page: Path | None = None) -> None:
         self._home = home
-        places = [home / name for name in PAGE_FOLDERS]
-        self._pages = [PageFolder(place) for place in ([page / "sessions", *places] if page else places)]
         self._problems: dict[Path, Exception] = {}
+        places = [(home, home / name) for name in PAGE_FOLDERS]
+        if page:
+            places.insert(0, (page, page / "sessions"))
+        self._pages = [PageFolder(real) for root, path in places if (real := self._own_path(root, path))]
 
     @property
     def problems(self) -> list[str]:
@@ -45,9 +48,16 @@ class HermesSessions:
                 taken.add(session.session_id)
                 yield session
 
+    def _own_path(self, root: Path, path: Path) -> Path | None:
+        try:
+            return own_path(root, path)
+        except LeadsOutside as error:
+            self._problems[path] = error
+            return None
+
     def _of_database(self) -> Iterator[HermesSession]:
-        path = self._home / DATABASE
-        if not path.is_file():
+        path = self._own_path(self._home, self._home / DATABASE)
+        if path is None or not path.is_file():
             return
         try:
             yield from sessions_of(path)

@@ -1,7 +1,6 @@
 """The targets and keys of hermes-agent (config.yaml, .env, auth.json) as tables for holdfast.toml."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -13,13 +12,15 @@ import yaml
 
 from holdfast.cli.hermes.addresses import place_of
 from holdfast.cli.hermes.auth import StoredKey, StoredKeys, read_auth
+from holdfast.cli.hermes.home_files import read_own_text
 from holdfast.cli.hermes.messages import json_of
 from holdfast.config.environment import Layers, put_hermes_patience
-from holdfast.config.secret_values import read_found_file
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
+from holdfast.config.toml import parse_toml
 from holdfast.config.value_formats import is_loopback
 from holdfast.interfaces.ids import is_user_id
 from holdfast.targets import Wire
+from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
 
 WIRES: Mapping[str, Wire] = {
     "chat_completions": "chat",
@@ -33,6 +34,7 @@ PLACEHOLDERS = frozenset(
     | {"null", "none"}
 )
 SECRET_CHARS_MIN = 4
+CONFIG_CHARS_MAX = 256 * 1024
 UNNAMED = frozenset({"", "auto"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_]\w*)\s*=(.*)", re.ASCII)
@@ -133,22 +135,22 @@ class _Sources:
     stored: StoredKeys = field(repr=False)
 
 
-class Unfit(Exception):
+class TargetUnfit(Exception):
     """A target can't be imported; the text is the rest of a sentence about it."""
 
 
 def read_settings(home: Path) -> TakenSettings:
     """Read all settings that Holdfast can use."""
     taken = TakenSettings()
-    environ = _environ(home / ".env", taken)
-    config = _config(home / "config.yaml", taken)
+    environ = _environ(home, taken)
+    config = _config(home, taken)
     stored = read_auth(home)
     taken.more_secrets = (*stored.secrets, *_secrets_in(environ))
     sources = _Sources(config, environ, stored)
     for provider, entry in _wanted(config):
         try:
             target = _target(provider, entry, sources)
-        except Unfit as error:
+        except TargetUnfit as error:
             taken.problems.append(f"target {provider or 'auto'}: {error}")
         else:
             _add(taken, target)
@@ -184,10 +186,11 @@ def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
 
 
-def _environ(path: Path, taken: TakenSettings) -> dict[str, str]:
-    """The variables of a .env file."""
+def _environ(home: Path, taken: TakenSettings) -> dict[str, str]:
+    """The variables of the .env file."""
+    path = home / ".env"
     try:
-        text = read_found_file(path).text
+        text = read_own_text(home, path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -213,15 +216,18 @@ def _unquoted(text: str) -> str:
     return text.partition(" #")[0].strip()
 
 
-def _config(path: Path, taken: TakenSettings) -> Table:
+def _config(home: Path, taken: TakenSettings) -> Table:
+    path = home / "config.yaml"
     try:
-        found = cast("object", yaml.safe_load(read_found_file(path).text))
+        found = parse_yaml(read_own_text(home, path), yaml.SafeLoader, chars_max=CONFIG_CHARS_MAX)
     except FileNotFoundError:
         taken.problems.append(f"{path}: file not found, so there are no targets to import")
         return {}
-    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        first = str(error).partition("\n")[0]
-        taken.problems.append(f"{path}: can't read the file: {first}")
+    except BadYaml as error:
+        taken.problems.append(f"{path}: can't read the file: it {error}")
+        return {}
+    except (OSError, ValueError) as error:
+        taken.problems.append(f"{path}: can't read the file: {error}")
         return {}
     return _table(found)
 
@@ -259,16 +265,16 @@ def _target(provider: str, entry: Table, sources: _Sources) -> TakenTarget:
     merged: Table = {**own, **{key: value for key, value in entry.items() if value}}
     model = model or _text(own.get("model")) or _text(own.get("default_model"))
     if not model:
-        raise Unfit("it names no model")
+        raise TargetUnfit("it names no model")
     elsewhere = environ.get(known.base_url_variable, "") if known else ""
     if merged.get("key_cmd"):
-        raise Unfit("its key comes from a command (key_cmd); configure a key instead")
+        raise TargetUnfit("its key comes from a command (key_cmd); configure a key instead")
     names = known.names if known else (provider, f"custom:{_plain(provider.removeprefix('custom:'))}")
     found = _key(merged, known, names=names, sources=sources)
     base_url = _resolved(merged.get("base_url"), environ) or elsewhere or found.base_url
     base_url = base_url or (known.base_url if known else "")
     if not base_url:
-        raise Unfit("it has no base_url")
+        raise TargetUnfit("it has no base_url")
     base_url, wire_there = place_of(base_url.rstrip("/"), found.key)
     wire = WIRES.get(_text(merged.get("api_mode")).lower()) or wire_there or (known.wire if known else "chat")
     window = merged.get("context_length")
@@ -306,9 +312,9 @@ def _plain(name: str) -> str:
 
 def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
     text = (files("holdfast.cli.hermes") / "providers.toml").read_text("utf-8")
-    data = msgspec.convert(tomllib.loads(text), _Providers)
+    data = msgspec.convert(parse_toml(text), _Providers)
     if name in data.signs_in.names:
-        raise Unfit("it signs in through a browser or another program, so there is no key to import")
+        raise TargetUnfit("it signs in through a browser or another program, so there is no key to import")
     if name in UNNAMED:
         found = [
             one
@@ -317,12 +323,12 @@ def _known(name: str, *, base_url: str, sources: _Sources) -> Provider:
         ]
         custom = next(one for one in data.providers if "custom" in one.names)
         if not found and not base_url:
-            raise Unfit("it names no provider, and no key shows which one it is")
+            raise TargetUnfit("it names no provider, and no key shows which one it is")
         return found[0] if found else custom
     for one in data.providers:
         if name in one.names:
             return one
-    raise Unfit("Holdfast doesn't know this provider; configure it as [[targets]] with its base_url")
+    raise TargetUnfit("Holdfast doesn't know this provider; configure it as [[targets]] with its base_url")
 
 
 def _has_key(one: Provider, sources: _Sources) -> bool:
@@ -339,7 +345,7 @@ def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], source
             return StoredKey(environ[variable])
         if (kept := sources.stored.key_for(*names)) is not None:
             return kept
-        raise Unfit(f"its key is in {variable}, which .env doesn't contain")
+        raise TargetUnfit(f"its key is in {variable}, which .env doesn't contain")
     for variable in known.keys if known else ():
         if variable in environ:
             return StoredKey(environ[variable])
@@ -347,7 +353,7 @@ def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], source
         return kept
     if known is None or known.keyless:
         return StoredKey("")
-    raise Unfit(f"neither .env nor auth.json has a key for it ({' or '.join(known.keys)})")
+    raise TargetUnfit(f"neither .env nor auth.json has a key for it ({' or '.join(known.keys)})")
 
 
 def _resolved(value: object, environ: Mapping[str, str]) -> str:
@@ -355,7 +361,7 @@ def _resolved(value: object, environ: Mapping[str, str]) -> str:
 
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in environ:
-            raise Unfit(f"it refers to {match[1]}, which .env doesn't contain")
+            raise TargetUnfit(f"it refers to {match[1]}, which .env doesn't contain")
         return environ[match[1]]
 
     return _VARIABLE.sub(replaced, _text(value))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from holdfast.cli.doctor.findings import counted
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.consistency import mcp_config
 from holdfast.config.load import BadConfiguration, load_configuration
 from holdfast.config.settings import Settings
@@ -60,7 +61,7 @@ def place_of(settings: Settings) -> "ServerPlace":
 
 
 def _failed(text: str) -> int:
-    print(f"holdfast: {text}", file=sys.stderr)
+    echo_error(f"holdfast: {text}")
     return FAILED
 
 
@@ -68,7 +69,7 @@ def _forget(config: "McpServerConfig", place: "ServerPlace") -> int:
     file = place.sign_in_file(config)
     if file is None or not file.forget():
         return _failed(f"there is no sign-in for {config.name}")
-    print(f"Forgot the sign-in for {config.name}. To end it there too, remove Holdfast in your account.")
+    echo(f"Forgot the sign-in for {config.name}. To end it there too, remove Holdfast in your account.")
     return OK
 
 
@@ -78,9 +79,9 @@ async def _sign_in(config: "McpServerConfig", place: "ServerPlace") -> int:
     async with _browser(config, place) as browser:
         done = await sign_in(config, place=place, person=browser, within_s=WITHIN_S)
     if done.asked:
-        print(f"Signed in to {config.name}. It has {counted(done.tools, 'tool')}.")
+        echo(f"Signed in to {config.name}. It has {counted(done.tools, 'tool')}.")
     else:
-        print(f"{config.name} wants no sign-in now. It has {counted(done.tools, 'tool')}.")
+        echo(f"{config.name} wants no sign-in now. It has {counted(done.tools, 'tool')}.")
     return OK
 
 
@@ -95,11 +96,10 @@ class Browser:
     async def show(self, url: str) -> None:
         """Show the address to open."""
         self.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
-        print(f"Open this address in your browser and sign in:\n\n{url}\n", flush=True)
-        print(
+        echo(f"Open this address in your browser and sign in:\n\n{url}\n")
+        echo(
             "If the browser is on another machine, its last page will not load. "
             "Then copy that page's address and paste it here:",
-            flush=True,
         )
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read_lines, args=(loop,), name="pasted address", daemon=True).start()
@@ -150,7 +150,7 @@ class Browser:
 
     def _pasted(self, line: str) -> None:
         if line and not self._take(line):
-            print("That is not the address of this sign-in; copy the whole address and paste it:", flush=True)
+            echo("That is not the address of this sign-in; copy the whole address and paste it:")
 
 
 @asynccontextmanager

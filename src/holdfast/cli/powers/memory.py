@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.history import HISTORY, ChatHistory
 from holdfast.cli.terminal.columns import print_columns, print_json, when
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
 from holdfast.safe_text import safe, safe_line
 
@@ -58,16 +58,16 @@ def show(flags: Flags, *, form: str) -> int:
         if form == "json":
             print_json(found)
             return OK
-        print(f"Memory is set to {found.mode}.\n")
+        echo(f"Memory is set to {found.mode}.\n")
         for one in found.data:
             if one.document or one.notes or one.proposals:
-                print(safe(markdown(one)))
+                echo(safe(markdown(one)))
             for proposal in one.proposals:
-                print(f"  proposed {proposal.change_id}: {safe(added(proposal.before, proposal.after))}")
+                echo(f"  proposed {proposal.change_id}: {safe(added(proposal.before, proposal.after))}")
                 why = "; ".join(proposal.because) or "you are always asked"
-                print(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
+                echo(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
         if not any(one.document or one.notes or one.proposals for one in found.data):
-            print("Nothing is remembered yet.")
+            echo("Nothing is remembered yet.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -90,7 +90,7 @@ def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
                 await attached.client.change_memory("decide", {**place_in(one), verdict: mine})
                 left -= set(mine)
         for unknown in sorted(left):
-            print(f"holdfast: no proposal has the id {safe_line(unknown, 80)}", file=sys.stderr)
+            echo_error(f"holdfast: no proposal has the id {safe_line(unknown, 80)}")
         return FAILED if left else OK
 
     return with_server(flags, work, works="nothing")
@@ -104,7 +104,7 @@ def history(flags: Flags, place: dict[str, str], *, form: str) -> int:
         if form == "json":
             print_json(changes)
         elif not changes:
-            print("Nothing was changed yet.")
+            echo("Nothing was changed yet.")
         else:
             rows = [
                 (
@@ -129,7 +129,7 @@ def roll_back(flags: Flags, place: dict[str, str], to_seq: int) -> int:
     async def work(attached: Attached) -> int:
         after = await attached.client.change_memory("rollback", {**place, "to_seq": to_seq})
         assert isinstance(after, MemoryShown)
-        print(safe(markdown(after)), end="")
+        echo(safe(markdown(after)), end="")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -141,21 +141,21 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
     async def work(attached: Attached) -> int:
         gone = await attached.client.change_memory("forget", {**place, "text": text})
         assert isinstance(gone, MemoryForgotten)
-        print("Forgotten, with its history." if gone.forgotten else NOT_THERE)
+        echo("Forgotten, with its history." if gone.forgotten else NOT_THERE)
         if text and await asyncio.to_thread(_forget_typed, attached, text):
-            print("It is also gone from what the arrow keys of the chat bring back.")
+            echo("It is also gone from what the arrow keys of the chat bring back.")
         if not gone.sessions:
             return OK
         still = "still contain it, or it came from them" if gone.forgotten else "contain these words"
-        print(f"\nThese sessions {still}:")
+        echo(f"\nThese sessions {still}:")
         for one in gone.sessions:
-            print(f"  {one.session_id}  {safe_line(one.title, 60)}")
+            echo(f"  {one.session_id}  {safe_line(one.title, 60)}")
         if sessions == "purge":
             for one in gone.sessions:
                 await attached.client.purge(one.session_id)
-            print("\nThey were purged.")
+            echo("\nThey were purged.")
         else:
-            print("\nTo remove them for good: holdfast sessions delete ID --now")
+            echo("\nTo remove them for good: holdfast sessions delete ID --now")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -173,7 +173,7 @@ def export(flags: Flags, file: Path | None) -> int:
         found = await attached.client.memories()
         text = "\n".join(markdown(one) for one in found.data if one.document or one.notes)
         if file is None:
-            print(safe(text), end="")
+            echo(safe(text), end="")
         else:
             await asyncio.to_thread(file.write_text, text, "utf-8")
         return OK
@@ -191,14 +191,14 @@ def edit(flags: Flags, place: dict[str, str], note: str) -> int:
         before = (mine[0].notes.get(note, "") if note else mine[0].document) if mine else ""
         after = await asyncio.to_thread(edited_in_editor, before)
         if after is None:
-            print("holdfast: the editor failed, so nothing was changed", file=sys.stderr)
+            echo_error("holdfast: the editor failed, so nothing was changed")
             return FAILED
         if after.strip() == before.strip():
-            print("Nothing was changed.")
+            echo("Nothing was changed.")
             return OK
         seen = {"seen_seq": mine[0].last_seq if mine else 0}
         await attached.client.edit_memory({**place, "document": note, "text": after.strip(), **seen})
-        print(f"Saved ({len(after.strip())} of {DOCUMENT_CHARS_MAX} characters)." if not note else "Saved.")
+        echo(f"Saved ({len(after.strip())} of {DOCUMENT_CHARS_MAX} characters)." if not note else "Saved.")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.powers import memory
 from holdfast.cli.terminal.columns import print_columns, print_json
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import own_config_home
 from holdfast.config.trust import TrustedSkills, TrustUnreadable
 from holdfast.safe_text import safe, safe_line
@@ -41,9 +41,9 @@ def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
         if rows:
             print_columns(("NAME", "FROM", "DESCRIPTION"), rows)
         else:
-            print(f"There are no skills. Put folders with a SKILL.md into {own_config_home() / 'skills'}.")
+            echo(f"There are no skills. Put folders with a SKILL.md into {own_config_home() / 'skills'}.")
         for folder, why in found.problems.items():
-            print(f"not used: {safe_line(folder, 200)}: {safe_line(why, 200)}", file=sys.stderr)
+            echo_error(f"not used: {safe_line(folder, 200)}: {safe_line(why, 200)}")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -55,11 +55,11 @@ def show(flags: Flags, name: str, workspace: str | None) -> int:
 
     async def work(attached: Attached) -> int:
         one = await attached.client.skill(name, place)
-        print(f"{one.name}: {safe_line(one.description, 1_100)}\n\n{safe(one.body)}")
+        echo(f"{one.name}: {safe_line(one.description, 1_100)}\n\n{safe(one.body)}")
         if one.files:
-            print(f"\nFiles: {safe_line(', '.join(one.files), 2_000)}")
+            echo(f"\nFiles: {safe_line(', '.join(one.files), 2_000)}")
         if one.allowed_tools:
-            print(f"\nIt names tools ({safe_line(one.allowed_tools, 200)}); that allows nothing here.")
+            echo(f"\nIt names tools ({safe_line(one.allowed_tools, 200)}); that allows nothing here.")
         return OK
 
     return with_server(flags, work, works="nothing")
@@ -69,24 +69,24 @@ def add(folder: Path) -> int:
     """Copy a skill, or all skills below a folder, to the user's own."""
     found = skill_folders(folder, most=FOLDERS_MAX) if folder.is_dir() else []
     if not found:
-        print(f"holdfast: {folder} has no SKILL.md", file=sys.stderr)
+        echo_error(f"holdfast: {folder} has no SKILL.md")
         return FAILED
     failed = False
     for one in found:
         try:
             name = parse_skill(read_folder(one).text).name
         except BadSkill as error:
-            print(f"holdfast: {one} is not added: {safe_line(str(error))}", file=sys.stderr)
+            echo_error(f"holdfast: {one} is not added: {safe_line(str(error))}")
             failed = True
             continue
         into = own_config_home() / "skills" / name
         if into.exists():
-            print(f"holdfast: {name} is there already: {into}", file=sys.stderr)
+            echo_error(f"holdfast: {name} is there already: {into}")
             failed = True
             continue
         into.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         shutil.copytree(one, into, symlinks=True)
-        print(f"Added {name}.")
+        echo(f"Added {name}.")
     return FAILED if failed else OK
 
 
@@ -96,7 +96,7 @@ def trust(folder: Path) -> int:
     roots = [folder, *(folder / name for name in (".agents/skills", ".claude/skills"))]
     found = [one for root in roots if root.is_dir() for one in skill_folders(root, most=FOLDERS_MAX)]
     if not found:
-        print(f"holdfast: {folder} has no skills", file=sys.stderr)
+        echo_error(f"holdfast: {folder} has no skills")
         return FAILED
     for one in dict.fromkeys(found):
         try:
@@ -104,9 +104,9 @@ def trust(folder: Path) -> int:
             name = parse_skill(whole.text).name
             trusted.trust(one, whole.digest)
         except (BadSkill, TrustUnreadable, OSError) as error:
-            print(f"holdfast: {one} is not trusted: {safe_line(str(error))}", file=sys.stderr)
+            echo_error(f"holdfast: {one} is not trusted: {safe_line(str(error))}")
             return FAILED
-        print(f"Trusted {name} with {len(whole.files)} files. Any change of them needs this again.")
+        echo(f"Trusted {name} with {len(whole.files)} files. Any change of them needs this again.")
     return OK
 
 
@@ -119,7 +119,7 @@ def remove(flags: Flags, name: str) -> int:
         newest = next((one for one in changes if one.document == name), None)
         if newest is not None and newest.after:
             await client.edit_memory({**SKILLS, "document": name, "text": ""})
-            print(f"Removed the change of {name}. Undo it with: holdfast skills rollback {newest.seq}")
+            echo(f"Removed the change of {name}. Undo it with: holdfast skills rollback {newest.seq}")
             return OK
         return await asyncio.to_thread(_remove_own, name)
 
@@ -129,10 +129,10 @@ def remove(flags: Flags, name: str) -> int:
 def _remove_own(name: str) -> int:
     own = own_config_home() / "skills" / name
     if "/" in name or name.startswith(".") or not own.is_dir():
-        print(f"holdfast: no skill of yours is named {safe_line(name, 64)}", file=sys.stderr)
+        echo_error(f"holdfast: no skill of yours is named {safe_line(name, 64)}")
         return FAILED
     shutil.rmtree(own)
-    print(f"Removed {own}.")
+    echo(f"Removed {own}.")
     return OK
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.progress import Progress, SpinnerColumn
 
 from holdfast.cli.doctor.findings import counted
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.load import BadConfiguration, load_configuration
 from holdfast.config.value_formats import DATABASE_SCHEMES, shown_database
 from holdfast.host.lock import DirectoryBusy, DirectoryLock
@@ -41,16 +42,16 @@ def copy_store(source: str, target: str, *, flags: Mapping[str, object] | None =
             writes = _target(_named(target), stack, objects)
             copied = asyncio.run(_copy(reads, writes))
     except (BadConfiguration, CopyRefused, DirectoryBusy, JournalError, OSError) as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        echo_error(f"holdfast: {error}")
         return FAILED
     sessions, notes = counted(len(copied.logs), "session"), counted(copied.rows["notes"], "note")
-    print(
+    echo(
         f"Copied and verified: {sessions}, {counted(copied.events, 'event')}, "
         f"{counted(len(copied.blobs), 'blob')}, {notes}."
     )
     if copied.missing_blobs:
-        print(f"Unreadable in FROM, and so not in the copy: {counted(len(copied.missing_blobs), 'blob')}.")
-    print(f"Digest: {copied.digest}")
+        echo(f"Unreadable in FROM, and so not in the copy: {counted(len(copied.missing_blobs), 'blob')}.")
+    echo(f"Digest: {copied.digest}")
     return OK
 
 

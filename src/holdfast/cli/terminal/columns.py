@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from holdfast.api.body import ResponseBody
+from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.safe_text import columns_of, cut, safe_line
 
 GAP = "  "
@@ -21,10 +22,10 @@ def print_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     cells = [[safe_line(cell) for cell in row] for row in rows]
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0
     if not cells and room:
-        print("Nothing to show.")
+        echo("Nothing to show.")
         return
     for line in fitted([list(head), *cells], room):
-        print(cut(line, room) if room else line)
+        echo(cut(line, room) if room else line)
 
 
 def fitted(table: list[list[str]], room: int) -> list[str]:
@@ -59,7 +60,7 @@ def _breaks(widths: list[int], room: int) -> list[int]:
 
 def print_json(answer: object) -> None:
     """One JSON document."""
-    print(msgspec.json.format(msgspec.json.encode(_with_defaults(answer)), indent=2).decode())
+    echo_json(msgspec.json.format(msgspec.json.encode(_with_defaults(answer)), indent=2))
 
 
 def _with_defaults(value: object) -> object:

@@ -3,7 +3,7 @@
 import shutil
 from typing import TextIO
 
-from holdfast.cli.terminal.output import write_all
+from holdfast.cli.terminal.output import colored, write_all
 
 # Between these a terminal shows nothing half done; one that does not know them passes over them.
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
@@ -27,7 +27,7 @@ class LiveRegion:
             lines[-1] += "\n"
         # line by line: a terminal may take an erased screen for something to keep in its history
         erased = "\r" + "\x1b[A\x1b[2K" * self._rows
-        write_all(self._out, _BEGIN + erased + settled + "".join(lines) + _END)
+        write_all(self._out, _BEGIN + erased + colored(settled + "".join(lines)) + _END)
         self._rows, self._shown = len(lines), live
 
     def clear(self) -> None:

@@ -1,11 +1,58 @@
-"""Writing to a terminal to the last letter."""
+"""The only way to a terminal: text without control sequences, except for the colors that we add ourselves."""
 
 import os
+import re
 import select
 import sys
 from typing import TextIO
 
+from holdfast.safe_text import safe, safe_json
+
 DUMB = frozenset({"", "dumb", "unknown"})
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_CLEAR_LINE = "\r\x1b[2K"
+
+
+def echo(text: object = "", *, end: str = "\n") -> None:
+    """Write plain text to the standard output."""
+    _write(sys.stdout, safe(str(text)) + end)
+
+
+def echo_error(text: object) -> None:
+    """Write a line of plain text to the standard error output."""
+    _write(sys.stderr, safe(str(text)) + "\n")
+
+
+def echo_colored(text: str) -> None:
+    """Write text rendered by `Style`, to whichever standard stream is a terminal."""
+    _write(sys.stdout if sys.stdout.isatty() else sys.stderr, colored(text))
+
+
+def echo_json(document: bytes) -> None:
+    """Write a JSON document with the same meaning, but with control characters escaped."""
+    _write(sys.stdout, safe_json(document.decode()) + "\n")
+
+
+def echo_exactly(text: str, out: TextIO) -> None:
+    """Write text of any origin: unchanged to a file or a pipe, as plain text to a terminal."""
+    _write(out, safe(text) if out.isatty() else text)
+
+
+def show_step(text: str) -> None:
+    """Show what a start is doing, until the next step replaces it; nothing where no person watches."""
+    if is_drawable(sys.stderr):
+        _write(sys.stderr, f"{_CLEAR_LINE}\x1b[2m{safe(text)} …\x1b[0m")
+
+
+def clear_step() -> None:
+    """Remove the step that is shown."""
+    if is_drawable(sys.stderr):
+        _write(sys.stderr, _CLEAR_LINE)
+
+
+def colored(text: str) -> str:
+    """The text with colors, but no other control sequences."""
+    return "".join(part if nth % 2 else safe(part) for nth, part in enumerate(_COLOUR.split(text)))
 
 
 def is_drawable(stream: TextIO) -> bool:
@@ -14,7 +61,10 @@ def is_drawable(stream: TextIO) -> bool:
 
 
 def write_all(out: TextIO, text: str) -> None:
-    """Write it all; a terminal that an event loop reads from refuses to wait, so this waits for it."""
+    """Write text with cursor movements of our own, whole; the rest of it has gone through `colored`.
+
+    A terminal that an event loop reads from refuses to wait, so this waits for it.
+    """
     out.flush()
     left = memoryview(text.encode("utf-8", "replace"))
     descriptor = out.fileno()
@@ -30,3 +80,8 @@ def restore() -> None:
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if not stream.closed and stream.isatty():
             os.set_blocking(stream.fileno(), True)
+
+
+def _write(out: TextIO, text: str) -> None:
+    out.write(text)
+    out.flush()

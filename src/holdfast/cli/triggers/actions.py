@@ -1,6 +1,5 @@
 """`holdfast triggers`: what Holdfast does by itself, and when."""
 
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from holdfast.api.triggers import FireShown, TriggerShown
 from holdfast.cli.attach import OK, Attached, with_server
 from holdfast.cli.terminal.columns import print_columns, print_json
+from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.safe_text import safe
 
 FAILED = 1
@@ -28,7 +28,7 @@ def _with(flags: Mapping[str, object], work: Callable[[Attached], Awaitable[int]
         try:
             return await work(attached)
         except NoSuchTrigger as error:
-            print(f"holdfast: {error}", file=sys.stderr)
+            echo_error(f"holdfast: {error}")
             return FAILED
 
     return with_server(flags, told, works="nothing")
@@ -70,8 +70,8 @@ def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form:
             return OK
         _print(made)
         if made.secret:
-            print(f"Secret: {made.secret}")
-            print("Save the secret now: it is not shown again.", file=sys.stderr)
+            echo(f"Secret: {made.secret}")
+            echo_error("Save the secret now: it is not shown again.")
         return OK
 
     return _with(flags, work)
@@ -100,7 +100,7 @@ def change_trigger(flags: Mapping[str, object], name: str, change: Literal["paus
             "resume": f"Resumed. Next: {_next(changed)}",
             "run": f"Asked. {later}`holdfast triggers history {found.id}` shows what becomes of it.",
         }
-        print(said[change])
+        echo(said[change])
         return OK
 
     return _with(flags, work)
@@ -112,7 +112,7 @@ def answer_missed(flags: Mapping[str, object], name: str, *, answer: Literal["ru
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
         await attached.client.answer_missed(found.id, run=answer == "run")
-        print("It runs once for all of them." if answer == "run" else "Nothing is made up for.")
+        echo("It runs once for all of them." if answer == "run" else "Nothing is made up for.")
         return OK
 
     return _with(flags, work)
@@ -123,7 +123,7 @@ def new_secret(flags: Mapping[str, object], name: str) -> int:
 
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
-        print((await attached.client.new_hook_secret(found.id)).secret)
+        echo((await attached.client.new_hook_secret(found.id)).secret)
         return OK
 
     return _with(flags, work)
@@ -135,7 +135,7 @@ def remove_trigger(flags: Mapping[str, object], name: str) -> int:
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
         await attached.client.remove_trigger(found.id)
-        print("Removed.")
+        echo("Removed.")
         return OK
 
     return _with(flags, work)
@@ -153,9 +153,7 @@ def show_history(flags: Mapping[str, object], name: str, *, form: str) -> int:
         print_columns(("DUE", "STATE", "RUN"), [_fire(fire) for fire in history.fires])
         for missed in history.missed:
             more = "more than " if missed.is_more else ""
-            print(
-                f"Missed: {more}{missed.count} times from {when(missed.first_at)} to {when(missed.last_at)}"
-            )
+            echo(f"Missed: {more}{missed.count} times from {when(missed.first_at)} to {when(missed.last_at)}")
         return OK
 
     return _with(flags, work)
@@ -169,7 +167,7 @@ def show_next(flags: Mapping[str, object], fields: Mapping[str, Any], *, form: s
         if form == "json":
             print_json(found)
         else:
-            print("\n".join(found.local) or f"{found.when} has no times of its own.")
+            echo("\n".join(found.local) or f"{found.when} has no times of its own.")
         return OK
 
     return _with(flags, work)
@@ -200,19 +198,19 @@ def _fire(fire: FireShown) -> Sequence[str]:
 
 
 def _print(trigger: TriggerShown) -> None:
-    print(f"{trigger.id}  {trigger.name}  ({trigger.state})")
-    print(f"Asks: {safe(trigger.prompt)}")
-    print(f"When: {trigger.when}")
+    echo(f"{trigger.id}  {trigger.name}  ({trigger.state})")
+    echo(f"Asks: {safe(trigger.prompt)}")
+    echo(f"When: {trigger.when}")
     if trigger.hook:
-        print(f"Post to: {trigger.hook}")
-        print(f"A repeated delivery is told {trigger.repeats}.")
+        echo(f"Post to: {trigger.hook}")
+        echo(f"A repeated delivery is told {trigger.repeats}.")
     for at in trigger.next:
-        print(f"  next {when(at)}")
+        echo(f"  next {when(at)}")
     if trigger.unanswered is not None:
-        print(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
+        echo(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
-    print(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
+    echo(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
     if trigger.deliver:
-        print(f"Delivers to: {', '.join(trigger.deliver)}")
+        echo(f"Delivers to: {', '.join(trigger.deliver)}")
     if trigger.last is not None:
-        print(f"Last: {'  '.join(_fire(trigger.last))}")
+        echo(f"Last: {'  '.join(_fire(trigger.last))}")

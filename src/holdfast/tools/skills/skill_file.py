@@ -2,19 +2,16 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from holdfast.tools.files.yaml_text import BadYaml, parse_yaml
 
 NAME_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 1_024
 FRONT_CHARS_MAX = 8_000
 FILE_CHARS_MAX = 100_000
-BRACKETS_MAX = 200  # also in texts
-NESTED_MAX = 8  # lists and tables in the fields
 SKILL_FILE = "SKILL.md"
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _FRONT = re.compile(r"---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
@@ -75,32 +72,14 @@ def skill_file(name: str, description: str, body: str) -> str:
 
 
 def _fields(front: str) -> dict[str, object]:
-    if len(front) > FRONT_CHARS_MAX:
-        raise BadSkill(f"its fields have more than {FRONT_CHARS_MAX:,} characters")
-    # What is nested is slow to read even up to the limit below.
-    if front.count("[") + front.count("{") > BRACKETS_MAX:
-        raise BadSkill(f"its fields have more than {BRACKETS_MAX} brackets")
     try:
-        events = cast("Iterable[object]", yaml.parse(front))  # pyright: ignore[reportUnknownMemberType]  # untyped
-        _check_is_flat(events)
-        # Every value is text: what YAML makes of tags, dates and numbers differs between readers.
-        found = cast("object", yaml.load(front, yaml.BaseLoader))  # noqa: S506  # it makes no objects
-    except (yaml.YAMLError, RecursionError) as error:
-        raise BadSkill(f"its fields are no YAML: {error}") from error
+        # Every value is text: readers disagree about tags, dates and numbers.
+        found = parse_yaml(front, yaml.BaseLoader, chars_max=FRONT_CHARS_MAX)
+    except BadYaml as error:
+        raise BadSkill(f"its front matter {error}") from error
     if not isinstance(found, dict):
-        raise BadSkill("its fields are no list of names and values")
+        raise BadSkill("its front matter isn't a table of names and values")
     return {str(key): value for key, value in cast("dict[object, object]", found).items()}
-
-
-def _check_is_flat(events: "Iterable[object]") -> None:
-    """Raise BadSkill for what makes a small text huge, or takes minutes to read: references, deep nesting."""
-    depth = 0
-    for event in events:
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent):
-            raise BadSkill("its fields use references")
-        if depth > NESTED_MAX:
-            raise BadSkill("its fields are nested too deeply")
 
 
 def _text(fields: dict[str, object], name: str) -> str:

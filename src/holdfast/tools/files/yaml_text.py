@@ -1,0 +1,43 @@
+"""Parses YAML of any origin within limits, so that a small text takes neither long nor much memory."""
+
+from typing import TYPE_CHECKING, cast
+
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NESTED_MAX = 8
+
+
+class BadYaml(ValueError):
+    """A text that isn't YAML, or exceeds a limit; the text is a predicate about it."""
+
+
+def parse_yaml(text: str, loader: type[yaml.BaseLoader | yaml.SafeLoader], *, chars_max: int) -> object:
+    """Parse a text; raises BadYaml.
+
+    References are refused: merging them makes a small text huge. The parser looks ahead from each open
+    bracket, so their number is limited by the length as well.
+    """
+    if len(text) > chars_max:
+        raise BadYaml(f"has more than {chars_max:,} characters")
+    if text.count("[") + text.count("{") > (brackets_max := chars_max // 40):
+        raise BadYaml(f"has more than {brackets_max:,} brackets")
+    try:
+        events = cast("Iterable[object]", yaml.parse(text))  # pyright: ignore[reportUnknownMemberType]  # untyped
+        _check_is_flat(events)
+        return cast("object", yaml.load(text, loader))  # noqa: S506  # the loaders make no objects
+    except (yaml.YAMLError, RecursionError) as error:
+        first = str(error).partition("\n")[0]
+        raise BadYaml(f"isn't YAML: {first}") from error
+
+
+def _check_is_flat(events: "Iterable[object]") -> None:
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise BadYaml("uses references (*name)")
+        if depth > NESTED_MAX:
+            raise BadYaml(f"is nested more than {NESTED_MAX} levels deep")
