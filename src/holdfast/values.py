@@ -70,6 +70,7 @@ OutcomeKind: TypeAlias = Literal[
 ]
 PlanStepState: TypeAlias = Literal["pending", "in_progress", "completed"]
 RunPurpose: TypeAlias = Literal["answer", "compaction"]
+ToolOwner: TypeAlias = Literal["holdfast", "client"]  # of a tool: it runs the calls
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]

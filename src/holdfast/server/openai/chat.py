@@ -124,7 +124,7 @@ class OpenAIChatRoutes:
             return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
         await deps.put_images_inline(wanted.messages, param="messages")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
-        declared = declared_tools(wanted, deps)
+        declared = declared_tools(wanted)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
             return self._read(resumed.row, wanted, sent=None, after=resumed.after)

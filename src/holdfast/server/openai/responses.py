@@ -132,7 +132,7 @@ class OpenAIResponsesRoutes:
         deps, by = self._deps, request.scope[KEY_NAME]
         if (sent := await earlier_response(key, deps, status=202)) is not None:
             return await self._stored(request, wanted, sent)
-        said, declared = await self._said(wanted), declared_tools(wanted, deps)
+        said, declared = await self._said(wanted), declared_tools(wanted)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
             context = await self._store_note(resumed.row, wanted, after=resumed.after)
