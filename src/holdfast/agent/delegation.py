@@ -40,13 +40,12 @@ from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
 from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
-from holdfast.values import PARENT_STOPPED, Budget, ParentLink, RunSettings
+from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings
 
 _log = logging.getLogger(__name__)
 
 KEPT_MS = 10 * 365 * 86_400_000
 PREFIX = "agent-"
-NO_TOOLS = ("none",)  # an empty list of tools would mean all of them
 SUB_AGENT = (
     "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
     "the task alone, and put everything that it needs to know into your last answer."

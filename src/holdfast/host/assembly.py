@@ -274,6 +274,8 @@ def _options(
     return ServerOptions(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
+        public_url=settings.server.public_url.rstrip("/"),
+        one_user={key.name: key.one_user for key in settings.keys},
         cors_origins=settings.server.cors_origins,
         limits=limits_of(settings),
         model=parts.targets[0].model,

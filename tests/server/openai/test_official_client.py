@@ -411,5 +411,7 @@ async def test_a_tool_that_asks_is_approved_beside_a_plain_stream() -> None:
             body = {"choice": "once", "approval_id": asked.data["approval_id"]}
             assert (await server.post(f"/v1/runs/{run_id}/approval", body))[0] == 200
             said = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
-        assert "".join(said) == "[Waiting for a person to approve this: touch {'n': 2}]\n\ndone"
+        page = f"{server.url}/s/{answer.headers['X-Hermes-Session-Id']}"
+        waits = "[Waiting for a person to approve this: touch {'n': 2}]"
+        assert "".join(said) == f"{waits}\n\nApprove or deny it here: <{page}>\n\ndone"
     assert tool.done == [{"n": 2}]
