@@ -43,6 +43,7 @@ ENVIRONMENTS = {
         Environment("litellm", "python", ("litellm==1.106.2", "mcp==2.3.0")),
         Environment("litellm-proxy", "python", ("litellm[proxy]==1.106.2",)),
         Environment("llm", "python", ("llm==0.36",)),
+        Environment("open-webui", "python", ("open-webui==0.12.4",)),
         Environment("aider", "python", ("aider-chat==0.86.2",)),
         Environment("openai-node", "node", ("openai@7.53.0", "zod@4.6.7")),
         Environment(

@@ -1082,6 +1082,7 @@ export interface PersonNeeded {
   readonly id: string;
   readonly run_id: string;
   readonly text: string;
+  readonly url: string;
 }
 
 /** The models, as the OpenAI API lists them. */

@@ -139,6 +139,10 @@ export type ToolEnding =
   | "not_started"
   | "unknown";
 
+export type ToolOwner =
+  | "client"
+  | "holdfast";
+
 export type WhenBusy =
   | "queue"
   | "redirect"
@@ -543,6 +547,7 @@ export interface ToolAsked {
   readonly run_id: string;
   readonly tool_call_id: string;
   readonly name: string;
+  readonly owner?: ToolOwner | null;
   readonly args?: Readonly<Record<string, unknown>>;
   readonly bad_args?: string;
   readonly opaque?: Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from holdfast.values import ImagePart, OutputFormat, Part, TextPart
+from holdfast.values import ImagePart, OutputFormat, Part, TextPart, ToolOwner
 
 ANSWER_BYTES_MAX = 32_000_000
 
@@ -83,6 +83,9 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""  # whom the caller would rather hear: a target's name or model; others take its place
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    client_tools: frozenset[str] = (
+        frozenset()
+    )  # names of tools that the client runs, also those not offered now
     max_output_tokens: int | None = None
     answer_bytes_max: int = ANSWER_BYTES_MAX  # of text, reasoning and tool arguments; nobody is sent this
     temperature: float | None = None
@@ -92,6 +95,10 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: str = ""  # "required", the name of a tool, or empty: the model chooses
     cache_key: str = ""
     spent_tool_ids: frozenset[str] = frozenset()  # of calls that the run made, also if no message shows them
+
+    def owner_of(self, tool: str) -> ToolOwner:
+        """Who runs a call of the tool."""
+        return "client" if tool in self.client_tools else "holdfast"
 
 
 CHARS_PER_TOKEN = 4

@@ -18,6 +18,7 @@ COMPACT = "/compact"  # how the message of a compaction begins; what follows is 
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
 # A call of these only waits for sub-agents: meanwhile its run holds no slot and has nothing in flight.
+NO_TOOLS = ("none",)  # for RunSettings.tools, where an empty list means all of them
 WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})
@@ -70,6 +71,7 @@ OutcomeKind: TypeAlias = Literal[
 ]
 PlanStepState: TypeAlias = Literal["pending", "in_progress", "completed"]
 RunPurpose: TypeAlias = Literal["answer", "compaction"]
+ToolOwner: TypeAlias = Literal["holdfast", "client"]  # of a tool: it runs the calls
 ToolEnding: TypeAlias = Literal[
     "finished", "not_started", "killed", "unknown", "detached", "denied", "expired", "no_approver"
 ]

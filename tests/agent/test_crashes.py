@@ -46,6 +46,9 @@ class Outside:
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     looked: list[str] = field(default_factory=list[str])
     acted: list[str] = field(default_factory=list[str])
+    namesake: list[str] = field(
+        default_factory=list[str]
+    )  # effects of our tool with the client's tool's name
     accepted: bool = False
     steered: bool = False
 
@@ -63,6 +66,7 @@ async def live(chaos: ChaosServer, outside: Outside, crash: CrashPoint, *, after
     tools = (
         Effect("look", outside.looked, ToolTraits(read_only=True, parallel_safe=True)),
         Effect("act", outside.acted),
+        Effect("yours", outside.namesake),
     )
     with suppress(Crashed, JournalError, BaseExceptionGroup):
         async with process(chaos, *tools, store=store, judge=asks_about("act")) as world:
@@ -115,6 +119,7 @@ async def test_a_crash_at_any_append_is_only_a_pause(*, after: bool) -> None:
         text = transcript.output(transcript.fold(pairs), run.run_id)
         assert text in {"all done", "all done, quickly"}, (nth, text)
         assert acted_at_most_once(outside, log), (nth, outside.acted)
+        assert not outside.namesake, nth
         steers = [r for r in log if isinstance(r.event, e.MessageAccepted) and r.event.text == STEER]
         assert len(steers) == 1, nth
         if not crash.has_crashed:

@@ -303,7 +303,9 @@ class _Sink:
 async def check_white_space_alone_is_no_answer(kind: type[AnswerWriter]) -> None:
     """The model isn't shown it again, so it would be asked for again and again."""
     sink: Any = _Sink()
-    writer = kind(sink, tool_ids=set(), before_first=lambda: None, bytes_max=1_000)
+    writer = kind(
+        sink, tool_ids=set(), owner_of=lambda _: "holdfast", before_first=lambda: None, bytes_max=1_000
+    )
     writer.write_text(0, " \n ")
     assert not writer.produced
     writer.write_text(0, "x")

@@ -13,7 +13,7 @@ import aiohttp
 from msgspec.structs import replace
 from typing_extensions import override
 
-from agent.world import Effect, World, asks_about, ending, messages, process, send, tool_ends
+from agent.world import Effect, World, asks_about, ending, messages, people, process, send, tool_ends
 from folds.handed_over import check_a_model_is_shown_exactly_what_was_handed_over
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait, server_error
@@ -36,7 +36,7 @@ from holdfast.runner.slots import Slots
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import Workspace, Workspaces
-from holdfast.values import FilePart
+from holdfast.values import ClientTool, FilePart
 from sabotage import Sabotage
 from scene import begun
 
@@ -285,6 +285,30 @@ async def check_a_late_answer_approves_nothing(inbox: type[Inbox]) -> None:
     assert not done
 
 
+class ForgetsTheOwner(Retells):
+    """Logs every call as one of ours."""
+
+    def told(self, event: Event) -> Event:
+        return replace(event, owner="holdfast") if isinstance(event, e.ToolAsked) else event
+
+
+async def check_a_clients_call_goes_to_the_client(make: Make) -> None:
+    """P8, P13: the client runs the calls of its tool, although one of ours has the same name."""
+    done: list[str] = []
+    script = [CallTool("shell", {"command": "rm -r x"})], [Say("ok")]
+    async with (
+        ChaosServer(*script) as chaos,
+        process(chaos, Effect("shell", done), store=make(MemoryDisk())) as world,
+    ):
+        await send(world, "do it", client_tools=(ClientTool(name="shell"),))
+        client = asyncio.create_task(people(world, "s"))
+        log = await world.until("s", e.RunEnded)
+        client.cancel()
+        await asyncio.wait({client})
+    assert not done
+    assert any(isinstance(record.event, e.ClientToolsAsked) for record in log)
+
+
 # P9: quiet when it works, complete when it does not
 
 
@@ -412,6 +436,8 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P6", check_an_unknown_effect_is_said_to_be_unknown, MemoryStore, SaysDone),
     Sabotage("P8", check_a_late_answer_approves_nothing, Inbox, ApprovesByPosition),
     Sabotage("P8", check_a_late_answer_approves_nothing, Inbox, ApprovesInSilence),
+    Sabotage("P8", check_a_clients_call_goes_to_the_client, MemoryStore, ForgetsTheOwner),
+    Sabotage("P13", check_a_clients_call_goes_to_the_client, MemoryStore, ForgetsTheOwner),
     Sabotage("P9", check_success_leaves_no_chatter, silent, chatty),
     Sabotage("P9", check_a_failure_says_why_and_what_was_tried, MemoryStore, GivesNoReason),
     Sabotage("P9", check_a_failure_says_why_and_what_was_tried, MemoryStore, HidesTheTries),

@@ -99,11 +99,12 @@ class ToolCalls:
         self._deps = deps
         self._people = Asks(view, log, deps)
         self._snapshots = TurnSnapshots(view, log, deps)
-        self._settings = view.run(log.run_id).settings
+        run = view.run(log.run_id)
+        self._settings = run.settings
         self.delegation = Delegation(view, log, deps)
         # The tools last offered to the model.
         tools = deps.tools_now(self._settings, session_id=log.session_id)
-        self.tools = offered(tools, view.session, deps)
+        self.tools = offered(tools, run, view.session, deps=deps)
         self._begun: dict[str, float] = {}  # calls that were executed, and since when
         self._approved: dict[str, str] = {}  # digests of approved actions, by call
         # How many bytes of each command the policy reads; None if it doesn't read the command.
@@ -126,8 +127,8 @@ class ToolCalls:
         """Finish every open call, in order; False if an expired ask must end the run."""
         self._read_bytes.clear()
         tools, run = self.tools, self._view.run(self._log.run_id)
-        mine = [call for call in run.unfinished_tools if run.is_planning or not _is_for_client(run, call)]
-        numbered = [(call, _place(run, call), tools.get(call.asked.name)) for call in mine]
+        mine = [call for call in run.unfinished_tools if run.is_planning or not _is_for_client(call)]
+        numbered = [(call, _place(run, call), tools.get(call.own_tool)) for call in mine]
         await self._ask_ahead([(call, tool) for call, _, tool in numbered])
         for in_parallel, group in groupby(numbered, key=lambda item: _may_run_in_parallel(item[2])):
             finish = self._in_parallel if in_parallel else self._in_order
@@ -185,7 +186,7 @@ class ToolCalls:
     async def _result(self, call: CallState, tool: Tool | None, *, ordinal: int) -> ToolResult:
         asked = call.asked
         run = self._view.run(self._log.run_id)
-        is_known = tool is not None or _is_client_tool(run, asked.name)
+        is_known = tool is not None or call.owner == "client"
         if is_known and asked.bad_args:
             return _not_run(f"The arguments are not a JSON object: {asked.bad_args[:500]}")
         if is_known and self._is_kept_back(tool):
@@ -345,7 +346,7 @@ class ToolCalls:
         return any(
             tool.ended is not None
             and tool.ended.ending in {"unknown", "killed"}
-            and arguments_hash(tool.asked.name, tool.asked.args) == digest
+            and arguments_hash(tool.own_tool, tool.asked.args) == digest
             for run in self._view.session.runs.values()
             for tool in run.tools.values()
         )
@@ -500,13 +501,9 @@ def _with_notes(text: str, error: BaseException | None) -> str:
     return " ".join([text, *(f"[{note}]" for note in notes)])
 
 
-def _is_for_client(run: Run, call: CallState) -> bool:
+def _is_for_client(call: CallState) -> bool:
     """Whether the client runs it; the model itself must repair arguments that are no JSON object."""
-    return not call.asked.bad_args and _is_client_tool(run, call.asked.name)
-
-
-def _is_client_tool(run: Run, name: str) -> bool:
-    return any(tool.name == name for tool in run.client_tools)
+    return call.owner == "client" and not call.asked.bad_args
 
 
 def _may_run_in_parallel(tool: Tool | None) -> bool:

@@ -20,7 +20,7 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.codec import UnreadableEvent
 from holdfast.decisions.shared_budgets import share_of
 from holdfast.folds.child_lines import progress_line, tail_of
-from holdfast.folds.run import ChildState
+from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session import Session
 from holdfast.interfaces.ids import child_ids, message_of
 from holdfast.interfaces.journal import Declined, IdempotencyKey, IfRunOpen, JournalError
@@ -40,13 +40,12 @@ from holdfast.tools.arguments import BadArguments, parsed
 from holdfast.tools.children import ChildArgs, DelegateArgs, StatusArgs, SteerArgs, TailArgs, WaitArgs
 from holdfast.tools.memory.memories import chat_of
 from holdfast.tools.registry import Registry
-from holdfast.values import PARENT_STOPPED, Budget, ParentLink, RunSettings
+from holdfast.values import NO_TOOLS, PARENT_STOPPED, Budget, ParentLink, RunSettings
 
 _log = logging.getLogger(__name__)
 
 KEPT_MS = 10 * 365 * 86_400_000
 PREFIX = "agent-"
-NO_TOOLS = ("none",)  # an empty list of tools would mean all of them
 SUB_AGENT = (
     "You are a sub-agent: another agent gave you this task and gets your last answer as its result. Work on "
     "the task alone, and put everything that it needs to know into your last answer."
@@ -61,8 +60,8 @@ class WaitingCall(ToolCall, Protocol):
         ...
 
 
-def offered(tools: Registry, session: Session, deps: AgentDeps) -> Registry:
-    """The tools without those for sub-agents that make no sense in this session.
+def offered(tools: Registry, run: Run, session: Session, *, deps: AgentDeps) -> Registry:
+    """The tools that the run can call: not those whose names its client's tools have.
 
     The verbs are for sub-agents in the background, so they come once there is one.
     """
@@ -70,10 +69,10 @@ def offered(tools: Registry, session: Session, deps: AgentDeps) -> Registry:
     if not deps.children_max or depth >= deps.children_depth_max:
         left_out: tuple[str, ...] = CHILD_TOOLS
     elif any(child.started.background for child in session.children.values()):
-        return tools
+        left_out = ()
     else:
         left_out = CHILD_VERBS
-    for name in left_out:
+    for name in (*left_out, *(tool.name for tool in run.client_tools)):
         tools = tools.without(name)
     return tools
 
@@ -190,7 +189,7 @@ class Delegation:
         together = [
             call.asked.tool_call_id
             for call in run.tools.values()
-            if call.asked.name == DELEGATE and call.attempt_id == answer
+            if call.own_tool == DELEGATE and call.attempt_id == answer
         ]
         earlier = [
             int(child.started.name.removeprefix(PREFIX))
@@ -228,18 +227,24 @@ class Delegation:
         sharers = [
             call
             for call in run.unfinished_tools
-            if call.asked.name == DELEGATE and call.asked.tool_call_id not in begun
+            if call.own_tool == DELEGATE and call.asked.tool_call_id not in begun
         ]
         wanted = Budget(**asdict(args.budget)) if args.budget is not None else None
         return share_of(left, wanted, sharers=len(sharers))
 
     def _settings(self, args: DelegateArgs, tools: Registry) -> RunSettings:
         """What the sub-agent's run has: what this run has, or less."""
-        own = self._view.run(self._log.run_id).settings
+        run = self._view.run(self._log.run_id)
+        own = run.settings
         names = [spec.name for spec in tools.specs()]
         if unknown := [name for name in args.tools or () if name not in names]:
             raise BadArguments(f"You have no tool {unknown[0]!r} to give. Yours are: {', '.join(names)}.")
-        allowed = own.tools if args.tools is None else tuple(dict.fromkeys(args.tools)) or NO_TOOLS
+        if args.tools is not None:
+            allowed = tuple(dict.fromkeys(args.tools)) or NO_TOOLS
+        elif run.client_tools:
+            allowed = tuple(names)  # a tool that the client replaced isn't this run's to give
+        else:
+            allowed = own.tools
         return replace(
             own,
             model=args.target or own.model,

@@ -113,7 +113,7 @@ async def _turns(
             return _spent(limits, used_up)
         await deps.drain.checkpoint(log.run_id)
         tools = deps.tools_now(run.settings, session_id=log.session_id)
-        calls.tools = offered(tools, view.session, deps)
+        calls.tools = offered(tools, run, view.session, deps=deps)
         has_mcp = any(spec.name.startswith(MCP) for spec in calls.tools.specs())
         _note_sources(view, log, (MCP_TOOLS,) if has_mcp else ())
         request = _request(
@@ -252,6 +252,7 @@ def _request(
         model=run.settings.model,
         instructions=instructions,
         tools=(*_own_specs(run, tools), *_client_specs(run)),
+        client_tools=frozenset(tool.name for tool in run.client_tools),
         tool_choice="" if run.tool_choice == "none" else run.tool_choice,
         max_output_tokens=run.settings.max_output_tokens or None,
         answer_bytes_max=deps.answer_bytes_max,

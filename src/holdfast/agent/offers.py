@@ -28,7 +28,7 @@ def needs_of(runs: Iterable[Run], *, offered: frozenset[str]) -> frozenset[str]:
         model = run.settings.model
         if model and (run.target == model or not offered.isdisjoint((f"target:{model}", f"model:{model}"))):
             found.add(f"target:{model}")
-        found.update(_need_of_tool(call.asked.name) for call in run.unfinished_tools)
+        found.update(_need_of_tool(call.own_tool) for call in run.unfinished_tools)
     return frozenset(found - {""})
 
 

@@ -302,6 +302,7 @@ class PersonNeeded(ResponseBody, frozen=True):
     id: str
     run_id: str
     text: str
+    url: str  # of the page where a person can answer
 
 
 class ChatCompletion(ResponseBody, frozen=True):

@@ -227,11 +227,12 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary=(
             "Anthropic Messages, passed on to a target with Holdfast's deadlines and retries. A `model` that "
             "isn't known goes to the first target that speaks this wire, or else to the first target. The "
-            "body passes as it is; only the model's name changes. Errors have Anthropic's shape."
+            "body passes as it is; only the model's name changes. Errors have Anthropic's shape. An agent's "
+            "name gets 404 `route_not_served`."
         ),
         request=dict[str, Any],
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
-        errors=RELAY_ERRORS,
+        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         query={"beta": "Passed on like every other parameter."},
         needs_request=True,
         scopes=("relay",),
@@ -247,7 +248,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         request=dict[str, Any],
         responses={200: dict[str, Any]},
-        errors=RELAY_ERRORS,
+        errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         needs_request=True,
         scopes=("relay",),
     ),

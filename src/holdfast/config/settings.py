@@ -81,6 +81,14 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "host name",
         ),
     ] = ()
+    public_url: Annotated[
+        str,
+        doc(
+            "The address at which people open the page, for links to it. If unset, links use the address "
+            "that the client called.",
+            "url",
+        ),
+    ] = ""
     data_dir: Annotated[str, doc("The directory for the database, blobs, key and lock.", "path")] = (
         "~/.local/share/holdfast"
     )
@@ -345,6 +353,13 @@ class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     requests_per_minute: Annotated[
         AtLeast0, doc("The most relayed requests and new runs within a minute.")
     ] = 0
+    one_user: Annotated[
+        bool,
+        doc(
+            "Whether only one person uses the key. If so, a chat completion whose history equals that of one "
+            "session continues it."
+        ),
+    ] = False
 
 
 class RelaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

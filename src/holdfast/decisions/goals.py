@@ -27,7 +27,7 @@ def after_answer(run: Run) -> Literal["finished", "blocked", "go_on", "rounds_ov
     outcomes = [
         call.asked.args.get("outcome")
         for call in run.tools.values()
-        if call.asked.name == FINISH_GOAL and call.ended is not None and call.ended.ok
+        if call.own_tool == FINISH_GOAL and call.ended is not None and call.ended.ok
     ]
     if outcomes:
         return "blocked" if outcomes[-1] == "blocked" else "finished"
@@ -53,7 +53,7 @@ def missing_evidence(run: Run, outcome: str, evidence: Sequence[str]) -> str:
 
 def _results(run: Run) -> Iterable[str]:
     for call in run.tools.values():
-        if call.ended is not None and call.asked.name not in _SAYS_NOTHING:
+        if call.ended is not None and call.own_tool not in _SAYS_NOTHING:
             yield call.ended.result
 
 

@@ -35,7 +35,7 @@ def outside_sources(session: Session, transcript: Transcript, run_id: str) -> tu
     for one in {entry.run_id: None for entry in entries} | {run_id: None}:
         found |= dict.fromkeys(_of_run(transcript.runs[one], run))
     for entry in entries:
-        found |= dict.fromkeys(_of_entry(entry, transcript, run))
+        found |= dict.fromkeys(_of_entry(entry, session, transcript, run))
     return tuple(found)
 
 
@@ -49,15 +49,16 @@ def _of_run(one: RunView, run: RunView) -> Iterator[str]:
     yield from one.sources
 
 
-def _is_own_result(card: ToolCard, transcript: Transcript) -> bool:
+def _is_own_result(card: ToolCard, session: Session, transcript: Transcript) -> bool:
     """Whether the result has fixed words of ours alone; what someone answered to an ask is their words."""
     asks = transcript.runs[card.run_id].asks.values()
-    return card.name in _OWN_RESULTS and all(ask.tool_call_id != card.tool_call_id for ask in asks)
+    tool = session.runs[card.run_id].tools[card.tool_call_id].own_tool
+    return tool in _OWN_RESULTS and all(ask.tool_call_id != card.tool_call_id for ask in asks)
 
 
-def _of_entry(entry: Entry, transcript: Transcript, run: RunView) -> Iterator[str]:
+def _of_entry(entry: Entry, session: Session, transcript: Transcript, run: RunView) -> Iterator[str]:
     match entry:
-        case ToolCard() if entry.state == "ended" and not _is_own_result(entry, transcript):
+        case ToolCard() if entry.state == "ended" and not _is_own_result(entry, session, transcript):
             yield f"the result of the tool {entry.name}"
         case Person():
             if entry.message.parts:

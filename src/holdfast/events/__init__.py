@@ -95,6 +95,7 @@ from holdfast.values import (
     SavedFile,
     SentFile,
     ToolEnding,
+    ToolOwner,
     Undo,
 )
 
@@ -322,10 +323,15 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 
 
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
-    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came."""
+    """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came.
+
+    The owner runs the call: two tools can have the same name. Without one, the name alone decides, as it did
+    while no client's tool could have the name of one of ours.
+    """
 
     tool_call_id: str
     name: str
+    owner: ToolOwner | None = None
     args: dict[str, object] = {}  # noqa: RUF012  # as above
     bad_args: str = ""
     # What the provider wants back with the call.

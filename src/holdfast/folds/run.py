@@ -20,6 +20,7 @@ from holdfast.values import (
     OutcomeKind,
     PlanStep,
     RunSettings,
+    ToolOwner,
 )
 
 DetailedStatus: TypeAlias = Literal[
@@ -61,9 +62,15 @@ class CallState:
 
     asked: e.ToolAsked
     attempt_id: str
+    owner: ToolOwner
     started: e.ToolStarted | None = None
     started_after_resumptions: int = 0
     ended: e.ToolEnded | None = None
+
+    @property
+    def own_tool(self) -> str:
+        """The name of Holdfast's tool; empty if the call is the client's, whatever its tool is called."""
+        return self.asked.name if self.owner == "holdfast" else ""
 
 
 @dataclass(slots=True)
@@ -237,6 +244,10 @@ class Run:
             cost_usd=sum(used.cost_usd for used in ended),
         )
 
+    def owner_of(self, tool: str) -> ToolOwner:
+        """Who runs calls of the tool that the model asks for now."""
+        return "client" if any(one.name == tool for one in self.client_tools) else "holdfast"
+
     def worked_ms(self, now_ms: int) -> int:
         """How long it has worked: the time since its start, without pauses."""
         return (self.waiting_since_ms or now_ms) - self.started_ms - self.paused_ms
@@ -248,7 +259,7 @@ class Run:
 
 
 def _only_waits(tool: CallState) -> bool:
-    return tool.started is not None and tool.asked.name in WAITING_TOOLS
+    return tool.started is not None and tool.own_tool in WAITING_TOOLS
 
 
 def queued_run(seq: int, event: e.RunQueued) -> Run:
@@ -377,7 +388,7 @@ def _tool_asked(run: Run, event: e.ToolAsked) -> None:
     earlier = run.tools.get(event.tool_call_id)
     if earlier is not None and earlier.ended is None:
         raise _Contradiction(f"tool call {event.tool_call_id} is open already")
-    run.tools[event.tool_call_id] = CallState(event, run.attempt_id)
+    run.tools[event.tool_call_id] = CallState(event, run.attempt_id, event.owner or run.owner_of(event.name))
 
 
 def _asked_tool(run: Run, event: e.ToolStarted | e.ToolOutput | e.ToolEnded) -> CallState:

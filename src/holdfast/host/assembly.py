@@ -269,6 +269,8 @@ def _options(
     return ServerOptions(
         keys=keys,
         hosts=(settings.server.host, *settings.server.hosts),
+        public_url=settings.server.public_url.rstrip("/"),
+        one_user={key.name: key.one_user for key in settings.keys},
         cors_origins=settings.server.cors_origins,
         workspaces=tuple(Path(folder).absolute() for folder in settings.server.workspaces),
         limits=limits_of(settings),

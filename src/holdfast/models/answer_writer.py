@@ -23,6 +23,7 @@ from holdfast.model_events import (
     ReasoningPiece,
     TextPiece,
 )
+from holdfast.values import ToolOwner
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _SPACE = re.compile(r"\s")
@@ -46,11 +47,18 @@ class AnswerWriter:
     """
 
     def __init__(
-        self, sink: EventSink, *, tool_ids: set[str], before_first: Callable[[], None], bytes_max: int
+        self,
+        sink: EventSink,
+        *,
+        tool_ids: set[str],
+        owner_of: Callable[[str], ToolOwner],
+        before_first: Callable[[], None],
+        bytes_max: int,
     ) -> None:
         self._sink = sink
         self._say = sink.say
         self._tool_ids = tool_ids
+        self._owner_of = owner_of
         self._before_first = before_first
         self._bytes_left = bytes_max
         self._open_segments: dict[int, _OpenSegment] = {}
@@ -156,6 +164,7 @@ class AnswerWriter:
                     run_id=self._sink.run_id,
                     tool_call_id=asked.tool_call_id,
                     name=asked.name,
+                    owner=self._owner_of(asked.name),
                     args=asked.args,
                     bad_args=asked.bad_args,
                     opaque=asked.opaque,

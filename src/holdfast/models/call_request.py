@@ -150,6 +150,7 @@ class ConversationRequest(CallRequest):
         return AnswerWriter(
             sink,
             tool_ids=self._tool_ids,
+            owner_of=self._request.owner_of,
             before_first=before_first,
             bytes_max=self._request.answer_bytes_max,
         )

@@ -118,6 +118,8 @@ class ServerOptions:
     model: str = "holdfast"  # the model's name that clients see
     targets: Describe = tuple
     try_target: TryTarget = _no_target
+    public_url: str = ""  # of the page, for links; empty: the address that the client called
+    one_user: Mapping[str, bool] = field(default_factory=dict[str, bool])  # by the key's name
     key_limits: LimitsByKey = field(default_factory=dict[str, KeyLimits])  # by the key's name
     relay: RelayOptions = field(default_factory=RelayOptions)
     try_now: TryNow | None = None

@@ -11,7 +11,7 @@ from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.server.options import ApiKey, ServerOptions
 from server.openai.official_client import client_of
 from server.toolbox import Counted
-from serving import Setting, served, target_of
+from serving import AsksAbout, Setting, served, target_of
 
 HI: Any = [{"role": "user", "content": "Is it warm in Bern?"}]
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -68,6 +68,47 @@ async def test_a_chat_ends_with_the_clients_calls_and_the_same_run_goes_on_with_
     assert (sent[0]["tool_choice"], "tool_choice" in sent[1]) == ("required", False)
     assert roles(sent[1]) == ["user", "assistant", "tool", "tool"]
     assert sent[1]["messages"][-1]["content"] == "21 degrees"
+
+
+async def test_a_clients_tool_replaces_ours_of_the_same_name_and_calls_go_to_their_owner() -> None:
+    """P8, P13: a client's `touch` never reaches ours, and leaves no approval for it behind."""
+    own = Counted()
+    names = ("touch", "ask_user")
+    declared: Any = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in names]
+    script = [CallTool("touch", {"n": 1}), CallTool("ask_user", {"n": 2})]
+    again = [CallTool("touch", {"n": 3})]  # not offered, but the model saw it before
+    ours = [CallTool("touch", {"n": 4})]
+    session: Any = {"session_id": "s"}
+    async with (
+        ChaosServer(script, again, ours) as chaos,
+        served(
+            target_of(chaos), setting=Setting(tools=(own,), judge=AsksAbout(frozenset({"touch"})))
+        ) as server,
+        client_of(server) as client,
+    ):
+        first = await client.chat.completions.create(
+            model="holdfast", messages=HI, tools=declared, extra_body=session
+        )
+        calls = first.choices[0].message.tool_calls or []
+        assert [cast("Any", call).function.name for call in calls] == ["touch", "ask_user"]
+        history: Any = [
+            *HI,
+            first.choices[0].message.model_dump(exclude_none=True),
+            *(returned(call, "done") for call in calls),
+        ]
+        second = await client.chat.completions.create(
+            model="holdfast", messages=history, tools=declared, tool_choice="none", extra_body=session
+        )
+        assert second.choices[0].finish_reason == "tool_calls"
+        moved_on = await client.chat.completions.create(model="holdfast", messages=HI, extra_body=session)
+        assert "Waiting for a person to approve this: touch" in (moved_on.choices[0].message.content or "")
+        assert own.done == []
+        _, log = await server.get("/api/sessions/s/events?limit=1000")
+        sent: Any = [request.body for request in chaos.seen.requests]
+    asked = [(event["name"], event["owner"]) for event in log["events"] if event["type"] == "tool.asked"]
+    assert asked == [("touch", "client"), ("ask_user", "client"), ("touch", "client"), ("touch", "holdfast")]
+    offered = [[tool["function"]["name"] for tool in body.get("tools", [])] for body in sent]
+    assert [names.count("touch") for names in offered] == [1, 0, 1]
 
 
 async def test_a_streamed_chat_says_the_calls_last_and_goes_on_in_the_next_stream() -> None:
@@ -277,7 +318,6 @@ async def test_a_response_client_that_says_two_things_instead_gets_its_answer() 
     ("fields", "code"),
     [
         ({"tools": [WEATHER, WEATHER]}, "tool_name_taken"),
-        ({"tools": [{"type": "function", "function": {"name": "touch"}}]}, "tool_name_taken"),
         ({"tools": [{"type": "web_search"}]}, "invalid_request"),
         ({"tools": [{"type": "function", "function": {"name": "no spaces"}}]}, "invalid_request"),
         ({"tool_choice": "required"}, "invalid_request"),

@@ -75,13 +75,12 @@ LOOKALIKES = [
     "touch\n",
     "",
     "a" * 65,
-    "touch",
 ]
 
 
 @pytest.mark.parametrize("name", LOOKALIKES, ids=ascii)
 async def test_a_tool_that_looks_like_one_of_ours_is_refused(name: str) -> None:
-    """P13: nobody can put a tool of theirs in the place of ours."""
+    """P13: no name can be taken for another."""
     own = Counted()
     async with ChaosServer() as chaos, served(target_of(chaos), setting=Setting(tools=(own,))) as server:
         answer = await server.call("POST", PATH, body={"messages": HI, "tools": [tool(name)]})

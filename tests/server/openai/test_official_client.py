@@ -298,7 +298,10 @@ async def test_who_waits_for_a_whole_answer_does_not_hold_up_a_shutdown(path: st
 
 async def test_models_are_listed() -> None:
     async with ChaosServer() as chaos, served(target_of(chaos)) as server, client_of(server) as client:
-        assert [model.id async for model in client.models.list()] == ["holdfast", "main", "m"]
+        listed = [model.id async for model in client.models.list()]
+        assert listed == ["holdfast", "holdfast/main", "main", "m"]
+        shown = [await client.models.retrieve(name) for name in (*listed, "hermes-agent")]
+        assert [model.owned_by for model in shown] == [*["holdfast"] * 2, *["holdfast-relay"] * 2, "holdfast"]
 
 
 async def test_a_model_that_is_not_there_is_refused_and_the_others_are_named() -> None:
@@ -310,7 +313,9 @@ async def test_a_model_that_is_not_there_is_refused_and_the_others_are_named() -
         for model in ("holdfast", "hermes-agent", "holdfast/main"):
             await client.chat.completions.create(model=model, messages=user("hi"))
             await client.responses.create(model=model, input="hi")
-        with pytest.raises(openai.NotFoundError, match="This server has: holdfast, main") as refused:
+        with pytest.raises(
+            openai.NotFoundError, match="This server has: holdfast, holdfast/main, main"
+        ) as refused:
             await client.chat.completions.create(model="gpt-0", messages=user("hi"))
         assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
         with pytest.raises(openai.NotFoundError, match="Model not found: gpt-0"):
@@ -406,5 +411,7 @@ async def test_a_tool_that_asks_is_approved_beside_a_plain_stream() -> None:
             body = {"choice": "once", "approval_id": asked.data["approval_id"]}
             assert (await server.post(f"/v1/runs/{run_id}/approval", body))[0] == 200
             said = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
-        assert "".join(said) == "[Waiting for a person to approve this: touch {'n': 2}]\n\ndone"
+        page = f"{server.url}/s/{answer.headers['X-Hermes-Session-Id']}"
+        waits = "[Waiting for a person to approve this: touch {'n': 2}]"
+        assert "".join(said) == f"{waits}\n\nApprove or deny it here: <{page}>\n\ndone"
     assert tool.done == [{"n": 2}]

@@ -1,6 +1,7 @@
 """A run that waits for a person, as plain OpenAI clients see it: never an unexplained silence."""
 
 import json
+import re
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Say
@@ -11,15 +12,20 @@ from serving import AsksAbout, Served, Setting, served, target_of
 HI: Any = [{"role": "user", "content": "hi"}]
 ASKS = Setting(tools=(Counted(),), judge=AsksAbout(frozenset({"touch"})))
 SCRIPT = [Say("I need to touch it."), CallTool("touch", {"n": 1})]
-WAITS = "[Waiting for a person to approve this: touch {'n': 1}]"
+WAITS = "[Waiting for a person to approve this: touch {'n': 1}]\n\nApprove or deny it here: <PAGE>"
+PAGE = re.compile(r"http://127\.0\.0\.1:\d+/s/\w+")
 
 
 async def test_an_answer_that_is_not_streamed_ends_with_what_the_run_waits_for() -> None:
     """P3: and the run stays open, so that a person can still approve it."""
     async with ChaosServer(SCRIPT, [Say("Done.")]) as chaos, served(target_of(chaos), setting=ASKS) as server:
         chat = (await server.call("POST", "/v1/chat/completions", body={"messages": HI})).json
-        assert chat["choices"][0]["message"]["content"] == f"I need to touch it.\n\n{WAITS}"
+        assert PAGE.sub("PAGE", chat["choices"][0]["message"]["content"]) == f"I need to touch it.\n\n{WAITS}"
         needed = chat["holdfast"]
+        assert (
+            needed["url"]
+            == f"{server.url}/s/{(await server.get('/v1/approvals'))[1]['data'][0]['session_id']}"
+        )
         assert needed["waiting_for"] == "approval"
         path = f"/v1/runs/{needed['run_id']}"
         assert (await server.get(path))[1]["status"] == "waiting_for_approval"
@@ -35,7 +41,7 @@ async def test_a_response_that_is_not_streamed_is_incomplete_and_says_why() -> N
         "incomplete",
         {"reason": "waiting_for_approval"},
     )
-    assert WAITS in response["output"][-1]["content"][0]["text"]
+    assert WAITS in PAGE.sub("PAGE", response["output"][-1]["content"][0]["text"])
     assert response["holdfast"]["waiting_for"] == "approval"
 
 
@@ -50,16 +56,16 @@ async def test_a_stream_says_it_in_the_text_and_goes_on_after_the_approval() -> 
         text = ""
         async for chunk in await client.chat.completions.create(model="holdfast", messages=HI, stream=True):
             text += chunk.choices[0].delta.content or ""
-            if (chunk.choices[0].delta.content or "").endswith(WAITS):
+            if PAGE.sub("PAGE", chunk.choices[0].delta.content or "").endswith(WAITS):
                 await approved(server)
-        assert text == f"I need to touch it.\n\n{WAITS}\n\nDone."
+        assert PAGE.sub("PAGE", text) == f"I need to touch it.\n\n{WAITS}\n\nDone."
         said = ""
         async for event in await client.responses.create(model="holdfast", input="hi", stream=True):
             if event.type == "response.output_text.delta":
                 said += event.delta
-                if event.delta.endswith(WAITS):
+                if PAGE.sub("PAGE", event.delta).endswith(WAITS):
                     await approved(server)
-        assert said == f"I need to touch it.\n\n{WAITS}Done."
+        assert PAGE.sub("PAGE", said) == f"I need to touch it.\n\n{WAITS}Done."
 
 
 async def approved(server: Served) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 from typing import Any
 
+import anthropic
 import pytest
 from backports import zstd
 
@@ -61,16 +62,22 @@ async def test_an_unknown_name_is_not_found_and_the_error_says_what_there_is(wir
     async with ChaosServer() as chaos, relaying(target_on(chaos, wire)) as server:
         answer = await server.call("POST", PATHS[wire], body=body_for(wire, model="gpt-99"))
         assert (answer.status, answer.code) == (404, "model_not_found")
-        assert "holdfast, main, main-model" in answer.json["error"]["message"]
+        assert "holdfast, holdfast/main, main, main-model" in answer.json["error"]["message"]
 
 
-async def test_messages_always_relays() -> None:
-    async with ChaosServer([Say("a")], [Say("b")]) as chaos:
+async def test_messages_relays_every_name_but_an_agents() -> None:
+    """P12: the agent's tools and rules aren't bypassed in silence."""
+    async with ChaosServer([Say("a")]) as chaos:
         targets = target_on(chaos, "chat"), target_on(chaos, "anthropic", name="claude")
         async with relaying(*targets) as server:
-            for name in ("claude-opus-99", "holdfast"):
-                answer = await server.call("POST", PATHS["anthropic"], body=body_for("anthropic", model=name))
-                assert answer.status == 200
+            body = body_for("anthropic", model="claude-opus-99")
+            assert (await server.call("POST", PATHS["anthropic"], body=body)).status == 200
+            for name in ("holdfast", "hermes-agent", "holdfast/main"):
+                for path in (PATHS["anthropic"], "/v1/messages/count_tokens"):
+                    body = body_for("anthropic", model=name)
+                    answer = await server.call("POST", path, body=body)
+                    assert (answer.status, answer.code) == (404, "route_not_served")
+                    assert "use /v1/chat/completions or /v1/responses" in answer.json["error"]["message"]
         assert {request.body["model"] for request in chaos.seen.requests if request.body} == {"claude-model"}
 
 
@@ -79,10 +86,12 @@ async def test_models_are_listed_apart_and_in_the_shape_of_each_client() -> None
         _, listed = await server.get("/v1/models?limit=1000")
         owners = {model["id"]: model["owned_by"] for model in listed["data"]}
         relayed = dict.fromkeys(("a", "main", "main-model"), "holdfast-relay")
-        assert owners == {"holdfast": "holdfast"} | relayed
+        assert owners == dict.fromkeys(("holdfast", "holdfast/main"), "holdfast") | relayed
         async with anthropic_client(server) as client:
             models = [model.id async for model in client.models.list(limit=1000)]
-        assert models == list(owners)
+            with pytest.raises(anthropic.NotFoundError):
+                await client.models.retrieve("holdfast")
+        assert models == list(relayed)
 
 
 @each_wire

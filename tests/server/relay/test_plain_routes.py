@@ -131,7 +131,7 @@ async def test_who_hasnt_got_the_route_says_so() -> None:
     ):
         for path in ("/v1/embeddings", "/v1/completions"):
             agent = await server.call("POST", path, body={"model": "holdfast", "input": "hi"})
-            assert (agent.status, agent.code) == (400, "route_not_served")
+            assert (agent.status, agent.code) == (404, "route_not_served")
             assert "is an agent" in agent.json["error"]["message"]
             claude = await server.call("POST", path, body={"model": "claude", "input": "hi"})
             assert (claude.status, claude.code) == (404, "route_not_served")
@@ -142,5 +142,5 @@ async def test_who_hasnt_got_the_route_says_so() -> None:
             assert missing.status == 404
             assert "is not here" in missing.body.decode()
         async with openai_client(server) as client:
-            with pytest.raises(openai.BadRequestError):
+            with pytest.raises(openai.NotFoundError):
                 await client.embeddings.create(model="holdfast", input="hi")

@@ -48,7 +48,7 @@ class AgUiView:
     def add(self, event: e.Event, frame: hermes.Frame | None, run: RunReadModel) -> AgUiEvent | None:
         """What an event before the last adds; `frame` is its frame in hermes' view."""
         if isinstance(event, e.ToolAsked):
-            if any(tool.name == event.name for tool in run.state.client_tools):
+            if run.state.tools[event.tool_call_id].owner == "client":
                 return None  # told with the id that the client answers it under
             return self._call(event.tool_call_id, event.name, _arguments(event))
         if isinstance(event, e.ToolEnded):

@@ -91,7 +91,7 @@ class AgUiRoutes:
         deps, by, thread = self._deps, request.scope[KEY_NAME], wanted.thread_id
         said = parse_messages(chat_messages(wanted.messages), deps.limits, param="messages")
         tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in wanted.tools or ()]
-        declared = declared_tools(OpenAIRequest(tools=tools), deps)
+        declared = declared_tools(OpenAIRequest(tools=tools))
         if said.results:
             resumed = await resumed_run(deps, said, declared, by=by, param="messages", session_id=thread)
             if resumed is not None:

@@ -1,7 +1,7 @@
 """Chat Completions as a view of a run."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.chats import chat_of, session_of
 from holdfast.server.openai.client_tools import (
     ClientCall,
     Declared,
@@ -51,6 +52,7 @@ from holdfast.server.openai.shapes import (
     failed_response,
     headers_of,
     is_hermes,
+    page_of,
     problem_of_run,
     raw,
     response_failed,
@@ -113,7 +115,7 @@ class OpenAIChatRoutes:
     ) -> "_Started":
         """The run that the request starts, or that it started before and lost."""
         if (abandoned := self._repeats.take_abandoned(request, body)) is not None:
-            return self._read(abandoned.row, wanted, sent=None, after=abandoned.after)
+            return self._read(request, abandoned.row, wanted, sent=None, after=abandoned.after)
         return await self._start(request, wanted, key)
 
     async def _start(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Started":
@@ -121,23 +123,34 @@ class OpenAIChatRoutes:
         deps, by = self._deps, request.scope[KEY_NAME]
         session_id = named_session(request, otherwise=wanted.session_id or "")
         if (sent := await earlier_response(key, deps, status=202)) is not None:
-            return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
+            return self._read(request, await self._runs.row_of_sent(sent), wanted, sent=sent)
         await deps.put_images_inline(wanted.messages, param="messages")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
-        declared = declared_tools(wanted, deps)
+        declared = declared_tools(wanted)
         resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
         if resumed is not None:
-            return self._read(resumed.row, wanted, sent=None, after=resumed.after)
+            return self._read(request, resumed.row, wanted, sent=None, after=resumed.after)
+        source = source_of(session_id)
+        if not session_id and (chat := chat_of(request, wanted.model or "", deps)) is not None:
+            session_id = await session_of(chat, said, deps)
+            source = source_of(chat.chat_id)
         await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
         message = await self._message(request, wanted, session_id, said=said, declared=declared)
-        sent = await self._runs.send(session_id, message, key=key)
-        return self._read(await self._runs.row_of_sent(sent), wanted, sent=sent)
+        sent = await self._runs.send(session_id, replace(message, source=source), key=key)
+        return self._read(request, await self._runs.row_of_sent(sent), wanted, sent=sent)
 
     def _read(
-        self, row: RunRow, wanted: ChatRequest, *, sent: Sent | Response | None, after: int = 0
+        self,
+        request: Request,
+        row: RunRow,
+        wanted: ChatRequest,
+        *,
+        sent: Sent | Response | None,
+        after: int = 0,
     ) -> "_Started":
         on_left = None if wanted.is_detached else self._disconnects.read_by(row)
-        return _Started(row, after, headers_of(row, sent), on_left)
+        page = page_of(request, row.session_id, self._deps.options)
+        return _Started(row, after, headers_of(row, sent), on_left, page)
 
     def _streamed(
         self, request: Request, body: bytes, wanted: ChatRequest, started: "_Started"
@@ -145,9 +158,8 @@ class OpenAIChatRoutes:
         deps = self._deps
         usage = wanted.stream_options is not None and bool(wanted.stream_options.include_usage)
         model, row = wanted.model or deps.options.model, started.row
-        view = ChatView(
-            row, model, after=started.after, include_usage=usage, tells_asks=not is_hermes(request)
-        )
+        page = "" if is_hermes(request) else started.page
+        view = ChatView(row, model, after=started.after, include_usage=usage, page=page)
         feed = OpenAIFeed(deps.store, deps.folds, row, view=view, after=started.after)
         left = self._repeats.when_left(request, body, row=row, feed=feed, then=started.on_left)
         headers = raw(started.headers)
@@ -173,7 +185,6 @@ class OpenAIChatRoutes:
                 output=await chat_output(wanted.response_format),
             ),
             history=history,
-            source=source_of(session_id),
             attached=said.attached,
         )
 
@@ -186,6 +197,7 @@ class _Started:
     after: int
     headers: dict[str, str]
     on_left: Callable[[], None] | None
+    page: str  # where a person answers what the run asks
 
 
 def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Response:
@@ -199,7 +211,7 @@ def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Respon
     calls = client_calls(ended)
     text = said_before(ended, started.after) if calls or ended.person_ask else ended.run.output
     if ended.person_ask is not None:
-        text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask))))
+        text = BREAK.join(filter(None, (text, waiting_text(ended.person_ask, started.page))))
     message = ChatMessage(
         role="assistant",
         content=None if calls and not text else text,
@@ -214,7 +226,7 @@ def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Respon
         model=run.model or model,
         choices=(ChatChoice(index=0, message=message, logprobs=None, finish_reason=finish),),
         usage=_usage(ended.used),
-        holdfast=waiting_shown(ended),
+        holdfast=waiting_shown(ended, started.page),
     )
     return json_response(completion, headers=started.headers)
 
@@ -233,8 +245,8 @@ def _tool_call(call: ClientCall) -> ToolCallShown:
 class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
-    def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, tells_asks: bool) -> None:
-        self._tells_asks = tells_asks  # in the text, because plain OpenAI clients show nothing else
+    def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, page: str) -> None:
+        self._page = page  # for asks, which plain OpenAI clients see in the text alone; empty: not told
         self._head: dict[str, Any] = {
             "id": _completion_id(row, after),
             "object": "chat.completion.chunk",
@@ -292,10 +304,10 @@ class ChatView(RunStreamView):
     def _asks(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """That the run waits for a person, in the text."""
         ask = run.state.person_asks.get(frame.get("approval_id") or frame.get("question_id") or "")
-        if not self._tells_asks or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
+        if not self._page or ask is None or isinstance(ask.asked, e.ClientToolsAsked):
             return []
         between, self._break, self._spoke = self._break, BREAK, True
-        return [self._chunk({"content": between + waiting_text(ask.asked)})]
+        return [self._chunk({"content": between + waiting_text(ask.asked, self._page)})]
 
     @override
     def cut_off(self, why: Problem) -> list[bytes]:

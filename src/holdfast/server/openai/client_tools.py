@@ -33,18 +33,19 @@ class Declared:
     choice: str = ""
 
 
-def declared_tools(wanted: OpenAIRequest, deps: RouteDeps) -> Declared:
-    """The client's tools; raises a Problem that names what can't be used."""
+def declared_tools(wanted: OpenAIRequest) -> Declared:
+    """The client's tools; raises a Problem that names what can't be used.
+
+    A tool can have the name of one of the agent's: then the model is offered the client's in its place.
+    """
     given = wanted.tools or []
     if len(given) > TOOLS_MAX:
         raise bad_request(f"'tools' has more than {TOOLS_MAX} entries", param="tools")
-    own = {spec.name for spec in deps.agent.tools_now().specs()}
     tools: dict[str, ClientTool] = {}
     for at, one in enumerate(given):
         tool = _tool(one, f"tools[{at}]")
-        if tool.name in own or tool.name in tools:
-            whose = "this server's agent has" if tool.name in own else "the request already has"
-            text = f"Invalid 'tools[{at}]': {whose} a tool named {tool.name}. Give yours another name"
+        if tool.name in tools:
+            text = f"Invalid 'tools[{at}]': another tool is named {tool.name}. Rename one of them"
             raise bad_request(text, param=f"tools[{at}]", code="tool_name_taken")
         tools[tool.name] = tool
     return Declared(tuple(tools.values()), _choice(wanted.tool_choice, tools))

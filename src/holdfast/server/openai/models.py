@@ -60,9 +60,18 @@ class ModelNames:
         return self._relay.default_of(wire)
 
     def agents(self) -> list[str]:
-        """The names that run an agent."""
+        """The names that run an agent, as they are listed."""
         own = () if self.relayed(self.options.model) else (self.options.model,)
-        return list(dict.fromkeys([*own, AGENT_NAMES[0]]))
+        on = [AGENT_ON + target.name for target in self.options.targets()]
+        return list(dict.fromkeys([*own, AGENT_NAMES[0], *on]))
+
+    def is_agent(self, name: str) -> bool:
+        """Whether the name runs an agent; some do that aren't listed."""
+        return name in AGENT_NAMES or name in self.agents()
+
+    def owner_of(self, name: str) -> str:
+        """Who the model belongs to; empty if there is no such model."""
+        return AGENT if self.is_agent(name) else RELAYED if self.relayed(name) else ""
 
     def listed(self) -> dict[str, str]:
         """Every name that can be listed, and who it belongs to."""
@@ -71,8 +80,7 @@ class ModelNames:
 
     def insist_on_agent(self, name: str | None, request: Request) -> None:
         """Raise a Problem if a client names an agent that this server doesn't have."""
-        on = [AGENT_ON + target.name for target in self.options.targets()]
-        if name and not is_hermes(request) and name not in {*AGENT_NAMES, *self.agents(), *on}:
+        if name and not is_hermes(request) and not self.is_agent(name):
             raise self.not_found(name)
 
     def not_found(self, name: str) -> Problem:
@@ -93,10 +101,10 @@ class OpenAIModelRoutes:
         self._names = ModelNames(deps.options)
 
     async def list(self, request: Request) -> Response:
-        """GET /v1/models, in Anthropic's shape for its clients."""
+        """GET /v1/models; for Anthropic's clients in its shape, without agents, which they can't run."""
         listed = self._names.listed()
         if "anthropic-version" in request.headers:
-            models = tuple(_shown_to_anthropic(name) for name in listed)
+            models = tuple(_shown_to_anthropic(name) for name, owner in listed.items() if owner == RELAYED)
             ids = [model.id for model in models] or [None]
             return json_response(
                 AnthropicModelList(data=models, has_more=False, first_id=ids[0], last_id=ids[-1])
@@ -106,10 +114,11 @@ class OpenAIModelRoutes:
     async def show(self, request: Request) -> Response:
         """GET /v1/models/{model}."""
         name: str = request.path_params["model"]
-        owner = self._names.listed().get(name) or (RELAYED if self._names.relayed(name) else "")
-        if not owner:
+        owner = self._names.owner_of(name)
+        by_anthropic = "anthropic-version" in request.headers
+        if not owner or (by_anthropic and owner != RELAYED):
             raise self._names.not_found(name)
-        if "anthropic-version" in request.headers:
+        if by_anthropic:
             return json_response(_shown_to_anthropic(name))
         return json_response(_shown(name, owner))
 

@@ -54,6 +54,7 @@ class ResponseContext:
     is_stored: bool = True
     is_background: bool = False
     by_hermes: bool = False  # one of hermes' own clients
+    page: str = ""  # where a person answers what the run asks
     after: int = 0  # the event of the run after which the response begins
     calls_before: int = 0  # the tool calls that the run made up to there
 
@@ -95,7 +96,7 @@ def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None
     response = replace(response, model=run.model or response.model)
     if span.person_ask is not None:
         details = {"reason": "waiting_for_approval"}
-        shown = waiting_shown(span)
+        shown = waiting_shown(span, context.page)
         return replace(response, status="incomplete", incomplete_details=details, holdfast=shown)
     if span.client_ask is not None:
         return replace(response, status="completed", completed_at=span.client_ask.at_ms // 1000)
@@ -141,7 +142,10 @@ def _output(span: ResponseSpan, context: ResponseContext) -> list[dict[str, Any]
         text, status = said_before(span, context.after), "completed"
     elif span.person_ask is not None:
         said = said_before(span, context.after)
-        text, status = BREAK.join(filter(None, (said, waiting_text(span.person_ask)))), "incomplete"
+        text, status = (
+            BREAK.join(filter(None, (said, waiting_text(span.person_ask, context.page)))),
+            "incomplete",
+        )
     if text:
         before += context.calls_before
         items.append(message_item(run.run_id, text, calls_before=before, status=status))
@@ -222,7 +226,11 @@ class ResponseView(RunStreamView):
             case "approval.request" | "question.request" if not self._context.by_hermes:
                 ask = run.state.person_asks[frame.get("approval_id") or frame["question_id"]].asked
                 between = BREAK if self._text else ""
-                return [] if isinstance(ask, e.ClientToolsAsked) else self._say(between + waiting_text(ask))
+                return (
+                    []
+                    if isinstance(ask, e.ClientToolsAsked)
+                    else self._say(between + waiting_text(ask, self._context.page))
+                )
             case "tool.started":
                 return [*self._close_message(), *self._call(frame, run)]
             case "tool.completed":

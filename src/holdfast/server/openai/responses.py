@@ -37,6 +37,7 @@ from holdfast.server.openai.shapes import (
     failed_response,
     headers_of,
     is_hermes,
+    page_of,
     raw,
     response_failed,
     settings_of,
@@ -123,7 +124,7 @@ class OpenAIResponsesRoutes:
         if (abandoned := self._repeats.take_abandoned(request, body)) is None:
             return await self._start(request, wanted, key)
         context = await self._store_note(abandoned.row, wanted, after=abandoned.after)
-        return abandoned.row, replace(context, by_hermes=is_hermes(request)), headers_of(abandoned.row, None)
+        return abandoned.row, self._for(request, abandoned.row, context), headers_of(abandoned.row, None)
 
     async def _start(
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
@@ -132,11 +133,11 @@ class OpenAIResponsesRoutes:
         deps, by = self._deps, request.scope[KEY_NAME]
         if (sent := await earlier_response(key, deps, status=202)) is not None:
             return await self._stored(request, wanted, sent)
-        said, declared = await self._said(wanted), declared_tools(wanted, deps)
+        said, declared = await self._said(wanted), declared_tools(wanted)
         resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
         if resumed is not None:
             context = await self._store_note(resumed.row, wanted, after=resumed.after)
-            return resumed.row, replace(context, by_hermes=is_hermes(request)), headers_of(resumed.row, None)
+            return resumed.row, self._for(request, resumed.row, context), headers_of(resumed.row, None)
         session_id, message = await self._message(request, wanted, said=said, declared=declared)
         return await self._stored(request, wanted, await self._runs.send(session_id, message, key=key))
 
@@ -145,8 +146,13 @@ class OpenAIResponsesRoutes:
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The same for a run that was accepted, now or under the same key earlier."""
         row = await self._runs.row_of_sent(sent)
-        context = replace(await self._store_note(row, wanted), by_hermes=is_hermes(request))
+        context = self._for(request, row, await self._store_note(row, wanted))
         return row, context, headers_of(row, sent)
+
+    def _for(self, request: Request, row: RunRow, context: ResponseContext) -> ResponseContext:
+        """The same, as this client sees it."""
+        page = page_of(request, row.session_id, self._deps.options)
+        return replace(context, by_hermes=is_hermes(request), page=page)
 
     def _left(self, row: RunRow, wanted: ResponsesRequest) -> Callable[[], None] | None:
         """What to call when the client leaves, if the run is to end with it."""
@@ -277,7 +283,7 @@ class OpenAIResponsesRoutes:
         stored = await self._deps.store.note(_note_name(row.session_id, response))
         note = ResponseNote() if stored is None else msgspec.json.decode(stored, type=ResponseNote)
         context = await self._context(row, note, after=response_begins_after(response))
-        return row, replace(context, by_hermes=is_hermes(request))
+        return row, self._for(request, row, context)
 
     async def show(self, request: Request) -> Any:
         """GET /v1/responses/{response_id}, whole or as the stream that it was from any event on."""

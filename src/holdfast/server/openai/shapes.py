@@ -20,6 +20,7 @@ from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.openai.client_tools import Declared
+from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.names import agent_model
 from holdfast.server.runs.requests import metadata_of, output_tokens_max
@@ -30,10 +31,11 @@ from holdfast.server.streams.stream import EventStream
 from holdfast.server.streams.waiting import NO_RETRY, ResponseSpan
 from holdfast.server.transport.bodies import json_response
 from holdfast.server.transport.once import replay_headers
-from holdfast.values import OPENAI, OutputFormat, RunSettings
+from holdfast.values import NO_TOOLS, OPENAI, OutputFormat, RunSettings
 
 encode = msgspec.json.Encoder().encode
 
+TASK_HEADER = "x-holdfast-task"
 BREAK = "\n\n"  # between what is said before and after a person's message or a tool
 
 # The HTTP status of a provider's failure: one that OpenAI clients know how to handle.
@@ -72,6 +74,7 @@ def settings_of(
         no_questions=not is_hermes(request),
         client_tools=declared.tools,
         tool_choice=declared.choice,
+        tools=NO_TOOLS if is_task(request) else (),
         client=request.scope[KEY_NAME] if declared.tools else "",
     )
 
@@ -158,21 +161,32 @@ def response_failed(span: ResponseSpan) -> bool:
     return span.client_ask is None and span.person_ask is None and run_failed(span.run.state)
 
 
-def waiting_text(asked: e.PersonAsked) -> str:
-    """The text for a client that can't answer an ask."""
+def waiting_text(asked: e.PersonAsked, page: str) -> str:
+    """The text for a client that can't answer an ask, and where a person can."""
     if isinstance(asked, e.QuestionAsked):
-        return f"[Waiting for a person to answer: {asked.text}]"
+        return f"[Waiting for a person to answer: {asked.text}]\n\nAnswer here: <{page}>"
     what = asked.headline or asked.action.summary
-    return f"[Waiting for a person to approve this: {what}]"
+    return f"[Waiting for a person to approve this: {what}]\n\nApprove or deny it here: <{page}>"
 
 
-def waiting_shown(span: ResponseSpan) -> PersonNeeded | UnsetType:
+def waiting_shown(span: ResponseSpan, page: str) -> PersonNeeded | UnsetType:
     """The same for programs."""
     asked = span.person_ask
     if asked is None:
         return UNSET
     kind = "question" if isinstance(asked, e.QuestionAsked) else "approval"
-    return PersonNeeded(waiting_for=kind, id=asked.ask_id, run_id=asked.run_id, text=waiting_text(asked))
+    text = waiting_text(asked, page)
+    return PersonNeeded(waiting_for=kind, id=asked.ask_id, run_id=asked.run_id, text=text, url=page)
+
+
+def is_task(request: Request) -> bool:
+    """Whether a front end wants something beside the chat, such as a title: it names the task in a header."""
+    return bool(request.headers.get(TASK_HEADER))
+
+
+def page_of(request: Request, session_id: str, options: ServerOptions) -> str:
+    """The address of the session on the page."""
+    return f"{options.public_url or str(request.base_url).rstrip('/')}/s/{quote(session_id, safe='')}"
 
 
 def is_hermes(request: Request) -> bool:

@@ -48,14 +48,15 @@ class OpenAIContextRoutes:
         ModelNames(deps.options).insist_on_agent(wanted.model, request)
         session_id = wanted.conversation_name
         given = await self._given(wanted.input, wanted.previous_response_id or "", session_id=session_id)
-        own = deps.agent.tools_now().specs()
-        brought = [
-            ToolSpec(tool.name, tool.description, tool.schema) for tool in declared_tools(wanted, deps).tools
-        ]
+        brought = {
+            tool.name: ToolSpec(tool.name, tool.description, tool.schema)
+            for tool in declared_tools(wanted).tools
+        }
+        own = [spec for spec in deps.agent.tools_now().specs() if spec.name not in brought]
         asked = ModelRequest(
             messages=tuple(UserMessage(one.content, one.parts) for one in given.messages),
             instructions="\n".join((deps.agent.instructions, wanted.instructions or "", given.instructions)),
-            tools=(*own, *brought),
+            tools=(*own, *brought.values()),
             output=await responses_output(wanted.text),
         )
         counted = InputTokens(object="response.input_tokens", input_tokens=estimated_tokens(asked))

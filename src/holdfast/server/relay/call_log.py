@@ -80,7 +80,11 @@ class LoggedReceiver(RelayReceiver):
         self._inner = inner
         self._sink = sink
         self._writer = AnswerWriter(
-            sink, tool_ids=set(), before_first=lambda: None, bytes_max=ANSWER_BYTES_MAX
+            sink,
+            tool_ids=set(),
+            owner_of=lambda _: "client",
+            before_first=lambda: None,
+            bytes_max=ANSWER_BYTES_MAX,
         )
 
     @property

@@ -37,7 +37,7 @@ def not_at_target(path: str, target: Target) -> Problem:
 def not_for_agents(name: str, path: str) -> Problem:
     """An agent was named where only models answer."""
     text = (
-        f"{name} is an agent, and {path} is served for relayed models only. GET /v1/models lists them: they "
-        "belong to holdfast-relay. To talk to the agent, use /v1/chat/completions or /v1/responses"
+        f"{name[:100]} is an agent, and {path} serves only relayed models: those that GET /v1/models lists "
+        "as owned by holdfast-relay. To run the agent, use /v1/chat/completions or /v1/responses"
     )
-    return Problem(400, text, code="route_not_served", param="model")
+    return Problem(404, text, code="route_not_served", param="model")

@@ -110,14 +110,15 @@ class RelayRoutes:
         """POST /v1/messages, which always relays."""
         check_scope(request.scope, "relay")
         body = await self._body(request)
-        targets = self._names.relayed(await _model_in(body) or "") or self._names.default_of("anthropic")
-        return await self._relay(request, SURFACES["anthropic"], body, targets)
+        return await self._relay(
+            request, SURFACES["anthropic"], body, await self._model_targets(request, body)
+        )
 
     async def count_tokens(self, request: Request) -> Any:
         """POST /v1/messages/count_tokens: the provider's count, or on another wire our estimate."""
         check_scope(request.scope, "relay")
         body = await self._body(request)
-        targets = self._names.relayed(await _model_in(body) or "") or self._names.default_of("anthropic")
+        targets = await self._model_targets(request, body)
         if targets and targets[0].wire == "anthropic":
             return await self._relay(request, COUNTING, body, targets[:1])
         raw = raw_request(body, "anthropic")
@@ -127,6 +128,13 @@ class RelayRoutes:
         return json_response(
             {"input_tokens": estimated_tokens(asked)}, headers={"X-Holdfast-Estimate": "true"}
         )
+
+    async def _model_targets(self, request: Request, body: bytes) -> tuple[Target, ...]:
+        """The targets for a route that relays every name, except an agent's, which it can't run."""
+        name = await _model_in(body) or ""
+        if self._names.is_agent(name):
+            raise not_for_agents(name, request.scope["path"])
+        return self._names.relayed(name) or self._names.default_of("anthropic")
 
     async def input_tokens(self, request: Request) -> Any:
         """POST /v1/responses/input_tokens: the provider's count, or our estimate."""
@@ -157,7 +165,7 @@ class RelayRoutes:
         body = await self._body(request)
         name = await _model_in(body) or ""
         targets = self._names.relayed(name)
-        if not targets and name in self._names.agents():
+        if self._names.is_agent(name):
             raise not_for_agents(name, request.scope["path"])
         surface = plain_surface(PLAIN_PATHS[request.scope["path"]], targets)
         usable = tuple(target for target in targets if target.wire == surface.wire)

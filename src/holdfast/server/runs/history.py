@@ -100,14 +100,16 @@ async def await_session_history(deps: RouteDeps, session_id: str) -> tuple[Histo
     return await _await_history(deps, session_id, run_id=run_id) if run_id else ()
 
 
+def counted_runs(state: Session, seen: Transcript) -> list[str]:
+    """The runs that were neither rewound nor stopped before they began, in order."""
+    return [
+        run_id for run_id in state.runs if not _is_taken_back(seen, run_id) and not _never_began(seen, run_id)
+    ]
+
+
 def _newest(state: Session, seen: Transcript) -> str:
-    """The newest run that was neither rewound nor stopped before it began, if any."""
-    counted = (
-        run_id
-        for run_id in reversed(state.runs)
-        if not _is_taken_back(seen, run_id) and not _never_began(seen, run_id)
-    )
-    return next(counted, "")
+    """The newest run that counts, if any."""
+    return next(reversed(counted_runs(state, seen)), "")
 
 
 def _never_began(seen: Transcript, run_id: str) -> bool:

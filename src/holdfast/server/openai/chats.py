@@ -1,0 +1,172 @@
+"""Finds the session that continues a chat: by the front end's chat id, or by the history of a one-user key.
+
+A session of a chat is named after its first message and the messages before it. So every session that a
+request could continue has a name that follows from the request, and no index is needed.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+from starlette.requests import Request
+
+from holdfast.folds.entries import AskCard, Person, Text
+from holdfast.folds.session import Session
+from holdfast.folds.transcript import Transcript, output
+from holdfast.server.access.budgets import EVERY_KEY
+from holdfast.server.access.caller import KEY_NAME
+from holdfast.server.deps import RouteDeps
+from holdfast.server.openai.messages import ClientInput
+from holdfast.server.openai.shapes import is_task
+from holdfast.server.runs.history import counted_runs
+from holdfast.values import HistoryMessage, Part
+
+CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
+USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
+NAMESAKES_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
+TURNS_MAX = 500  # a longer chat isn't looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Whose chats a request can continue; without a chat id, it is known by its history alone."""
+
+    key: str
+    user: str
+    chat_id: str
+    model: str
+
+    def session_name(self, turns: Sequence["Turn"], first: "Turn", nth: int) -> str:
+        """The name of the nth session that began with these turns and this message."""
+        about = (self.key, self.user, self.chat_id, self.model, turns, first.user, first.parts, nth)
+        return f"chat_{hashlib.sha256(msgspec.json.encode(about)).hexdigest()[:32]}"
+
+
+def chat_of(request: Request, model: str, deps: RouteDeps) -> Chat | None:
+    """The chat that the request is part of; None if the front end names none and histories don't count."""
+    key: str = request.scope[KEY_NAME]
+    user, chat_id = _header(request, USER_HEADERS), _header(request, CHAT_HEADERS)
+    one_user = deps.options.one_user
+    if is_task(request) or not (chat_id or one_user.get(key, one_user.get(EVERY_KEY, False))):
+        return None
+    return Chat(key, user, chat_id, model)
+
+
+def _header(request: Request, names: Sequence[str]) -> str:
+    return next((value for name in names if (value := request.headers.get(name, ""))), "")
+
+
+class Turn(msgspec.Struct, frozen=True, array_like=True):
+    """A person's message and everything that the client has of the answer, without white space."""
+
+    user: str
+    parts: tuple[Part, ...] = ()
+    said: str = ""
+    results: tuple[str, ...] = ()  # of the client's own tools
+
+
+def turns_in(messages: Sequence[HistoryMessage]) -> tuple[Turn, ...]:
+    """The messages by turn."""
+    turns: list[Turn] = []
+    for message in messages:
+        last = turns[-1] if turns else Turn("")
+        match message.role:
+            case "user":
+                turns.append(Turn(_plain(message.content), message.parts))
+                continue
+            case "tool":
+                last = msgspec.structs.replace(last, results=(*last.results, _plain(message.content)))
+            case _:
+                last = msgspec.structs.replace(last, said=last.said + _plain(message.content))
+        turns[-1:] = [last]
+    return tuple(turns)
+
+
+async def session_of(chat: Chat, said: ClientInput, deps: RouteDeps) -> str:
+    """The session that ends where the request's history does, or else the name of a new one.
+
+    Empty if it needs no name, because nothing can continue it.
+    """
+    turns, last = turns_in(said.before), Turn(_plain(said.text), said.parts)
+    if len(turns) > TURNS_MAX:
+        return ""
+    found = [
+        session_id
+        for at in range(len(turns))
+        for session_id in await _existing(chat, turns[:at], turns[at], deps)
+        if await _ends_with(session_id, turns, chat, deps)
+    ]
+    if len(found) == 1:
+        return found[0]
+    namesakes = len(await _existing(chat, turns, last, deps))
+    return chat.session_name(turns, last, namesakes) if namesakes < NAMESAKES_MAX else ""
+
+
+async def _existing(chat: Chat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
+    """The sessions that began this way."""
+    found: list[str] = []
+    for nth in range(NAMESAKES_MAX):
+        session_id = chat.session_name(turns, first, nth)
+        if await deps.store.session(session_id) is None:
+            break
+        found.append(session_id)
+    return found
+
+
+async def _ends_with(session_id: str, turns: Sequence[Turn], chat: Chat, deps: RouteDeps) -> bool:
+    """Whether the session's conversation is the one that the client has."""
+    row = await deps.store.session(session_id)
+    if row is None or row.purge_at_ms:
+        return False
+    state, seen = await deps.folds.session(session_id)
+    # Only its chat id shows that a session is the caller's own, with what was granted there.
+    if not chat.chat_id and (state.grants or state.approval_mode or _has_open_ask(state)):
+        return False
+    known = list(_seen_turns(state, seen))
+    return len(known) == len(turns) and all(
+        one.is_same(turn, by_chat_id=chat.chat_id) for one, turn in zip(known, turns, strict=True)
+    )
+
+
+def _has_open_ask(state: Session) -> bool:
+    return any(run.open_asks for run in state.runs.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenTurn:
+    """A turn as the log has it; a client has another text of an answer that was cut off or asked a person."""
+
+    turn: Turn
+    output: str  # what a client has that doesn't stream
+    is_partial: bool = False
+
+    def is_same(self, turn: Turn, *, by_chat_id: str) -> bool:
+        mine = self.turn
+        if (mine.user, mine.parts, mine.results) != (turn.user, turn.parts, turn.results):
+            return False
+        return turn.said in {mine.said, self.output} or bool(by_chat_id and self.is_partial)
+
+
+def _seen_turns(state: Session, seen: Transcript) -> Iterator[_SeenTurn]:
+    runs = counted_runs(state, seen)
+    given = seen.runs[runs[0]].history if runs else None
+    for turn in turns_in(given or ()):
+        yield _SeenTurn(turn, turn.said)
+    for run_id in runs:
+        run, view = state.runs[run_id], seen.runs[run_id]
+        people = [entry.message for entry in view.entries if isinstance(entry, Person)]
+        said = "".join(entry.text for entry in view.entries if isinstance(entry, Text))
+        results = tuple(
+            _plain(call.ended.result)
+            for call in run.tools.values()
+            if call.owner == "client" and call.ended is not None
+        )
+        asked = any(isinstance(entry, AskCard) for entry in view.entries)
+        first = people[0] if people else None
+        turn = Turn(_plain(first.text), first.parts, _plain(said), results) if first else Turn("")
+        yield _SeenTurn(turn, _plain(output(seen, run_id)), asked or run.outcome != "completed")
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())
