@@ -107,6 +107,7 @@ class PassThrough(RelayReceiver):
         self.headers: Mapping[str, str] = {}
         self._output = output
         self._pass_on = output.pass_on
+        self._saw = output.secrets.saw
         self._is_streamed = is_streamed
         self._before_first = before_first
         self._make_parser = make_parser
@@ -126,6 +127,7 @@ class PassThrough(RelayReceiver):
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.status, self.headers = status, headers
         self.meter.is_refused = status not in GOOD
+        self._output.expect_answer()
 
     @override
     def raw(self, piece: bytes) -> None:
@@ -142,10 +144,12 @@ class PassThrough(RelayReceiver):
     def write_text(self, index: int, text: str) -> None:
         self._progressed = True
         self.meter.chars += len(text)
+        self._saw(index, text)
 
     @override
     def write(self, event: ModelEvent) -> None:
         self.meter.take(event)
+        self._output.secrets.take(event)
         if isinstance(event, ErrorReported):
             return
         self._progressed = self._progressed or sign_of(event) is Sign.PROGRESS

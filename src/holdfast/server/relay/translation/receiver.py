@@ -67,6 +67,7 @@ class TranslatingReceiver(RelayReceiver):
     @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.meter.is_refused = status not in GOOD
+        self._output.expect_answer()
 
     @override
     def raw(self, piece: bytes) -> None:
@@ -79,6 +80,7 @@ class TranslatingReceiver(RelayReceiver):
     @override
     def write(self, event: ModelEvent) -> None:
         self.meter.take(event)
+        self._output.secrets.take(event)
         frames = self._encoder.add(event)
         if not self._is_streamed:
             return
