@@ -1,5 +1,7 @@
 """No secret gets out, however it is cut into pieces."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +84,23 @@ def test_bytes_are_cleaned_and_others_stay_the_same() -> None:
     secrets = Redactor(KEYS)
     assert secrets.redact_bytes(b"\xff sk-abcabcd \x00") == b"\xff " + MARK.encode() + b" \x00"
     assert secrets.redact_bytes(b"\xff") == b"\xff"
+
+
+@pytest.mark.parametrize("secret", ["sk-plain-0123456789", 'pa"ss/wo\\rd', "schl\u00fcssel\U0001f511x"])
+def test_a_secret_is_cleaned_out_of_json_however_it_is_escaped(secret: str) -> None:
+    """P11: by numbers, behind backslashes, and in JSON inside of JSON."""
+    numbered = "".join(f"\\u{ord(char):04X}" if ord(char) < 0x10000 else char for char in secret)
+    spellings = [
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        json.dumps(secret)[1:-1].replace("/", "\\/"),
+        json.dumps(json.dumps(secret))[3:-3],
+        numbered,
+        numbered[:6].lower() + json.dumps(secret[1:])[1:-1],
+    ]
+    for spelling in spellings:
+        cleaned = Redactor([secret]).redact_bytes(f'{{"error": "wrong key {spelling}!"}}'.encode())
+        assert cleaned == f'{{"error": "wrong key {MARK}!"}}'.encode(), spelling
 
 
 def test_an_event_stays_readable_where_a_letter_of_a_secret_stands_behind_a_line_break() -> None:

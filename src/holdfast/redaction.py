@@ -14,6 +14,7 @@ This is the whole list of places where secrets are removed before anything is st
 - texts that are stored as notes (drafts) or compared before they are stored (titles):
   `server.sessions.sessions`;
 - lines of the log file: `host.logs`;
+- what the relay passes on, where a key may be split over deltas: `server.relay.redacting`;
 - what is typed in the terminal chat, before it's kept for the arrow keys: `cli.chat.history`;
 - imported histories and findings of the doctor: `cli.hermes.command`, `host.probe`.
 
@@ -23,6 +24,7 @@ becomes an event.
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, cast
 
 import msgspec
@@ -32,6 +34,7 @@ from holdfast.events import Event
 
 CHARS_MIN = 6  # anything shorter is likely to occur in ordinary text
 MARK = "[redacted]"
+_SHORT_ESCAPES = '"\\/'  # what JSON may write with a backslash in front
 # The forms of common providers' keys, and our own; a digit tells them from ordinary words with dashes.
 _LIKE_KEY = re.compile(
     r"(?<![A-Za-z0-9_-])(?:(?:sk|rk|pk|hf|gsk|xai|xox[abp]|gh[opsu]|github_pat)[-_]|AIza)"
@@ -73,10 +76,22 @@ class Redactor:
         return _without(self.texts, text)
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """The bytes without secrets."""
+        """The bytes without secrets, also where JSON escapes some of their characters."""
         for secret in self._bytes:
-            data = data.replace(secret, MARK.encode())
+            if secret in data:
+                data = data.replace(secret, MARK.encode())
+        if self._bytes and b"\\" in data and (b"\\u" in data or self._has_short_escapes):
+            data = self._spellings.sub(MARK.encode(), data)
         return data
+
+    @cached_property
+    def _has_short_escapes(self) -> bool:
+        return any(char in text for text in self.texts for char in _SHORT_ESCAPES)
+
+    @cached_property
+    def _spellings(self) -> re.Pattern[bytes]:
+        """Every way to write one of the secrets in JSON, or in JSON inside of JSON."""
+        return re.compile(b"|".join(b"".join(map(_spelling, text)) for text in self.texts))
 
     def redact(self, event: Event) -> Event:
         """The event without secrets in any of its fields; usually the same event."""
@@ -106,6 +121,17 @@ def _without(secrets: Iterable[str], text: str) -> str:
         if secret in text:
             text = text.replace(secret, MARK)
     return text
+
+
+def _spelling(char: str) -> bytes:
+    """A pattern for a character of a secret: as it is, by its number, or behind backslashes."""
+    units = char.encode("utf-16-be", "surrogatepass")
+    numbers = [units[at : at + 2].hex().encode() for at in range(0, len(units), 2)]
+    plain = re.escape(char.encode("utf-8", "surrogatepass"))
+    ways = [plain, b"".join(rb"\\+u(?i:%b)" % number for number in numbers)]
+    if char in _SHORT_ESCAPES:
+        ways.append(rb"\\+" + plain)
+    return b"(?:%b)" % b"|".join(ways)
 
 
 def _json_escaped(text: str) -> str:

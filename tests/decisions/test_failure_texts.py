@@ -142,6 +142,22 @@ def test_a_dummy_key_hides_only_itself() -> None:
     assert provider_text("ollama says: ollama-like", target) == "[key] says: ollama-like"
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("fake upstream 400: Upstream secrets", "fake upstream 400: Upstream secrets"),
+        ("UPSTREAM. upstream-sec***", "UPSTREAM. [key]"),
+        ("upstream-secret-1 upsTreaM", "[key] upsTreaM"),
+        ("secretword", "[key]"),
+    ],
+)
+def test_the_words_that_a_key_is_made_of_stay_readable(said: str, shown: str) -> None:
+    target = msgspec.structs.replace(
+        TARGET, api_key="upstream-secret-1", headers={"X-Proxy-Token": "secretword"}
+    )
+    assert provider_text(said, target) == shown
+
+
 def test_long_words_are_cut_after_the_key_is_gone() -> None:
     shown = provider_text("x " * 150 + KEY + " " + "y " * 400, TARGET)
     assert len(shown) <= PROVIDER_CHARS_MAX

@@ -45,7 +45,7 @@ from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.request_secrets import begin_request, without_secrets
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, run_not_found
-from holdfast.server.relay.redacting import ByteFilter
+from holdfast.server.relay.redacting import FrameFilter
 from holdfast.server.runs.requests import RunRequest, message_of
 from holdfast.server.transport.bodies import parsed
 from holdfast.targets import Patience, Target
@@ -438,14 +438,14 @@ async def check_a_relay_replaces_nothing_that_was_seen(
     assert isinstance(decide_next(failure, history, has_content=True, wait_ms_max=1000), GiveUp)
 
 
-class PassesPiecesAlone(ByteFilter):
+class PassesPiecesAlone(FrameFilter):
     """Looks at each piece by itself, so a key that is split over two gets through."""
 
     def feed(self, piece: bytes) -> bytes:
         return super().feed(piece) + super().flush()
 
 
-async def check_a_relayed_key_in_two_pieces_is_caught(kind: type[ByteFilter]) -> None:
+async def check_a_relayed_key_in_two_pieces_is_caught(kind: type[FrameFilter]) -> None:
     passing = kind(Redactor(["sk-a-long-secret"]))
     passed = passing.feed(b"data: sk-a-lo") + passing.feed(b"ng-secret\n\n") + passing.flush()
     assert b"sk-a-long-secret" not in passed
@@ -463,7 +463,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P3", check_the_line_says_what_runs, Activity, GuessesFromTheNewestEntry),
     Sabotage("P4", check_a_cut_answer_is_not_finished, ChatParser, EndOfFileIsTheEnd),
     Sabotage("P4", check_a_relay_replaces_nothing_that_was_seen, decide_relayed, replaces_what_was_seen),
-    Sabotage("P11", check_a_relayed_key_in_two_pieces_is_caught, ByteFilter, PassesPiecesAlone),
+    Sabotage("P11", check_a_relayed_key_in_two_pieces_is_caught, FrameFilter, PassesPiecesAlone),
     Sabotage("P5", check_a_stop_leaves_no_process, right_shell, Abandons),
     Sabotage("P6", check_an_outage_uses_up_no_attempts, decide, counts_outages),
     Sabotage("P5", check_a_second_signal_leaves_no_process, force_exit, leaves_at_once),

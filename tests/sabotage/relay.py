@@ -13,6 +13,7 @@ from holdfast.interfaces.journal import Index
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
+from holdfast.model_events import TextPiece, TokensUsed
 from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME
@@ -21,11 +22,13 @@ from holdfast.server.access.request_secrets import begin_request, without_secret
 from holdfast.server.image_urls import ACCEPT, HttpsOnly, ImageUrls
 from holdfast.server.openai.client_tools import matched_results
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.relay.attempts import AttemptMeter
 from holdfast.server.relay.calls import names_to_join, names_to_keep
 from holdfast.server.relay.headers import SENT_UP, HeadersUp
 from holdfast.server.relay.output import RelayOutput, WhenSaved
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.surfaces import COMMENT, SURFACES
+from holdfast.targets import Target
 from holdfast.tools.web.fetch import Fetcher
 from holdfast.values import ClientToolResult
 from sabotage import Sabotage
@@ -70,6 +73,23 @@ async def check_a_budget_survives_a_restart(kind: type[KeyBudgets]) -> None:
     except Problem:
         refused = True
     assert refused, "a key over its budget was let through"
+
+
+class ChargesReports(AttemptMeter):
+    """Charges only what a provider has reported."""
+
+    @override
+    def unreported(self) -> TokensUsed:
+        return TokensUsed()
+
+
+async def check_an_aborted_attempt_is_charged(kind: type[AttemptMeter]) -> None:
+    """P12: aborting every call doesn't make calls free."""
+    target = Target(name="main", wire="chat", base_url="http://127.0.0.1:9/v1", model="m")
+    meter = kind(target, 1000, is_sent=True)
+    assert meter.unreported().input_tokens == 1000
+    meter.take(TextPiece(0, "x" * 400))
+    assert meter.unreported().output_tokens == 100
 
 
 def names_without_the_key(request: Request, body: bytes) -> Sequence[str]:
@@ -223,6 +243,7 @@ SABOTAGES = (
     Sabotage("P2", check_a_call_has_one_result, matched_results, takes_the_last),
     Sabotage("P1", check_a_kept_answer_is_on_disk_before_it_is_sent, RelayOutput, SendsFirst),
     Sabotage("P2", check_a_record_is_on_disk_when_the_response_may_end, CallRecords, RecordsLater),
+    Sabotage("P12", check_an_aborted_attempt_is_charged, AttemptMeter, ChargesReports),
     Sabotage("P6", check_a_budget_survives_a_restart, KeyBudgets, CountsSinceItsStart),
     Sabotage("P11", check_only_a_repeat_of_the_same_key_joins, names_to_join, names_without_the_key),
     Sabotage("P10", check_only_a_repeat_of_the_same_key_joins, names_to_join, names_of_any_request),

@@ -122,11 +122,20 @@ def secrets_of(target: Target) -> tuple[str, ...]:
 
 
 def _like(word: str, secret: str) -> bool:
-    """Whether a word is the secret, a part of it, or starts or ends like it; a short key is a dummy."""
-    if len(secret) < SHORT_KEY_CHARS:
+    """Whether a word is the secret, a part of it, or starts or ends like it; a short key is a dummy.
+
+    An ordinary word isn't: a key such as `test-upstream-key` must not hide the word "upstream".
+    """
+    if len(secret) < SHORT_KEY_CHARS or _is_ordinary(word):
         return word == secret
     core = word.strip(".*")
     if len(core) < LIKE_A_KEY_CHARS:
         return False
     head, tail = secret[:LIKE_A_KEY_CHARS], secret[-LIKE_A_KEY_CHARS:]
     return core in secret or core.startswith(head) or core.endswith(tail) or secret in core
+
+
+def _is_ordinary(word: str) -> bool:
+    """Whether it's a word of a language, and not a piece of a random key."""
+    word = word.rstrip(".")
+    return word.isalpha() and (word.islower() or word.isupper() or word.istitle())

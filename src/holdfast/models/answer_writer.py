@@ -69,6 +69,9 @@ class AnswerWriter:
         self.produced = False  # text that isn't only white space, or a whole tool call
         self.is_full = False
 
+    def connected(self) -> None:
+        """Ignored: the run's log has what its provider reports."""
+
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Ignore the head of the response: the log has the answer alone."""
 

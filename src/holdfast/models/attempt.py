@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -108,7 +109,7 @@ class Attempt:
         receiver = asked.receiver(self._sink, self._target, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
-        watchdog.on_connected = self._record_start
+        watchdog.on_connected = partial(self._connected, receiver)
         self._watchdog = watchdog
         self._sink.live = lambda: self._live_line(watchdog, hooks)
         activity = self._deps.shared.activity
@@ -145,6 +146,10 @@ class Attempt:
         """Record an attempt that couldn't connect and isn't on the log yet."""
         assert self._unrecorded is not None, "it could not connect"
         self._emit_failed(*self._unrecorded)
+
+    def _connected(self, receiver: AnswerReceiver) -> None:
+        self._record_start()
+        receiver.connected()
 
     def _record_start(self) -> None:
         if not self.is_recorded:

@@ -50,6 +50,10 @@ class AnswerReceiver(Protocol):
     produced: bool  # there was text or a whole tool call
     is_full: bool  # it takes no more, and the answer ends here
 
+    def connected(self) -> None:
+        """Note that the target is sent the request, which it may charge for from now on."""
+        ...
+
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the head of the response; header names are in lower case."""
         ...

@@ -37,6 +37,10 @@ class CallReservation:
     tokens: int
     usd: float
 
+    def __post_init__(self) -> None:
+        assert self.tokens >= 0, "a negative number would cancel the reservations of other calls"
+        assert self.usd >= 0
+
 
 LimitsByKey: TypeAlias = Mapping[str, KeyLimits]
 _NO_LIMITS = KeyLimits()

@@ -14,7 +14,7 @@ from holdfast.redaction import Redactor
 from holdfast.server.problems import Problem
 from holdfast.server.relay.headers import headers_back
 from holdfast.server.relay.lifecycle import is_lifecycle
-from holdfast.server.relay.redacting import ByteFilter
+from holdfast.server.relay.redacting import FrameFilter
 from holdfast.server.relay.surfaces import SentFrames, Surface
 
 WAITING_BYTES_MAX = 1024 * 1024  # what a slow client hasn't read yet; past this the provider isn't read
@@ -52,7 +52,7 @@ class RelayOutput:
         self.is_over = False
         self.is_full = False  # the client is too far behind
         self.is_whole = False  # the client has the whole answer
-        self._filter = ByteFilter(secrets)
+        self.secrets = FrameFilter(secrets)  # it is told the text of what is passed on
         self._sent = SentFrames()
         self._is_numbered = surface.wire == "responses"
         self._waiting: list[bytes] = []
@@ -109,9 +109,14 @@ class RelayOutput:
             self.head = ResponseHead(status, headers)
             self._release()
 
+    def expect_answer(self) -> None:
+        """Prepare for the answer of an attempt, unless the client has another one's."""
+        if not self.has_content:
+            self.secrets.restart()
+
     def pass_on(self, piece: bytes) -> None:
         """Add bytes of a provider's body."""
-        piece = self._filter.feed(piece)
+        piece = self.secrets.feed(piece)
         if self._when_saved is None:
             self._show(piece)
         else:
@@ -128,7 +133,7 @@ class RelayOutput:
 
     def finish(self) -> None:
         """End the response; what was to be saved is on disk, or its log was deleted."""
-        self._put(self._filter.flush())
+        self._put(self.secrets.flush())
         self._show_unsaved(self._put_count)
         self.is_over = True
         self._release()
@@ -144,7 +149,7 @@ class RelayOutput:
             self.begin(problem.status, headers)
             self._show(self.surface.error_body(problem))
         else:
-            self._put(self._filter.flush())
+            self._put(self.secrets.flush())
             self._unsaved.clear()
             apart = b"" if self._is_between_frames else _FRAME_END
             self._show(apart + self.surface.error_event(problem, sent=self._sent))

@@ -5,13 +5,14 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from holdfast.messages import CHARS_PER_TOKEN
 from holdfast.models.wire import with_whole_characters
 from holdfast.server.problems import Problem, bad_request
+from holdfast.server.relay.numbers import Numbers
 from holdfast.server.transport.bodies import UNREADABLE, unreadable
 from holdfast.targets import Wire
 
 T = TypeVar("T")
-CHARS_PER_TOKEN = 4
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ESCAPED = re.compile(rb"\\u006[4-9a-fA-F]")  # a letter of "model" that a key may spell so
 _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
@@ -28,13 +29,10 @@ _OWN_TOOLS: dict[Wire, frozenset[str]] = {
 }
 
 
-class _Top(msgspec.Struct):
+class _Top(Numbers):
     model: Any = msgspec.UNSET
     stream: Any = None
     tools: Any = None
-    max_tokens: Any = None
-    max_completion_tokens: Any = None
-    max_output_tokens: Any = None
 
 
 class _Model(msgspec.Struct):
@@ -55,7 +53,8 @@ class RawRequest(msgspec.Struct, frozen=True):
     is_streamed: bool
     asks_to_reason: bool
     includes_usage: bool  # a chat stream is to end with its usage
-    output_tokens_max: int  # 0 if it doesn't say
+    output_tokens_max: int  # of one answer; 0 if it doesn't say
+    answers: int
     bound_by: str  # why only one endpoint and account can answer it; empty if any can
 
     @property
@@ -98,6 +97,7 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         raise unreadable(error) from None
     if not isinstance(top.model, str) or not top.model:
         raise bad_request("'model' must name a model", param="model")
+    top.check()
     start, end = _place_of_model(readable)
     return RawRequest(
         before=body[:start],
@@ -107,7 +107,8 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
         is_streamed=top.stream is True,
         asks_to_reason=_REASONING.search(body) is not None,
         includes_usage=_USAGE.search(body) is not None,
-        output_tokens_max=_output_tokens_max(top),
+        output_tokens_max=top.output_tokens_max,
+        answers=top.answers,
         bound_by=_bound_by(body, top, wire),
     )
 
@@ -124,11 +125,6 @@ def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> tuple[T, bytes]:
         if whole == body:
             raise
         return decoder.decode(whole), whole
-
-
-def _output_tokens_max(top: _Top) -> int:
-    given = (top.max_tokens, top.max_completion_tokens, top.max_output_tokens)
-    return max((one for one in given if isinstance(one, int)), default=0)
 
 
 def _place_of_model(body: bytes) -> tuple[int, int]:

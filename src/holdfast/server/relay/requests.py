@@ -18,7 +18,7 @@ from holdfast.models.anthropic_request import API_VERSION
 from holdfast.models.call_request import AskForLess, CallRequest
 from holdfast.models.wire import StreamParser, WireRequest, bearer
 from holdfast.server.contents import Attached
-from holdfast.server.relay.attempts import PassThrough, RelayReceiver
+from holdfast.server.relay.attempts import AttemptMeter, PassThrough, RelayReceiver
 from holdfast.server.relay.lifecycle import RelayParser
 from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
@@ -63,20 +63,17 @@ class RelayedRequest(CallRequest):
         self.asks_to_reason = raw.asks_to_reason
         self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
         self.output_tokens_max = raw.output_tokens_max
+        self.answers = raw.answers
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
         self.around: Callable[[RelayReceiver], RelayReceiver] | None = None  # what also takes the answer
         self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
+        self.meters: list[AttemptMeter] = []  # what each attempt has used
         self._raw = raw
         self.output = output
         self._along = along
         self._wait_ms_max = wait_ms_max
         self._translation = translation
-
-    @property
-    def said_chars(self) -> int:
-        """How much of an answer the latest attempt has brought."""
-        return self.newest.said_chars if self.newest is not None else 0
 
     @override
     def over_window_tokens(self, target: Target) -> int:
@@ -117,9 +114,12 @@ class RelayedRequest(CallRequest):
 
     def _receiver(self, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
         wire = self._raw.wire
+        meter = AttemptMeter(target, self.input_tokens)
+        self.meters.append(meter)
         if target.wire == wire:
             return PassThrough(
                 self.output,
+                meter,
                 is_streamed=self.client_streams,
                 before_first=before_first,
                 make_parser=self.output.surface.parser or ADAPTERS[wire].parser,
@@ -127,7 +127,7 @@ class RelayedRequest(CallRequest):
         include_usage = self._translation is not None and self._translation.include_usage
         encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
         return TranslatingReceiver(
-            self.output, encoder, is_streamed=self.client_streams, before_first=before_first
+            self.output, encoder, meter=meter, is_streamed=self.client_streams, before_first=before_first
         )
 
     def commit(self) -> None:

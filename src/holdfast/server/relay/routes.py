@@ -36,13 +36,7 @@ from holdfast.server.relay.plain_routes import (
     not_for_agents,
     plain_surface,
 )
-from holdfast.server.relay.raw_request import (
-    CHARS_PER_TOKEN,
-    RawRequest,
-    check_one_model,
-    model_in,
-    raw_request,
-)
+from holdfast.server.relay.raw_request import RawRequest, check_one_model, model_in, raw_request
 from holdfast.server.relay.records import CallRecords
 from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translation
 from holdfast.server.relay.response import RelayResponse, RelayTimes
@@ -283,9 +277,8 @@ class RelayRoutes:
         """The call in its key's budget, from before it is made until it is on record."""
         if asked.output.surface.is_free or not self._deps.budgets.has_limits(by.key):
             return nullcontext()
-        most = TokensUsed(
-            input_tokens=asked.input_tokens, output_tokens=asked.output_tokens_max or OUTPUT_TOKENS
-        )
+        output_tokens = asked.answers * (asked.output_tokens_max or OUTPUT_TOKENS)
+        most = TokensUsed(input_tokens=asked.input_tokens, output_tokens=output_tokens)
         usd = caller.deps.prices.cost_usd(caller.targets[0], most) or 0.0
         return self._deps.budgets.spending(
             by.key, CallReservation(most.input_tokens + most.output_tokens, usd)
@@ -317,22 +310,14 @@ async def _model_in(body: bytes) -> str | None:
     return await _off_loop(model_in, body)
 
 
-def _estimate(caller: ModelCalls, asked: RelayedRequest, sink: RelaySink) -> None:
-    """Estimate what a call used, so that a budget holds with clients that don't ask for the usage."""
-    chars = asked.said_chars
-    used = TokensUsed(
-        input_tokens=asked.input_tokens, output_tokens=max(1, chars // CHARS_PER_TOKEN) if chars else 0
-    )
-    target = next(target for target in caller.targets if target.name == sink.target)
-    sink.estimate(used, cost_usd=caller.deps.prices.cost_usd(target, used))
-
-
 def _closed(
     caller: ModelCalls, asked: RelayedRequest, sink: RelaySink, ended: Answer | NoAnswer | None
 ) -> e.RelayCalled:
-    has_cost = asked.said_chars or (isinstance(ended, Answer) and not asked.output.surface.is_free)
-    if has_cost and not sink.has_usage:
-        _estimate(caller, asked, sink)
+    """The record of a call, with an estimate of what its providers haven't reported."""
+    for meter in asked.meters if not asked.output.surface.is_free else ():
+        used = meter.unreported()
+        if used.input_tokens or used.output_tokens:
+            sink.estimate(used, meter.target, cost_usd=caller.deps.prices.cost_usd(meter.target, used))
     if isinstance(ended, NoAnswer):
         return sink.close("failed", ended.failure)
     return sink.close("cancelled" if ended is None else "completed")

@@ -11,6 +11,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
 from holdfast.model_events import TokensUsed
 from holdfast.server.relay.output import RelayOutput
+from holdfast.targets import Target
 from holdfast.values import Failure
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
@@ -64,24 +65,15 @@ class RelaySink(UnrecordedSink):
             self._metrics.relayed_usage(self._by.key, event)
             self._used.append(event)
 
-    @property
-    def target(self) -> str:
-        """The target of the latest attempt."""
-        return self._target
-
-    @property
-    def has_usage(self) -> bool:
-        """Whether a provider has reported what the call used."""
-        return any(getattr(used, name) for used in self._used for name in _TOKENS)
-
-    def estimate(self, used: TokensUsed, *, cost_usd: float | None) -> None:
-        """Count an estimate, because the provider has reported nothing."""
+    def estimate(self, used: TokensUsed, target: Target, *, cost_usd: float | None) -> None:
+        """Count an estimate of what a target hasn't reported."""
         self.emit(
             e.Usage(
                 at_ms=self.now_ms(),
                 run_id=self.run_id,
                 call_id=self._call_id,
-                target=self._target,
+                target=target.name,
+                model=target.model,
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens,
                 cost_usd=cost_usd,

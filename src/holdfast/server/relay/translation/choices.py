@@ -9,7 +9,6 @@ from holdfast.targets import SAMPLING, Target, Wire
 
 NO_TOOLS = "none"
 ONE_CALL = "parallel_tool_calls"
-_NUMBERS = frozenset({"top_p", "seed", "presence_penalty", "frequency_penalty"})
 
 
 def tool_choice_in(fields: Fields, wire: Wire) -> str:
@@ -46,9 +45,6 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
         value = fields.get(own)
         if name == ONE_CALL or value is None or value == []:
             continue
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if name in _NUMBERS and not is_number:
-            raise bad_request(f"'{own}' must be a number", param=own)
         if name == "stop" and not isinstance(value, str | list):
             raise bad_request(f"'{own}' must be a text or a list of texts", param=own)
         found[name] = value

@@ -8,8 +8,9 @@ from typing_extensions import override
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer
-from holdfast.model_events import Finished, ModelEvent, TextPiece, TokensUsed
-from holdfast.server.relay.attempts import RelayReceiver, chars_of
+from holdfast.model_events import Finished, ModelEvent, TextPiece
+from holdfast.models.exchange import GOOD
+from holdfast.server.relay.attempts import AttemptMeter, RelayReceiver
 from holdfast.server.relay.output import RelayOutput, ResponseHead, own_stream_head
 from holdfast.server.relay.translation.as_anthropic import AnthropicEncoder
 from holdfast.server.relay.translation.as_chat import ChatEncoder
@@ -40,19 +41,19 @@ class TranslatingReceiver(RelayReceiver):
         output: RelayOutput,
         encoder: AnswerEncoder,
         *,
+        meter: AttemptMeter,
         is_streamed: bool,
         before_first: Callable[[], None],
     ) -> None:
         self.said = False
         self.is_full = False
         self.produced = True
-        self.said_chars = 0
+        self.meter = meter
         self._output = output
         self._encoder = encoder
         self._is_streamed = is_streamed
         self._before_first = before_first
         self._held: list[bytes] = []
-        self._used = TokensUsed()
 
     @property
     @override
@@ -60,8 +61,13 @@ class TranslatingReceiver(RelayReceiver):
         return False  # what the provider says about an error is told in the client's protocol
 
     @override
+    def connected(self) -> None:
+        self.meter.is_sent = True
+
+    @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        pass
+        self.meter.is_refused = status not in GOOD
+        self._output.expect_answer()
 
     @override
     def raw(self, piece: bytes) -> None:
@@ -73,10 +79,8 @@ class TranslatingReceiver(RelayReceiver):
 
     @override
     def write(self, event: ModelEvent) -> None:
-        if isinstance(event, TokensUsed):
-            self._used = event
-            return
-        self.said_chars += chars_of(event)
+        self.meter.take(event)
+        self._output.secrets.take(event)
         frames = self._encoder.add(event)
         if not self._is_streamed:
             return
@@ -96,12 +100,13 @@ class TranslatingReceiver(RelayReceiver):
         if self._is_streamed:
             if not self.said:
                 self._show()
-            self._output.pass_on(self._encoder.ending(finish, self._used))
+            self._output.pass_on(self._encoder.ending(finish, self.meter.reported))
         else:
             self.said = True
             self._before_first()
             self._output.begin(JSON_HEAD.status, JSON_HEAD.headers)
-            self._output.pass_on(self._encoder.whole(finish, self._used))
+            self._output.pass_on(self._encoder.whole(finish, self.meter.reported))
+        self.meter.is_whole = True
         self._output.complete()
         return Answer(call_id, finish.reason)
 

@@ -129,7 +129,7 @@ def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
         tool_choice="" if choice == NO_TOOLS else choice,
         sampling=sampling_in(fields, wire),
         max_output_tokens=_tokens_max(fields),
-        temperature=_number(fields, "temperature"),
+        temperature=fields.get("temperature"),
         reasoning_effort=_effort(fields, wire),
         output=_output(fields, wire),
         cache_key=str(fields.get("prompt_cache_key") or ""),
@@ -160,18 +160,11 @@ def _checked(messages: list[Message], wire: Wire) -> tuple[Message, ...]:
 def _tokens_max(fields: Fields) -> int | None:
     for name in ("max_output_tokens", "max_completion_tokens", "max_tokens"):
         given = fields.get(name)
+        if given is not None and given < 1:
+            raise not_translatable(name)
         if given is not None:
-            if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-                raise bad_request(f"'{name}' must be a whole number from 1", param=name)
-            return given
+            return int(given)
     return None
-
-
-def _number(fields: Fields, name: str) -> float | None:
-    given = fields.get(name)
-    if given is not None and (not isinstance(given, int | float) or isinstance(given, bool)):
-        raise bad_request(f"'{name}' must be a number", param=name)
-    return given
 
 
 def _effort(fields: Fields, wire: Wire) -> str:

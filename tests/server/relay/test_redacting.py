@@ -1,0 +1,117 @@
+"""No secret of this server is in what the relay passes on, however it is escaped or cut into deltas."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.chaos import ChaosServer, Say, Status
+from holdfast.model_events import ItemClosed
+from holdfast.redaction import MARK, Redactor
+from holdfast.server.relay.redacting import FrameFilter
+from holdfast.targets import Wire
+from server.relay.relaying import KEY, PATHS, WIRES, body_for, relaying, target_on, text_by_package
+from serving import Served, Setting
+
+BEFORE, AFTER = "the key is ", ", said skeptical sk- people"
+
+
+def in_chat(text: str) -> dict[str, Any]:
+    return {"id": "c", "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}
+
+
+def in_responses(text: str) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": text}
+
+
+def in_anthropic(text: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+
+
+def text_in(frame: dict[str, Any]) -> str:
+    if "choices" in frame:
+        return frame["choices"][0]["delta"]["content"]
+    return frame["delta"] if isinstance(frame["delta"], str) else frame["delta"]["text"]
+
+
+def passed(pieces: list[str], delta: Callable[[str], dict[str, Any]], *, bytes_each: int) -> list[bytes]:
+    """What a client gets at each step, if the frames of these deltas come in pieces of some bytes."""
+    redacting, shown = FrameFilter(Redactor([KEY])), list[bytes]()
+    for text in pieces:
+        frame = f"data: {json.dumps(delta(text))}\n\n".encode()
+        parts = [frame[at : at + bytes_each] for at in range(0, len(frame), bytes_each)]
+        for at, part in enumerate(parts):
+            if at == len(parts) - 1:  # the parser has an event once its frame is whole
+                redacting.saw(0, text)
+            shown.append(redacting.feed(part))
+    redacting.take(ItemClosed(0, "text", "".join(pieces)))
+    return [*shown, redacting.feed(b"data: {}\n\n"), redacting.flush()]
+
+
+@given(
+    st.sets(st.integers(1, len(BEFORE + KEY + AFTER) - 1)),
+    st.sampled_from([in_chat, in_responses, in_anthropic]),
+    st.sampled_from([1, 7, 60, 10_000]),
+)
+def test_a_key_that_is_split_over_deltas_is_caught(
+    cuts: set[int], delta: Callable[[str], dict[str, Any]], bytes_each: int
+) -> None:
+    """P11: wherever it is split, and however the bytes come."""
+    whole = BEFORE + KEY + AFTER
+    at = [0, *sorted(cuts), len(whole)]
+    pieces = [whole[start:end] for start, end in pairwise(at)]
+    frames = b"".join(passed(pieces, delta, bytes_each=bytes_each)).decode().split("\n\n")
+    shown = "".join(text_in(json.loads(frame[6:])) for frame in frames[:-2])
+    assert KEY[4:] not in shown
+    assert shown.startswith(BEFORE)
+    assert shown.endswith(MARK + AFTER)
+    assert len(shown) <= len(BEFORE + MARK + AFTER) + 3  # three characters of a key tell nothing
+
+
+def test_other_text_passes_at_once_and_unchanged() -> None:
+    shown = passed(["skeptics ", "say sk", "-no"], in_chat, bytes_each=10_000)
+    assert all(shown[:3])
+    held = passed(["it is sk-up", "town"], in_chat, bytes_each=10_000)
+    assert held[0] == b""
+    assert held[1].count(b"data: ") == 2
+
+
+def knowing_the_key() -> Setting:
+    return Setting(secrets=Redactor([KEY]))
+
+
+@pytest.mark.parametrize("target", WIRES)
+@pytest.mark.parametrize("wire", WIRES)
+async def test_a_streamed_key_never_reaches_the_client(wire: Wire, target: Wire) -> None:
+    """P11: on every pair of wires."""
+    script = [Say(f"provider says: {KEY} is wrong", chunk_chars=9)]
+    async with (
+        ChaosServer(script) as chaos,
+        relaying(target_on(chaos, target), setting=knowing_the_key()) as server,
+    ):
+        text = await text_by_package(server, wire, stream=True)
+    assert KEY[4:] not in text
+    assert text.endswith(f"{MARK} is wrong")
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_an_error_that_escapes_the_key_is_cleaned(wire: Wire) -> None:
+    """P11: an error passes as its provider wrote it, but without our key."""
+    escaped = "".join(f"\\u{ord(char):04x}" for char in KEY)
+    body = f'{{"error": {{"message": "bad key {escaped}", "type": "t"}}}}'
+    async with (
+        ChaosServer([Status(401, body=body)]) as chaos,
+        relaying(target_on(chaos, wire), setting=knowing_the_key()) as server,
+    ):
+        answer = await _asked(server, wire)
+    assert answer["error"]["message"] == f"bad key {MARK}"
+
+
+async def _asked(server: Served, wire: Wire) -> dict[str, Any]:
+    answer = await server.call("POST", PATHS[wire], body=body_for(wire, stream=True))
+    assert answer.status == 401
+    return json.loads(answer.body)
