@@ -45,7 +45,7 @@ def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, 
         if form == "json":
             print_json(found)
         else:
-            print("\n".join(preview_lines(found)))
+            echo("\n".join(preview_lines(found)))
         return OK
 
     return with_server(flags, work, works="nothing")
