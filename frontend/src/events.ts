@@ -587,6 +587,7 @@ export interface ToolEnded {
   readonly blob?: string;
   readonly ms?: number;
   readonly sent?: SentFile | null;
+  readonly advice?: string;
 }
 
 /** A file that the agent hands to the person in the chat. */

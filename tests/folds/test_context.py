@@ -143,18 +143,19 @@ def test_each_call_is_one_answer_with_its_results_right_after_it() -> None:
     ]
 
 
-def test_parts_and_arguments_that_are_no_object_reach_the_model() -> None:
+def test_parts_advice_and_arguments_that_are_no_object_reach_the_model() -> None:
     scene = Scene()
     scene.put(e.MessageAccepted, message_id="m1", text="see", parts=(TextPart("part"),))
     scene.put(e.RunQueued, run_id="r1", message_id="m1")
     scene.begin("r1")
     scene.call()
     scene.of_run(e.ToolAsked, tool_call_id="t1", name="shell", bad_args="{oops")
-    scene.of_run(e.ToolEnded, tool_call_id="t1", ok=False, result="bad", parts=(TextPart("p"),))
+    ended = {"ok": False, "result": "bad", "advice": "ask", "parts": (TextPart("p"),)}
+    scene.of_run(e.ToolEnded, tool_call_id="t1", **ended)
     assert context(scene) == [
         UserMessage("see", (TextPart("part"),)),
         AssistantMessage((AskedTool("t1", "shell", {}, "{oops"),)),
-        ToolMessage("t1", "shell", "bad", ok=False, parts=(TextPart("p"),)),
+        ToolMessage("t1", "shell", "bad\nask", ok=False, parts=(TextPart("p"),)),
     ]
 
 

@@ -110,7 +110,7 @@ async def test_what_is_lifted_is_named_asked_about_and_nothing_more(tmp_path: Pa
                 f"cat {world.folder}/outside/file; cat .env", needs={"read": ["../outside", ".env"]}
             )
     assert "echoed" not in without.text
-    assert "`needs`" in without.text  # how to ask for it
+    assert "`needs`" in without.advice  # how to ask for it
     assert "echoed:GET /x" in lifted.text
     assert "[blocked by the sandbox: host evil.example]" in lifted.text
     assert outside.text.count(SECRET) == 2
@@ -124,7 +124,7 @@ async def test_an_unapproved_change_to_a_protected_path_goes_to_quarantine_and_i
         hook = world.workspace / ".git" / "hooks" / "pre-commit"
         written = await world.run("echo evil > .git/hooks/pre-commit; echo evil > AGENTS.md")
         assert "The command created AGENTS.md" in written.text
-        assert "`needs`" in written.text
+        assert 'needs {"write": ["AGENTS.md"]}' in written.advice
         renamed = await world.run("mv .git old && git init -q . && echo evil > .git/hooks/pre-commit")
         assert "cannot move '.git'" in renamed.text
         approved = await world.run("echo fine > .git/hooks/pre-commit", needs={"write": [".git/hooks"]})
@@ -196,5 +196,5 @@ async def test_a_workspace_command_works_as_usual_inside(tmp_path: Path) -> None
             f"echo x > new.txt && git add new.txt && git {author} commit -qm x && git log -1"
         )
         assert done.ok, done.text
-        assert "`needs`" not in done.text
+        assert done.advice == ""
         assert (await world.run("exit 3")).text.endswith("[exit code 3]")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy.verdicts import Allow, NeedsApproval
-from holdfast.tools.shell.needs import HINT, hint_for, may_install, named_hosts
+from holdfast.tools.shell.connections import hosts_of, may_install
+from holdfast.tools.shell.needs import HINT, limits_met
 from holdfast.values import Lift
 from sandbox.confined_world import HAS_BUBBLEWRAP, confined_world
 from sandbox.test_network_proxy import Names, upstream
@@ -26,11 +27,55 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("command", "hosts"), NAMED)
-def test_hosts_are_seen_in_a_command_that_plainly_connects_to_them(
-    command: str, hosts: tuple[str, ...]
+PYPI = ("pypi.org", "files.pythonhosted.org")
+SET = [
+    ("npm install", ("registry.npmjs.org",)),
+    ("cd web && npm ci --silent", ("registry.npmjs.org",)),
+    ("yarn", ("registry.yarnpkg.com", "registry.npmjs.org")),
+    ("python3 -m pip install -r r.txt", PYPI),
+    ("uv sync; cargo fetch", (*PYPI, "index.crates.io", "static.crates.io")),
+    ("npm install --offline", ()),
+    ("pip install --no-index --find-links . x", ()),
+    ("npm test && pip list", ()),
+    ("git pull", ("git.example",)),
+    ("git push", ("git.example",)),
+    ("git push mirror main", ("mirror.example:8443",)),
+    ("git fetch by-ssh", ("git.example",)),
+]
+
+
+@pytest.mark.parametrize(("command", "hosts"), [*NAMED, *SET])
+def test_the_hosts_that_a_command_plainly_connects_to_are_known(
+    tmp_path: Path, command: str, hosts: tuple[str, ...]
 ) -> None:
-    assert named_hosts(command) == hosts
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "config").write_text(
+        '[remote "by-ssh"]\n\turl = git@ssh.example:a.git\n[remote "origin"]\n\turl = https://git.example/a\n'
+        '[remote "mirror"]\n\turl = https://u:p@mirror.example:8443/a\n'
+    )
+    assert hosts_of(command, environment={}, workspace=tmp_path) == hosts
+
+
+@pytest.mark.parametrize(
+    ("command", "variables", "npmrc", "hosts"),
+    [
+        (
+            "pip install x",
+            {"PIP_INDEX_URL": "https://u:p@packages.example/simple"},
+            "",
+            ("packages.example",),
+        ),
+        ("go get x", {"GOPROXY": "https://go.example,direct"}, "", ("go.example",)),
+        ("npm i", {}, "registry = http://127.0.0.1:4873/", ()),
+        ("npm i", {}, "registry=https://npm.example/\n", ("npm.example",)),
+        ("npm i", {}, "@us:registry=https://us.example/", ("registry.npmjs.org", "us.example")),
+    ],
+)
+def test_a_package_manager_that_is_set_to_another_registry_connects_there(
+    tmp_path: Path, command: str, variables: dict[str, str], npmrc: str, hosts: tuple[str, ...]
+) -> None:
+    (tmp_path / ".npmrc").write_text(npmrc)
+    assert hosts_of(command, environment=variables, workspace=tmp_path) == hosts
 
 
 @pytest.mark.parametrize(
@@ -64,8 +109,30 @@ async def test_a_host_in_the_command_is_asked_about_once_and_a_listed_one_not_at
         )
         assert action.lift == Lift(hosts=(f"pypi.example:{far.port}",))
         assert "echoed:GET /x" in (await world.run(command)).text
-        for silent in ("curl https://listed.example/", "curl http://localhost:3/", "pip install x", "npm ci"):
+        for silent in ("curl https://listed.example/", "curl http://localhost:3/", "npm ci --offline"):
             assert isinstance(await asyncio.to_thread(world.verdict, silent), Allow), silent
+
+
+@pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
+async def test_one_approval_of_an_install_opens_the_registry_that_it_names(tmp_path: Path) -> None:
+    """P8: what is approved once isn't blocked afterwards, and nothing beyond it is open."""
+    async with (
+        upstream() as far,
+        confined_world(tmp_path, network="hosts", hosts=("127.0.0.1",), resolve=Names()) as world,
+    ):
+        registry = f"pypi.example:{far.port}"
+        npm = f"curl -sS -m 10 http://{registry}/x http://evil.example:{far.port}/y\n"
+        await asyncio.to_thread((world.workspace / "npm").write_text, npm)
+        await asyncio.to_thread((world.workspace / ".npmrc").write_text, f"registry=http://{registry}/\n")
+        await asyncio.to_thread((world.workspace / "npm").chmod, 0o755)
+        asked = await asyncio.to_thread(world.verdict, "./npm install")
+        assert isinstance(asked, NeedsApproval)
+        assert asked.findings == (f"It can connect to {registry}. Whatever it can read, it can send there.",)
+        result = await world.run("./npm install")
+    assert "echoed:GET /x" in result.text
+    assert f"[blocked by the sandbox: host evil.example:{far.port}]" in result.text
+    assert "needs" not in result.text  # how to ask is for the model alone
+    assert f'needs {{"network": ["evil.example:{far.port}"]}}' in result.advice
 
 
 @pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
@@ -77,7 +144,7 @@ async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_pat
         result = await world.run("bash pip; PATH=$PWD:$PATH; chmod +x pip; pip install x")
     assert not result.ok
     assert "[blocked by the sandbox: host index.example]" in result.text
-    assert 'needs {"network": ["index.example"]}' in result.text
+    assert 'needs {"network": ["index.example"]}' in result.advice
 
 
 @pytest.mark.parametrize(
@@ -100,7 +167,7 @@ async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_pat
 )
 def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for(output: str, needs: str) -> None:
     """P13: a host that shows only at run time is named in the next call, and so in the question."""
-    assert f"with needs {needs}: a person is asked once" in hint_for(output)
+    assert f"with needs {needs}: a person is asked once" in limits_met(output)[1]
 
 
 @pytest.mark.parametrize(
@@ -108,5 +175,5 @@ def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for(output: str, n
     ["curl: (6) Could not resolve host: localhost", "x: Permission denied", "/: Read-only file system"],
 )
 def test_what_names_nothing_to_ask_for_gets_the_general_hint(output: str) -> None:
-    assert hint_for(output) == HINT
-    assert hint_for("make: *** [all] Error 1") == ""
+    assert limits_met(output) == ("", HINT)
+    assert limits_met("make: *** [all] Error 1") == ("", "")

@@ -109,6 +109,26 @@ def test_what_is_left_out_is_listed_with_the_reason(stored: Stored) -> None:
     assert stored.paths() == [".gitignore", "vendor/lib/code.py"]
 
 
+def test_caches_of_tools_are_no_changes_unless_the_repository_keeps_them(stored: Stored) -> None:
+    """P13: they're listed as not covered, and nothing else is taken for one."""
+    ws = stored.workspace
+    for path in ("pkg/a.py", "pkg/__pycache__/a.pyc", ".mypy_cache/x.json", "cache/x", "pycache"):
+        (ws / path).parent.mkdir(parents=True, exist_ok=True)
+        (ws / path).write_text(path)
+    found = stored.scan()
+    assert {one.path: one.why for one in found.not_covered} == {
+        "pkg/__pycache__/": "ignored",
+        ".mypy_cache/": "ignored",
+    }
+    assert stored.paths() == ["cache/x", "pkg/a.py", "pycache"]
+    before = found.root
+    (ws / "pkg/__pycache__/b.pyc").write_text("b")
+    assert stored.scan().root == before
+    (ws / ".gitignore").write_text("!__pycache__/\n")
+    stored.scan()
+    assert "pkg/__pycache__/b.pyc" in stored.paths()
+
+
 def test_only_what_may_have_changed_is_read_again(stored: Stored) -> None:
     """The same with 20,000 files is in bench/undo.py."""
     ws = stored.workspace

@@ -449,6 +449,7 @@ class ToolCalls:
                 blob=result.blob,
                 ms=int(1000 * (now_s - began_s)),
                 sent=result.sent,
+                advice=result.advice,
             )
         )
 

@@ -358,7 +358,8 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
 
-    `sent` is a file for the person in the chat that the session belongs to.
+    `sent` is a file for the person in the chat that the session belongs to. `advice` follows `result` for the
+    model, and no one else is shown it.
     """
 
     tool_call_id: str
@@ -369,6 +370,7 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     blob: str = ""
     ms: int = 0
     sent: SentFile | None = None
+    advice: str = ""
 
 
 class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):

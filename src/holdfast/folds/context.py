@@ -267,7 +267,9 @@ def _answer_messages(transcript: Transcript, answer: _Answer) -> list[Message]:
 
 def _result(card: ToolCard, run: RunView) -> ToolMessage:
     if card.state == "ended":
-        return ToolMessage(card.tool_call_id, card.name, card.result, card.ok, card.parts)
+        advice = run.advice.get(card.tool_call_id, "")
+        text = f"{card.result}\n{advice}" if advice else card.result
+        return ToolMessage(card.tool_call_id, card.name, text, card.ok, card.parts)
     started = NO_RESULT_YET if run.ending is None else NO_RESULT
     text = started if card.state == "started" else NOT_RUN
     return ToolMessage(card.tool_call_id, card.name, text, ok=False)

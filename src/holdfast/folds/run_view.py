@@ -63,6 +63,7 @@ class RunView:
     continued: set[int] = field(default_factory=set[int])  # segments whose text continues in the next one
     tools: dict[str, ToolCard] = field(default_factory=dict[str, ToolCard])
     asks: dict[str, AskCard] = field(default_factory=dict[str, AskCard])
+    advice: dict[str, str] = field(default_factory=dict[str, str])  # by tool call, for the model alone
     entries: list[Entry] = field(default_factory=list[Entry])
     client_asks: dict[int, e.ClientToolsAsked] = field(
         default_factory=dict[int, e.ClientToolsAsked]
@@ -195,6 +196,8 @@ def _tool_ended(run: RunView, _: int, event: e.ToolEnded) -> None:
     if card is not None:
         card.state, card.ok, card.result, card.ending = "ended", event.ok, event.result, event.ending
         card.parts, card.blob, card.ms = event.parts, event.blob, event.ms
+        if event.advice:
+            run.advice[event.tool_call_id] = event.advice
 
 
 def _asked(run: RunView, seq: int, event: e.PersonAsked) -> AskCard:

@@ -30,7 +30,10 @@ class ToolTraits:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a tool call; `text` is for the model, `blob` names the full output if that was cut."""
+    """The result of a tool call: `text` for the model and for people, `advice` for the model alone.
+
+    `blob` names the full output if `text` was cut.
+    """
 
     text: str
     ok: bool = True
@@ -38,6 +41,7 @@ class ToolResult:
     parts: tuple[Part, ...] = ()
     blob: str = ""
     sent: SentFile | None = None  # what the person in the chat gets
+    advice: str = ""
 
 
 class NobodyAnswered(Exception):

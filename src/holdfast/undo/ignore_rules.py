@@ -9,6 +9,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+# What tools generate and anyone can generate again, whether or not a repository says so.
+CACHES: Final = """\
+__pycache__/
+.pytest_cache/
+.mypy_cache/
+.ruff_cache/
+.pytype/
+.hypothesis/
+.ipynb_checkpoints/
+.tox/
+.nox/
+.nyc_output/
+.parcel-cache/
+.turbo/
+.eslintcache
+.DS_Store
+"""
 RULES_MAX: Final = 2_000
 _DEEP_MAX: Final = 2
 _NEVER: Final = r"(?!)"

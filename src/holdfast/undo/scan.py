@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from holdfast.policy.secret_names import is_secret
-from holdfast.undo.ignore_rules import IgnoreRules, parse_rules
+from holdfast.undo.ignore_rules import CACHES, IgnoreRules, parse_rules
 from holdfast.undo.packs import Kind, object_name
 from holdfast.undo.trees import FOLDER_MODE, Entry, tree_data
 
@@ -263,8 +263,8 @@ def scan(
 def _walk(root: str, one: _Scan) -> Scanned:
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        exclude = _excluded(fd)
-        rules = [(0, parse_rules(exclude))] if exclude else []
+        # A later rule wins, so a repository that keeps one of the caches can say so.
+        rules = [(0, parse_rules(CACHES)), (0, parse_rules(_excluded(fd)))]
         one.result.root = one.folder(fd, "", rules=rules, depth=0)
     finally:
         os.close(fd)

@@ -97,7 +97,7 @@ class Background:
         async def close() -> None:
             await asyncio.wait([job.ended])
             await run.close()
-            job.sentences = run.sentences
+            job.sentences, job.advice = run.sentences, run.advice
 
         task = asyncio.create_task(close(), name=f"close around {job.state.job_id}")
         self._closing.add(task)

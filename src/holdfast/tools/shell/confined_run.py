@@ -7,6 +7,7 @@ from holdfast.policy.host_rules import host_rules
 from holdfast.sandbox.network_proxy import PROXY_VARIABLES, NetworkProxy, Resolve
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
+from holdfast.sandbox.quarantine import readable
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.needs import how_to_ask
 from holdfast.tools.shell.process import Command
@@ -15,7 +16,8 @@ from holdfast.tools.shell.process import Command
 class ConfinedRun:
     """Opened before a command starts, and closed after its last process has ended.
 
-    Without a sandbox it does nothing. `command` is what to start; `sentences` are what to tell afterwards.
+    Without a sandbox it does nothing. `command` is what to start. Afterwards, `sentences` say what the
+    sandbox kept it from, and `advice` tells the model how to ask for that.
     """
 
     def __init__(
@@ -23,6 +25,7 @@ class ConfinedRun:
     ) -> None:
         self.command = command
         self.sentences: tuple[str, ...] = ()
+        self.advice: tuple[str, ...] = ()
         self._protected = protected
         self._resolve = resolve
         self._watch: PathWatch | None = None
@@ -67,22 +70,20 @@ class ConfinedRun:
 
     async def _closed(self) -> None:
         told: list[str] = []
+        advice: list[str] = []
         if self._proxy is not None:
             await self._proxy.__aexit__(None, None, None)
             if blocked := self._proxy.blocked:
-                told.append(_blocked(blocked))
+                told.append(f"[blocked by the sandbox: {', '.join(f'host {host}' for host in blocked)}]")
+                advice.append(how_to_ask({"network": [host for host in blocked if " " not in host]}))
             self._proxy = None
         if self._watch is not None and (protected := self._protected) is not None:
             watch, self._watch = self._watch, None
             changes = await offload(lambda: protected.end(watch))
-            told += [f"[{change.sentence()} To keep it, ask with `needs`.]" for change in changes]
-        self.sentences = tuple(told)
-
-
-def _blocked(hosts: tuple[str, ...]) -> str:
-    listed = ", ".join(f"host {host}" for host in hosts)
-    ask = how_to_ask({"network": [host for host in hosts if " " not in host]})
-    return f"[blocked by the sandbox: {listed}]\n{ask}"
+            told += [f"[{change.sentence()}]" for change in changes]
+            if changes:
+                advice.append(how_to_ask({"write": [readable(change.path) for change in changes]}))
+        self.sentences, self.advice = tuple(told), tuple(advice)
 
 
 def _drop(protected: ProtectedPaths, watch: PathWatch) -> None:

@@ -77,7 +77,7 @@ class ShellJobs(Tool):
             lines.append(f"[some output was lost: {job.output_lost}]")
         lines.append(shown(output.text).rstrip("\n") or "(nothing new)")
         lines += job.sentences
-        return ToolResult("\n".join(lines))
+        return ToolResult("\n".join(lines), advice="\n".join(job.advice))
 
 
 class ShellKill(Tool):

@@ -3,8 +3,7 @@
 import json
 import os
 import re
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +18,7 @@ from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.confinement import Confiner
 from holdfast.tools.arguments import BadArguments
 from holdfast.tools.files.workspace import Workspace
+from holdfast.tools.shell.connections import is_loopback
 from holdfast.values import Lift
 
 ITEMS_MAX = 20
@@ -53,17 +53,6 @@ _NO_WRITE = re.compile(
 )
 _MISSED_MAX = 5
 _EVERY_HOST = "*"
-_COMMAND_CHARS_MAX = 4_000  # a longer command is a program, and what it connects to is not to be seen in it
-_FETCH = frozenset(("curl", "wget", "aria2c", "http", "https"))
-_GIT_FETCHES = frozenset(("clone", "fetch", "pull", "ls-remote", "submodule"))
-_INSTALLERS = frozenset(
-    ("pip", "pip3", "uv", "npm", "pnpm", "yarn", "bun", "cargo", "gem", "bundle", "poetry", "go", "mvn")
-)
-_INSTALLS = frozenset(("install", "i", "ci", "add", "sync", "get", "fetch", "update", "download", "upgrade"))
-_URL = re.compile(r"(?:git\+)?https?://(?:[^@/\s]*@)?([A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?(?:[/?#]|$)")
-_LOOPBACK = re.compile(r"localhost|.*\.localhost|127\..*|0\.0\.0\.0")
-_ENDS_A_COMMAND = frozenset(";&|()")
-
 Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 
 
@@ -83,17 +72,23 @@ class ShellNeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=300, description="Why, for the person who is asked.")] = ""
 
 
-def lift_for(needs: ShellNeeds, workspace: Path, confiner: Confiner | None, *, command: str = "") -> Lift:
+def lift_for(
+    needs: ShellNeeds,
+    workspace: Path,
+    confiner: Confiner | None,
+    *,
+    connects_to: Callable[[], Iterable[str]] = tuple,
+) -> Lift:
     """What is lifted of this sandbox if the person agrees; raises BadArguments. It resolves links: blocks.
 
-    A command that names the hosts it connects to needs them, whether or not the agent said so.
+    A command needs the hosts that it is known to connect to, whether or not the agent said so.
     """
     if confiner is None or confiner.sandbox.confines is None:
         return Lift()
     if needs.unsandboxed:
         return Lift(everything=True)
     every = _EVERY_HOST in needs.network
-    named = needs.network or confiner.profiles.leaves_out(named_hosts(command))
+    named = needs.network or confiner.profiles.leaves_out(connects_to())
     hosts = () if every else _hosts(named)
     # Only a namespace of its own leads a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
@@ -129,70 +124,19 @@ def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
     return hosts
 
 
-def named_hosts(command: str) -> tuple[str, ...]:
-    """The hosts that a command plainly connects to: it gives their addresses to a program for that."""
-    found: dict[str, None] = {}
-    for words in _simple_commands(command):
-        if not (_is_fetch(words) or _is_install(words)):
-            continue
-        for word in words[1:]:
-            match = _URL.match(word.rpartition("=")[2] if word.startswith("-") else word)
-            if match and not _LOOPBACK.fullmatch(match[1]):
-                port = match[2] if match[2] not in {None, "80", "443"} else ""
-                found[f"{plain_name(match[1])}:{port}".rstrip(":")] = None
-    return tuple(found)[:ITEMS_MAX]
+def limits_met(output: str) -> tuple[str, str]:
+    """What the sandbox may have kept a failed command from, and how the agent asks for it; each can be empty.
 
-
-def may_install(command: str) -> bool:
-    """Whether a command asks a package manager or git for something from elsewhere, without saying where."""
-    return any(
-        _is_install(words) or (words[0] == "git" and _is_fetch(words)) for words in _simple_commands(command)
-    )
-
-
-def _simple_commands(command: str) -> Iterator[list[str]]:
-    """The words of each command in a command line, without assignments; nothing if it can't be read."""
-    if len(command) > _COMMAND_CHARS_MAX:
-        return
-    lexer = shlex.shlex(command.replace("\n", " ; "), posix=True, punctuation_chars=True)
-    lexer.whitespace_split, lexer.commenters = True, ""
-    words: list[str] = []
-    try:
-        for word in (*lexer, ";"):
-            if _ENDS_A_COMMAND.isdisjoint(word) or not _ENDS_A_COMMAND.issuperset(word):
-                words += [word] if words or not re.match(r"\w+=", word) else []
-                continue
-            if words:
-                yield words
-            words = []
-    except ValueError:
-        return  # an open quote
-
-
-def _is_fetch(words: list[str]) -> bool:
-    program = words[0].rpartition("/")[2]
-    return program in _FETCH or (program == "git" and not _GIT_FETCHES.isdisjoint(words[1:4]))
-
-
-def _is_install(words: list[str]) -> bool:
-    if words[0].startswith("python") and words[1:3] == ["-m", "pip"]:
-        words = words[2:]
-    return words[0].rpartition("/")[2] in _INSTALLERS and not _INSTALLS.isdisjoint(words[1:4])
-
-
-def hint_for(output: str) -> str:
-    """How to ask for more, if a failed command's output looks as if the sandbox was in its way.
-
-    If the output names the host or the path, the hint says exactly what to ask for.
+    If the output names the host or the path, both say exactly that.
     """
     if not _LIMITS_MET.search(output):
-        return ""
+        return "", ""
     needs = {"network": _hosts_missed(output), "write": _paths_missed(output)}
-    if not any(needs.values()):
-        return HINT
     named = {name: items for name, items in needs.items() if items}
+    if not named:
+        return "", HINT
     missed = ", ".join(item for items in named.values() for item in items)
-    return f"[This ran in the sandbox, which may have kept it from {missed}.]\n{how_to_ask(named)}"
+    return f"[This ran in the sandbox, which may have kept it from {missed}.]", how_to_ask(named)
 
 
 def how_to_ask(needs: Mapping[str, Sequence[str]]) -> str:
@@ -208,7 +152,7 @@ def _hosts_missed(output: str) -> list[str]:
     found: dict[str, None] = {}
     for match in islice(_NO_HOST.finditer(output), _MISSED_MAX):
         name = plain_name(match[match.lastgroup or 0].rstrip("."))
-        if not _LOOPBACK.fullmatch(name):
+        if not is_loopback(name):
             found[name] = None
     return list(found)
 

@@ -23,9 +23,10 @@ from holdfast.tools.offload import offload
 from holdfast.tools.shell import marker
 from holdfast.tools.shell.background import Background, TooManyJobs
 from holdfast.tools.shell.confined_run import ConfinedRun
+from holdfast.tools.shell.connections import hosts_of, may_install
 from holdfast.tools.shell.jobs import BackgroundJob
 from holdfast.tools.shell.keeper import Keeper
-from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, hint_for, lift_for, may_install
+from holdfast.tools.shell.needs import HINT, SANDBOXED, ShellNeeds, lift_for, limits_met
 from holdfast.tools.shell.output import Capture, Shown, shorten
 from holdfast.tools.shell.process import Command, ProcessEnd, run_command
 from holdfast.tools.shell.process_table import ProcessEntry
@@ -100,7 +101,14 @@ class Shell(Tool):
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         """`argv` is exactly what will be started, and where; resolves links, so it blocks."""
         given = parsed(ShellArgs, args)
-        lift = lift_for(given.needs, workspace, self._world.confiner, command=given.command)
+        lift = lift_for(
+            given.needs,
+            workspace,
+            self._world.confiner,
+            connects_to=lambda: hosts_of(
+                given.command, environment=self._world.environment, workspace=workspace
+            ),
+        )
         reason = (
             f" (the agent's reason: {given.needs.reason})" if lift != Lift() and given.needs.reason else ""
         )
@@ -156,11 +164,16 @@ class Shell(Tool):
             result = await self._in_foreground(run.command, given, call)
         finally:
             await run.close()
-        hint = "" if run.command.confinement is None or result.ok else hint_for(result.text)
-        if result.ending == "not_started":
-            hint = ""
-        more = [*run.sentences, *([hint or HINT] if run.sentences or hint else [])]
-        return replace(result, text="\n".join([result.text, *more])) if more else result
+        if run.command.confinement is None or result.ok or result.ending == "not_started":
+            missed = hint = ""
+        else:
+            missed, hint = limits_met(result.text)
+        advice = [*run.advice, *([hint or HINT] if run.advice or hint else [])]
+        return replace(
+            result,
+            text="\n".join(filter(None, [result.text, *run.sentences, missed])),
+            advice="\n".join(advice),
+        )
 
     async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:
         capture, began_s = Capture(), steady_s()
@@ -221,11 +234,9 @@ class Shell(Tool):
         said = f"\n{output.text.rstrip()}" if output.text.strip() else ""
         if not job.running:
             return ToolResult(f"{job.state.job_id} {status(job)}.{said}", ok=job.state.code == 0)
-        text = (
-            f"Started as {job.state.job_id} (pid {job.state.pid}); it keeps running. "
-            f"Read it with shell_jobs (since={output.until}), end it with shell_kill.{said}"
-        )
-        return ToolResult(text, ending="detached")
+        text = f"Started as {job.state.job_id} (pid {job.state.pid}); it keeps running.{said}"
+        advice = f"[Read it with shell_jobs (since={output.until}), end it with shell_kill.]"
+        return ToolResult(text, ending="detached", advice=advice)
 
 
 def status(job: BackgroundJob) -> str:
