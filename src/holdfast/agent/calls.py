@@ -392,6 +392,7 @@ class ToolCalls:
             self._judged_paths.get(asked.tool_call_id, ()),
             confinement,
             unattended=self._settings.unattended,
+            api_key=run.api_key,
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:
