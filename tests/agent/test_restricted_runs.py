@@ -4,11 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from agent.world import Effect, asks_about, ending, process, send, tool_ends
 from holdfast import events as e
 from holdfast.agent.calls import NO_SANDBOX, OFFLINE
+from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, SeenRequest
+from holdfast.tools.files.contents import FilesSeen
+from holdfast.tools.files.edits import WriteFile
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.tool import Shell, ShellWorld
 
@@ -49,6 +53,23 @@ async def test_an_unattended_run_is_refused_what_would_be_asked_and_its_question
     assert [end.ending for end in tool_ends(log)][:2] == ["no_approver", "finished"]
     assert not tool_ends(log)[2].ok
     assert ending(log).outcome == "completed"
+
+
+@pytest.mark.parametrize(("unattended", "is_written"), [(True, False), (False, True)])
+async def test_an_unattended_run_changes_nothing_that_the_servers_mode_would_allow(
+    tmp_path: Path, *, unattended: bool, is_written: bool
+) -> None:
+    """P13: nobody is there to see what a webhook makes the model do, whatever mode the server is in."""
+    judge = ConfiguredJudge(mode="allow-workspace", home=tmp_path / "home")
+    write = CallTool("write_file", {"path": "new.txt", "content": "x"})
+    async with (
+        ChaosServer([write], [Say("done")]) as chaos,
+        process(chaos, WriteFile(FilesSeen()), judge=judge) as world,
+    ):
+        await send(world, unattended=unattended, workspace=str(tmp_path))
+        log = await world.until("s", e.RunEnded)
+    assert (tmp_path / "new.txt").exists() is is_written
+    assert [end.ending for end in tool_ends(log)] == ["finished" if is_written else "no_approver"]
 
 
 async def test_an_offline_run_fetches_nothing_and_runs_no_command_without_a_sandbox(tmp_path: Path) -> None:

@@ -115,3 +115,44 @@ async def test_a_place_is_free_again_when_the_run_could_not_be_stored() -> None:
     await asyncio.wait([storing])
     with slots.reserve(waiting_max=1) as has_room:
         assert has_room
+
+
+async def test_a_key_with_hundreds_of_runs_keeps_no_other_key_waiting() -> None:
+    """P10: another key's run begins at once, and later ones take turns with those that came long before."""
+    slots, begun = Slots(16), list[str]()
+
+    async def work(run_id: str) -> None:
+        await slots.acquire(run_id, key=run_id[0])
+        begun.append(run_id)
+
+    async with asyncio.TaskGroup() as tasks:
+        for nth in range(400):
+            tasks.create_task(work(f"a{nth}"))
+        await asyncio.sleep(0)
+        for nth in range(3):
+            tasks.create_task(work(f"b{nth}"))
+        await asyncio.sleep(0)
+        assert begun == [*(f"a{nth}" for nth in range(16)), "b0"]
+        assert [slots.position(run_id) for run_id in ("b1", "b2", "a16", "a17", "b0")] == [1, 2, 3, 4, 0]
+        slots.release("a")
+        slots.release("a")  # now as many work as there are slots, with the one of b
+        await asyncio.sleep(0)
+        assert begun[17:] == ["b1"]
+        for _ in range(400):
+            slots.release(begun[len(begun) - 17][0])
+            await asyncio.sleep(0)
+    assert len(begun) == 403
+    assert begun[18] == "b2"
+
+
+async def test_a_full_queue_of_one_key_has_places_for_another() -> None:
+    """P10: a few for each, and no more than a quarter of the queue."""
+    slots = Slots(0)
+    for nth in range(100):
+        slots.add_pending(f"a{nth}", session_id="a", key="a")
+    with slots.reserve(waiting_max=100, key="a") as greedy, slots.reserve(waiting_max=100, key="b") as other:
+        assert (greedy, other) == (False, True)
+    for nth in range(6):
+        slots.add_pending(f"b{nth}", session_id="b", key="b")
+    with slots.reserve(waiting_max=100, key="b") as seventh:
+        assert not seventh

@@ -21,6 +21,7 @@ from holdfast.agent.policy import ConfiguredJudge
 from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.cli.ask_menu import TypeAheadGuard
 from holdfast.decisions.deadlines import RequestFacts, effective
+from holdfast.decisions.fair_shares import FairShare
 from holdfast.decisions.outages import Outage, outage_at
 from holdfast.decisions.relayed import decide_relayed
 from holdfast.decisions.retry import Decision, GiveUp, History, RetryAfter, Tried, decide
@@ -239,6 +240,26 @@ async def check_an_outage_uses_up_no_attempts(judge: Callable[[Failure, History]
         )
         assert not isinstance(judge(refused, history), GiveUp), f"given up after {away_s} s"
         tried = (*tried, Tried("main", refused))
+
+
+# P10: no cross-talk
+
+
+class FirstComeFirstServed(FairShare):
+    """Gives places to whoever asks first, until there are none."""
+
+    def has_room(self, key: str, most: int) -> bool:
+        del key
+        return self.used < most
+
+
+async def check_a_greedy_key_leaves_room_for_others(kind: type[FairShare]) -> None:
+    """P10: one key's runs, streams or processes refuse nobody else's."""
+    shares = kind()
+    while shares.has_room("greedy", 8):
+        shares.take("greedy")
+    assert shares.held("greedy") == 8
+    assert shares.has_room("other", 8)
 
 
 # P8: an approval is one exact action
@@ -472,6 +493,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P8", check_a_grant_does_not_cover_a_tool_that_changed, judge, known_by_name),
     Sabotage("P8", check_silence_accepts_no_form, OpenCall, TakesSilenceForYes),
     Sabotage("P8", check_early_keys_do_not_count, TypeAheadGuard, counts_every_key),
+    Sabotage("P10", check_a_greedy_key_leaves_room_for_others, FairShare, FirstComeFirstServed),
     Sabotage("P11", check_a_search_from_above_shows_no_secret, SecretFiles, NoSecretFinder),
     Sabotage("P11", check_a_key_in_two_pieces_is_caught, StreamFilter, ForgetsTheCut),
     Sabotage("P11", check_a_key_in_an_input_is_not_stored, RedactingStore, without_redaction),

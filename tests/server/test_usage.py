@@ -184,6 +184,34 @@ async def test_a_key_over_its_budget_is_told_when_it_resets_also_after_a_restart
         assert len(chaos.record.requests) == 2
 
 
+async def test_a_run_counts_for_the_key_that_starts_it_in_whatever_way() -> None:
+    """P10: so nobody uses up another key's budget, or starts runs past its own."""
+    limits = KeyLimits(tokens_per_day=5)
+    async with (
+        ChaosServer(*SCRIPTS) as chaos,
+        relaying(target_on(chaos, "chat"), setting=setting(laptop=limits)) as server,
+    ):
+        body = {"input": "hi"}
+        assert (await server.call("POST", "/api/sessions/s/chat", body=body, headers=AS_ADMIN)).status == 200
+        _, runs = await server.get("/v1/runs", **AS_ADMIN)
+        run = f"/v1/runs/{runs['data'][0]['run_id']}"
+        retried = await server.call("POST", f"{run}/retry", headers=AS_LAPTOP)
+        assert retried.status == 202
+        events = f"{server.url}/v1/runs/{retried.json['run_id']}/events"
+        async with server.http.get(events, headers=AS_ADMIN) as stream:
+            await stream.read()
+        rows = {row["key"]: row["runs"] for row in (await usage(server, "?by=key"))["rows"]}
+        assert rows == {"admin": 1, "laptop": 1}
+        for path, sent in (
+            (f"{run}/retry", None),
+            (f"{run}/steer", {"message": "more", "mode": "queue"}),
+            ("/api/sessions/s/compact", None),
+            ("/api/sessions/s/chat", body),
+        ):
+            refused = await server.call("POST", path, body=sent, headers=AS_LAPTOP)
+            assert (refused.status, refused.code) == (429, "budget_exhausted"), path
+
+
 async def test_calls_at_once_use_no_more_than_a_budget_and_the_next_follow_when_they_have_ended() -> None:
     gate, limits = Gate(), KeyLimits(tokens_per_day=1100)
     async with (

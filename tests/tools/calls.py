@@ -33,6 +33,7 @@ class Call:
     run_id: str = field(default_factory=lambda: f"run-{os.getpid()}-{next(_numbers)}")
     tool_call_id: str = "call:1 \0"
     effect_key: str = "key"
+    api_key: str = ""
     approved: str = ""
     judged_paths: tuple[str, ...] = ()
     confinement: Confinement | None = None

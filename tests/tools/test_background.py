@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,8 +102,8 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
     )
     sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
 
-    async def one_more(session_id: str) -> BackgroundJob:
-        return await few.start(sleeping, session_id=session_id, run_id=call.run_id, tool_call_id="1")
+    async def one_more(session_id: str, key: str = "") -> BackgroundJob:
+        return await few.start(sleeping, replace(call, session_id=session_id, api_key=key))
 
     first = await one_more("session-1")
     with pytest.raises(TooManyJobs, match=r"^1 background processes are running: end"):
@@ -119,6 +120,36 @@ async def test_a_session_that_runs_all_it_may_leaves_room_for_others(call: Call,
     await few.close()
 
 
+async def test_a_key_that_runs_all_it_may_leaves_room_for_another_key_also_after_a_restart(
+    call: Call, tmp_path: Path
+) -> None:
+    """P10: in any number of sessions; the extra process is found again."""
+    folder, sleeping = (
+        tmp_path / "few",
+        Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT),
+    )
+    few = Background(folder, now_ms=lambda: 0, in_all_sessions_max=4, kill_patience=QUICK)
+
+    async def one_more(key: str) -> BackgroundJob:
+        return await few.start(sleeping, replace(call, session_id=f"of {key}", api_key=key))
+
+    for _ in range(4):
+        await one_more("greedy")
+    with pytest.raises(TooManyJobs):
+        await one_more("greedy")
+    await one_more("other")
+    with pytest.raises(TooManyJobs):
+        await one_more("third")
+    await few.close()
+    later = Background(folder, now_ms=lambda: 0, in_all_sessions_max=4, kill_patience=QUICK)
+    adopted = await later.adopt()
+    assert [job.state.key for job in adopted].count("greedy") == 4
+    assert len(adopted) == 5
+    for job in adopted:
+        await later.kill(job)
+    await later.close()
+
+
 async def test_two_that_come_at_once_do_not_share_the_place_of_one_that_ended(
     call: Call, tmp_path: Path
 ) -> None:
@@ -127,7 +158,7 @@ async def test_two_that_come_at_once_do_not_share_the_place_of_one_that_ended(
     sleeping = Command(argv=("sleep", "1000"), cwd=str(call.workspace), environment=ENVIRONMENT)
 
     async def one_more() -> BackgroundJob:
-        return await few.start(sleeping, session_id="s", run_id=call.run_id, tool_call_id="1")
+        return await few.start(sleeping, replace(call, session_id="s"))
 
     await few.kill(await one_more())
     await one_more()

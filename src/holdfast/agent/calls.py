@@ -298,8 +298,9 @@ class ToolCalls:
 
     @property
     def _judge_now(self) -> Judge:
-        """The judge in the mode that the session has now."""
-        return self._deps.judge.in_mode(self._view.session.approval_mode)
+        """The judge in the mode that the session has now; a run that nobody attends has its own."""
+        is_unattended = self._settings.unattended
+        return self._deps.judge.in_mode("unattended" if is_unattended else self._view.session.approval_mode)
 
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
@@ -393,6 +394,7 @@ class ToolCalls:
             self._judged_paths.get(asked.tool_call_id, ()),
             confinement,
             unattended=self._settings.unattended,
+            api_key=run.api_key,
         )
         self._begun[asked.tool_call_id] = self._deps.clock.monotonic_s()
         try:

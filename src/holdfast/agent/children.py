@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from holdfast import events as e
 from holdfast.agent.deps import AgentDeps
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.wakes import NewRun
 from holdfast.codec import encodable
 from holdfast.folds.entries import ending_words
 from holdfast.folds.run import ChildState, Run
@@ -85,7 +86,8 @@ async def create(deps: AgentDeps, child: NewChild) -> None:
     key = _key(started.child_id, digest=CREATED)
     result = await append(deps, started.child_id, begun, when=[IfSessionNew()], once=key)
     if isinstance(result, Appended):
-        deps.wakes.wake(started.child_id, result.last_seq, run_id=started.child_run_id)
+        run = NewRun(started.child_run_id, child.api_key)
+        deps.wakes.wake(started.child_id, result.last_seq, run=run)
 
 
 async def tell_parent(deps: AgentDeps, child_id: str, view: SharedFold) -> None:

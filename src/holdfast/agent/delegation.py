@@ -265,7 +265,6 @@ class Delegation:
 
     async def _create(self, state: ChildState, args: DelegateArgs) -> None:
         session, started = self._view.session, state.started
-        row = await patiently(self._deps, lambda: self._deps.store.run(self._log.run_id))
         parent = ParentLink(
             session_id=self._log.session_id,
             run_id=self._log.run_id,
@@ -275,7 +274,7 @@ class Delegation:
             background=started.background,
             home=session.home,
         )
-        api_key = row.api_key if row is not None else ""
+        api_key = self._view.run(self._log.run_id).api_key
         chat = chat_of(session.source, session.chat, self._log.session_id)
         child = NewChild(started, parent, args.task, api_key, session.approval_mode, chat)
         await create(self._deps, child)

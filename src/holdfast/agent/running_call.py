@@ -46,6 +46,7 @@ class RunningCall:
     asked_s: float = 0.0  # how long people were asked
     is_over: bool = False
     unattended: bool = False
+    api_key: str = ""
 
     async def say(self, text: str, *, stream: Literal["stdout", "stderr", "progress"] = "stdout") -> None:
         """Show output while the tool runs; waits while the journal is behind."""

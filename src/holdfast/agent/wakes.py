@@ -1,9 +1,17 @@
 """How agents wake other sessions: a sub-agent's when it is created, and its parent's when it has ended."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-Wake: TypeAlias = Callable[[str, int, str], None]  # the session, its newest seq, and a new run of it, if any
+
+class NewRun(NamedTuple):
+    """A run that was just queued, and the name of the API key that it counts for."""
+
+    run_id: str
+    key: str
+
+
+Wake: TypeAlias = Callable[[str, int, NewRun | None], None]  # the session, its last seq, and a new run
 
 
 class OwnerWakes:
@@ -16,7 +24,7 @@ class OwnerWakes:
         """Tell this function from now on."""
         self._wake = wake
 
-    def wake(self, session_id: str, seq: int, *, run_id: str = "") -> None:
+    def wake(self, session_id: str, seq: int, *, run: NewRun | None = None) -> None:
         """The session's log has new events up to `seq`, and maybe a new run."""
         if self._wake is not None:
-            self._wake(session_id, seq, run_id)
+            self._wake(session_id, seq, run)

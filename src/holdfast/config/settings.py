@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Amount, AtLeast0, AtLeast1, Port, Seconds, Secret, doc
+from holdfast.config.limits import LimitSettings
 from holdfast.messages import ANSWER_BYTES_MAX
 from holdfast.policy.verdicts import RuleVerdict
 from holdfast.sandbox.sandbox import SandboxMode
@@ -16,31 +17,6 @@ from holdfast.targets import Patience, RetryLimits, Target, Wire
 from holdfast.values import ApprovalMode, Budget, Durability, MemoryMode, OnExpiry, OnRestart, RelayKeep
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-
-
-class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server.limits]: how much one client may ask for."""
-
-    body_bytes_max: Annotated[AtLeast1, doc("The largest request body, in bytes.")] = 10_000_000
-    json_depth_max: Annotated[AtLeast1, doc("The deepest nesting of JSON in a request.")] = 64
-    content_parts_max: Annotated[AtLeast1, doc("The most content parts in one message.")] = 1_000
-    queued_runs_max: Annotated[
-        AtLeast0, doc("The most runs that may wait to start. Further requests are told to come back later.")
-    ] = 1_000
-    subscribers_max: Annotated[AtLeast1, doc("The most event streams open at once.")] = 1_000
-    unauthenticated_max: Annotated[
-        AtLeast1,
-        doc(
-            "The most open connections that haven't sent a key within a second. Past this, the oldest get a "
-            "503 with `Retry-After` and are closed."
-        ),
-    ] = 512
-    header_s: Annotated[
-        Seconds, doc("How long a client may take to send the headers of a request; 0 means no limit.")
-    ] = 10.0
-    body_s: Annotated[
-        Seconds, doc("How long a client may pause while it sends a body; 0 means no limit.")
-    ] = 30.0
 
 
 class BlobStoreSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -145,7 +121,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "path",
         ),
     ] = ()
-    max_concurrent_runs: Annotated[AtLeast1, doc("The most runs that work at once; others wait.")] = 64
+    max_concurrent_runs: Annotated[
+        AtLeast1,
+        doc(
+            "The most runs that work at once; others wait. A key with few of them gets up to a quarter more, "
+            "so no key keeps the others waiting."
+        ),
+    ] = 64
     on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (
         "resume"
     )

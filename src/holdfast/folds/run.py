@@ -118,6 +118,7 @@ class Run:
     created_ms: int
     updated_ms: int
     last_event: str
+    api_key: str = ""  # the name of the key that it counts for
     phase: Phase = Phase.QUEUED
     outcome: OutcomeKind | None = None
     cause: str = ""
@@ -267,6 +268,7 @@ def queued_run(seq: int, event: e.RunQueued) -> Run:
     return Run(
         run_id=event.run_id,
         message_id=event.message_id,
+        api_key=event.key,
         settings=event.settings,
         first_seq=seq,
         last_seq=seq,

@@ -4,6 +4,7 @@ import logging
 import resource
 
 from holdfast.config.settings import Settings
+from holdfast.decisions.fair_shares import with_extra
 
 _log = logging.getLogger(__name__)
 
@@ -12,8 +13,13 @@ FILES_ELSE = 128  # libraries, the database, blobs, logs
 
 def files_wanted(settings: Settings) -> int:
     """How many a fully loaded server needs."""
-    limits = settings.server
-    return limits.limits.subscribers_max + 4 * limits.max_concurrent_runs + FILES_ELSE
+    limits = settings.server.limits
+    return with_extra(limits.subscribers_max) + limits.unauthenticated_max + _files_of_others(settings)
+
+
+def _files_of_others(settings: Settings) -> int:
+    """How many the store, tools and model calls need."""
+    return FILES_ELSE + 4 * with_extra(settings.server.max_concurrent_runs)
 
 
 def files_to_allow(settings: Settings) -> int:
@@ -30,8 +36,7 @@ def connections_to_allow(settings: Settings) -> int:
     allowed = files_to_allow(settings)
     if allowed == resource.RLIM_INFINITY:
         return files_wanted(settings)
-    others = FILES_ELSE + 4 * settings.server.max_concurrent_runs
-    return max(allowed - others, allowed // 2)
+    return max(allowed - _files_of_others(settings), allowed // 2)
 
 
 def allow_open_files(settings: Settings) -> None:

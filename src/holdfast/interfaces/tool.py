@@ -73,13 +73,14 @@ class ToolCall(Protocol):
     check and act in one step acts only if its action still has that digest. `judged_paths` are the paths that
     the action was found to lead to when it was judged; a file tool goes nowhere else. Empty means that it was
     not judged in this process, for example after a crash. `confinement` is what programs that the tool starts
-    run in; None means no sandbox.
+    run in; None means no sandbox. `api_key` is the name of the API key that the run counts for, or empty.
     """
 
     session_id: str
     run_id: str
     tool_call_id: str
     effect_key: str
+    api_key: str
     approved: str
     judged_paths: tuple[str, ...]
     confinement: "Confinement | None"

@@ -111,8 +111,11 @@ OnceFor: TypeAlias = Callable[[Sent], IdempotencyKey]
 class Inbox:
     """Stores inputs, and wakes the owners that act on them."""
 
-    def __init__(self, store: Store, supervisor: Supervisor, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, supervisor: Supervisor, clock: Clock, *, caller: Callable[[], str] = str
+    ) -> None:
         self._store = store
+        self._caller = caller  # the name of the API key that makes the current request, or empty
         self._supervisor = supervisor
         self._clock = clock
         self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held while a steer is added
@@ -393,7 +396,7 @@ class Inbox:
         rewound = e.SessionRewound(at_ms=now_ms, to_seq=to_seq)
         first = (await self._store.read(session_id, after=run.first_seq - 1, limit=1))[0].event
         assert isinstance(first, e.RunQueued), "a run begins with run.queued"
-        queued = replace(first, at_ms=now_ms, run_id=sent.run_id)
+        queued = replace(first, at_ms=now_ms, run_id=sent.run_id, key=self._caller() or first.key)
         return await self._start_alone(sent, [rewound, queued], once=once)
 
     async def compact(
@@ -475,7 +478,8 @@ class Inbox:
             if queued is None:
                 self._supervisor.wake(session_id, result.last_seq)
             else:
-                self._supervisor.wake_for(queued.run_id, session_id=session_id, seq=result.last_seq)
+                key = queued.key or self._caller()
+                self._supervisor.wake_for(queued.run_id, session_id=session_id, seq=result.last_seq, key=key)
         return result
 
 

@@ -256,7 +256,7 @@ class SessionOwner:
                 await self._queue_run(message, fence)
                 return True
         self._current_id, self._stop_cause = run.run_id, ""
-        self._slot = Slot(self._shared.slots, run.run_id)
+        self._slot = Slot(self._shared.slots, run.run_id, key=run.api_key)
         self._is_working = self._is_ending = False
         self._current = tasks.create_task(self._execute(run, fence), name=f"run {run.run_id}")
         # A stop may be next: a task that is cancelled before its first step would never end the run.
@@ -271,11 +271,14 @@ class SessionOwner:
         return next(waiting, None)
 
     async def _queue_run(self, message: SessionMessage, fence: Fence) -> None:
+        run = await self._run_sent_to(message)
+        settings = RunSettings() if run is None else replace(run.settings, on_disconnect="", purpose="answer")
         queued = e.RunQueued(
             at_ms=self._deps.clock.now_ms(),
             run_id=new_run_id(),
             message_id=message.message_id,
-            settings=await self._settings_for(message),
+            settings=settings,  # of the other run, but this one answers, to no client
+            key="" if run is None else run.api_key,
         )
         # The sender was told that it is stored, so wait for the store if it takes no writes now.
         run_of = (self.session_id, queued.run_id)
@@ -286,14 +289,11 @@ class SessionOwner:
         # Applied before the queue is read again, or the message would get a second run.
         await self.view.catch_up(self._deps.store, self.session_id)
 
-    async def _settings_for(self, message: SessionMessage) -> RunSettings:
-        """The settings of the run that the message was sent to, but the new run answers, to no client."""
+    async def _run_sent_to(self, message: SessionMessage) -> Run | None:
+        """The run that the message was sent to."""
         said = await self._deps.store.read(self.session_id, after=message.seq - 1, limit=1)
         ids = [record.event.run_id for record in said if isinstance(record.event, e.MessageAccepted)]
-        run = self.view.session.runs.get(ids[0]) if ids else None
-        if run is None:
-            return RunSettings()
-        return replace(run.settings, on_disconnect="", purpose="answer")
+        return self.view.session.runs.get(ids[0]) if ids else None
 
     async def _settle(self, run: Run, fence: Fence) -> None:
         await self._shared.orphans.end(run)

@@ -4,15 +4,35 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from holdfast.decisions.fair_shares import FairShare
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A run in the queue."""
+
+    key: str
+    given: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A run that is stored and not yet in the queue."""
+
+    key: str
+    session_id: str
+
 
 class Slots:
-    """A number of slots, acquired in the order of the requests.
+    """A number of slots that API keys share: the key that holds the fewest is next, in the order of requests.
 
-    A run continues at once after such a wait, even if that exceeds the limit for a while; the next run in the
-    queue waits until there is room again.
+    When none is free, a key that holds few gets an extra one. A run continues at once after a wait for a
+    person or a provider, even if that exceeds the limit for a while; the next run in the queue waits until
+    there is room again.
 
     A place is reserved before a run is stored, so that concurrent requests can't make the queue longer than
     allowed. Once stored, the run is pending until its session's owner asks for its slot, or sees that it
@@ -20,15 +40,16 @@ class Slots:
     """
 
     def __init__(self, slots_max: int) -> None:
-        self._free = slots_max
-        self._waiting: OrderedDict[str, asyncio.Future[None]] = OrderedDict()
-        self._reserved = 0
-        self._pending: dict[str, str] = {}  # run -> session
+        self._most = slots_max
+        self._working = FairShare()
+        self._queued = FairShare()  # reserved, pending and waiting
+        self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
+        self._pending: dict[str, _Pending] = {}  # by run
 
     @property
     def free(self) -> int:
         """How many more runs could begin now."""
-        return max(self._free - len(self._waiting) - len(self._pending), 0)
+        return max(self._most - self._working.used - len(self._waiting) - len(self._pending), 0)
 
     @property
     def waiting(self) -> int:
@@ -39,75 +60,96 @@ class Slots:
         """The run's position in the queue, starting at 1; 0 if it isn't waiting."""
         if run_id not in self._waiting:
             return 0
-        return 1 + list(self._waiting).index(run_id)
+        held: dict[str, int] = {}  # by key, as if each run before had its slot
+        ranks: dict[str, int] = {}
+        for waiting_id, one in self._waiting.items():
+            ranks[waiting_id] = held.setdefault(one.key, self._working.held(one.key))
+            held[one.key] += 1
+        return 1 + sorted(ranks, key=ranks.__getitem__).index(run_id)
 
     @contextmanager
-    def reserve(self, *, waiting_max: int) -> Generator[bool]:
+    def reserve(self, *, waiting_max: int, key: str = "") -> Generator[bool]:
         """Reserve a slot or a place in the queue while the block stores a run; False if there is none."""
-        claimed = self._reserved + len(self._pending) + len(self._waiting)
-        has_room = claimed - max(self._free, 0) < waiting_max
-        self._reserved += has_room
+        has_room = self._queued.has_room(key, waiting_max + max(self._most - self._working.used, 0))
+        if has_room:
+            self._queued.take(key)
         try:
             yield has_room
         finally:
-            self._reserved -= has_room
+            if has_room:
+                self._queued.give_back(key)
 
-    def add_pending(self, run_id: str, *, session_id: str) -> None:
+    def add_pending(self, run_id: str, *, session_id: str, key: str = "") -> None:
         """Note that the run is stored, and that its session's owner hasn't seen it yet."""
-        self._pending[run_id] = session_id
+        self.remove_pending(run_id)
+        self._pending[run_id] = _Pending(key, session_id)
+        self._queued.take(key)
 
     def remove_pending(self, run_id: str) -> None:
         """Note that the run is in the queue, or waits for something other than a slot."""
-        self._pending.pop(run_id, None)
+        pending = self._pending.pop(run_id, None)
+        if pending is not None:
+            self._queued.give_back(pending.key)
 
     def drop_pending(self, session_id: str) -> None:
         """Forget the session's pending runs, because its owner has failed."""
-        for run_id in [run_id for run_id, session in self._pending.items() if session == session_id]:
-            del self._pending[run_id]
+        for run_id in [run_id for run_id, one in self._pending.items() if one.session_id == session_id]:
+            self.remove_pending(run_id)
 
-    async def acquire(self, run_id: str) -> None:
+    async def acquire(self, run_id: str, *, key: str = "") -> None:
         """Wait for a slot."""
         self.remove_pending(run_id)
-        if self._free > 0 and not self._waiting:
-            self._free -= 1
+        if self._working.has_room(key, self._most):
+            self._working.take(key)
             return
-        given = self._waiting[run_id] = asyncio.get_running_loop().create_future()
+        given = asyncio.get_running_loop().create_future()
+        self._waiting[run_id] = _Waiting(key, given)
+        self._queued.take(key)
         try:
             await given
         except asyncio.CancelledError:
             if not given.cancelled():
-                self.release()  # it was given at the same moment
+                self.release(key)  # it was given at the same moment
+            elif run_id in self._waiting:
+                self._leave_queue(run_id)
             raise
-        finally:
-            self._waiting.pop(run_id, None)
 
-    def acquire_over_limit(self) -> None:
+    def _leave_queue(self, run_id: str) -> asyncio.Future[None]:
+        one = self._waiting.pop(run_id)
+        self._queued.give_back(one.key)
+        return one.given
+
+    def acquire_over_limit(self, key: str = "") -> None:
         """Take a slot even if none is free."""
-        self._free -= 1
+        self._working.take(key)
 
-    def release(self) -> None:
+    def release(self, key: str = "") -> None:
         """Give a slot back."""
-        self._free += 1
-        while self._free > 0 and self._waiting:
-            _, given = self._waiting.popitem(last=False)
+        self._working.give_back(key)
+        while self._waiting:
+            run_id, one = min(self._waiting.items(), key=lambda item: self._working.held(item[1].key))
+            if not self._working.has_room(one.key, self._most):
+                return
+            given = self._leave_queue(run_id)
             if not given.done():
-                self._free -= 1
+                self._working.take(one.key)
                 given.set_result(None)
 
 
 class Slot:
     """The slot of one run: an async context manager that waits for it, and can release it for a while."""
 
-    def __init__(self, slots: Slots, run_id: str) -> None:
+    def __init__(self, slots: Slots, run_id: str, *, key: str = "") -> None:
         self._slots = slots
         self._run_id = run_id
+        self._key = key
         self.is_requested = False  # whether the run is in the queue, or was
         self._is_acquired = False  # whether the block is entered
         self._is_released = False
 
     async def __aenter__(self) -> Self:
         self.is_requested = True
-        await self._slots.acquire(self._run_id)
+        await self._slots.acquire(self._run_id, key=self._key)
         self._is_acquired = True
         return self
 
@@ -121,10 +163,10 @@ class Slot:
         """Let another run have it."""
         if self._is_acquired and not self._is_released:
             self._is_released = True
-            self._slots.release()
+            self._slots.release(self._key)
 
     def reacquire(self) -> None:
         """Take it again at once."""
         if self._is_acquired and self._is_released:
             self._is_released = False
-            self._slots.acquire_over_limit()
+            self._slots.acquire_over_limit(self._key)

@@ -14,6 +14,7 @@ from holdfast.agent.offers import missing_everywhere, names_in, needs_of
 from holdfast.agent.policy import Judge
 from holdfast.agent.runlog import BEAT_S, DeltaBatcher
 from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.wakes import NewRun
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
 from holdfast.interfaces.journal import (
@@ -229,15 +230,15 @@ class Supervisor:
         """The run's position in the queue for a slot; None if it isn't waiting for one."""
         return self._shared.queue_position(run_id)
 
-    def reserved_place(self, *, waiting_max: int) -> AbstractContextManager[bool]:
-        """Reserve a place for a run while the block stores it; False if too many runs are waiting."""
-        return self._shared.slots.reserve(waiting_max=waiting_max)
+    def reserved_place(self, *, waiting_max: int, key: str = "") -> AbstractContextManager[bool]:
+        """Reserve a place for a run of the key while the block stores it; False if too many are waiting."""
+        return self._shared.slots.reserve(waiting_max=waiting_max, key=key)
 
-    def wake_for(self, run_id: str, *, session_id: str, seq: int) -> None:
-        """Wake the owner for a new run; the session's log ends at `seq`."""
+    def wake_for(self, run_id: str, *, session_id: str, seq: int, key: str = "") -> None:
+        """Wake the owner for a new run of the key; the session's log ends at `seq`."""
         owner = self.owner(session_id)
         if owner is None or owner.enqueued_seq < seq:  # otherwise it has seen the run already
-            self._shared.slots.add_pending(run_id, session_id=session_id)
+            self._shared.slots.add_pending(run_id, session_id=session_id, key=key)
         self.wake(session_id, seq)
 
     def wake(self, session_id: str, seq: int) -> None:
@@ -252,9 +253,9 @@ class Supervisor:
             self._owners[session_id] = (owner, task)
             task.add_done_callback(lambda done: self._ended(owner, done))
 
-    def _wake_for_agent(self, session_id: str, seq: int, run_id: str) -> None:
-        if run_id:
-            self.wake_for(run_id, session_id=session_id, seq=seq)
+    def _wake_for_agent(self, session_id: str, seq: int, run: NewRun | None) -> None:
+        if run is not None:
+            self.wake_for(run.run_id, session_id=session_id, seq=seq, key=run.key)
         else:
             self.wake(session_id, seq)
 

@@ -25,7 +25,7 @@ from holdfast.runner.triggers import TriggerOwner
 from holdfast.server.access.attributed_store import AttributedStore
 from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
-from holdfast.server.access.caller import KEY_NAME, SIGN_IN
+from holdfast.server.access.caller import KEY_NAME, SIGN_IN, caller_name
 from holdfast.server.access.key_routes import KeyRoutes
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.access.middleware import Access, AccessMiddleware
@@ -386,7 +386,7 @@ def _deps(
     return RouteDeps(
         agent=agent,
         supervisor=supervisor,
-        inbox=Inbox(agent.store, supervisor, agent.clock),
+        inbox=Inbox(agent.store, supervisor, agent.clock, caller=caller_name),
         folds=Folds(agent.store, supervisor),
         streams=streams,
         keys=keys,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from holdfast.api.live import BackgroundJobShown, BackgroundOutput
 from holdfast.api.server import SandboxShown, TargetState, TargetTried
-from holdfast.config.settings import LimitSettings
+from holdfast.config.limits import LimitSettings
 from holdfast.events import Event
 from holdfast.server.access.budgets import KeyLimits, LimitsByKey
 from holdfast.server.relay.options import RelayOptions

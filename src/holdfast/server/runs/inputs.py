@@ -96,7 +96,7 @@ class RunInputRoutes:
         shown = partial(accepted, waiting_for=waits_for_someone(await self._run(row)))
         once = key.for_sent(shown) if key else None
         # Only what is queued may have to wait for a slot.
-        with reserved_place(deps) if said.mode == "queue" else nullcontext():
+        async with reserved_place(deps) if said.mode == "queue" else nullcontext():
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
@@ -127,7 +127,7 @@ class RunInputRoutes:
         if (earlier := await earlier_response(key, deps, status=202)) is not None:
             return earlier
         once = key.for_sent(started) if key else None
-        with reserved_place(deps):
+        async with reserved_place(deps):
             return _started_alone(await deps.inbox.retry(session_id, run_id, once=once))
 
     async def compact(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class RunInputRoutes:
             return earlier
         once = key.for_sent(started) if key else None
         focus = safe_line(wanted.focus)
-        with reserved_place(deps):
+        async with reserved_place(deps):
             return _started_alone(
                 await deps.inbox.compact(session_id, focus, client_id=wanted.client_id, once=once)
             )

@@ -1,7 +1,7 @@
 """Responses to messages: started, accepted, or refused."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.api.runs import Accepted, Started
 from holdfast.runner.inbox import NotSent, Sent
+from holdfast.server.access.caller import caller_name
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, too_many
 
@@ -53,10 +54,15 @@ def accepted(sent: Sent, *, waiting_for: WaitedFor | None = None) -> Accepted:
     return replace(answer, waiting_for=waiting_for, note=note)
 
 
-@contextmanager
-def reserved_place(deps: RouteDeps) -> Generator[None]:
-    """Reserve a place for a run while the block stores it; raises a Problem if too many runs wait."""
-    with deps.supervisor.reserved_place(waiting_max=deps.limits.queued_runs_max) as has_room:
+@asynccontextmanager
+async def reserved_place(deps: RouteDeps) -> AsyncGenerator[None]:
+    """Reserve a place for a run while the block stores it.
+
+    Raises a Problem if too many runs wait, or if the caller's key has used up its budget or its requests.
+    """
+    await deps.budgets.check(caller_name())
+    waiting_max = deps.limits.queued_runs_max
+    with deps.supervisor.reserved_place(waiting_max=waiting_max, key=caller_name()) as has_room:
         if not has_room:
             text = "Too many runs are waiting. Send the request again later"
             raise too_many(text, code="queue_full", retry_after_s=10)

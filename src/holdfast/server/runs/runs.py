@@ -17,7 +17,6 @@ from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
-from holdfast.server.access.caller import caller_name
 from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
@@ -99,8 +98,7 @@ class RunRoutes:
     ) -> Sent | Response:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
-        await deps.budgets.check(caller_name())
-        with reserved_place(deps):
+        async with reserved_place(deps):
             await deps.workspaces.existing(message.settings.workspace)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps.store, _parts_of(message), attached=message.attached)

@@ -11,6 +11,8 @@ from typing import Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from holdfast.decisions.fair_shares import FairShare
+from holdfast.server.access.caller import KEY_NAME, caller_name
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 
@@ -50,9 +52,12 @@ class Feed(Protocol):
 
 
 class Reservation:
-    """A place reserved for a stream that isn't open yet."""
+    """A key's place, reserved for a stream that isn't open yet."""
 
     is_handed_over = False
+
+    def __init__(self, key: str) -> None:
+        self.key = key
 
     def assign_to(self, stream: Stream) -> Stream:
         """Hand the place over to the stream."""
@@ -81,11 +86,11 @@ class OpenStream(Protocol):
 
 
 class Streams:
-    """All open event streams: counts them and ends them together."""
+    """All open event streams: counts them by API key and ends them together."""
 
     def __init__(self) -> None:
-        self._open: set[OpenStream] = set()
-        self._reserved = 0
+        self._open: dict[OpenStream, Reservation] = {}
+        self._shares = FairShare()  # of open and reserved ones
         self._ending = asyncio.Event()
 
     def __len__(self) -> int:
@@ -94,42 +99,43 @@ class Streams:
     @contextmanager
     def reserve(self, most: int) -> Generator["Reservation"]:
         """Reserve a place for a stream while the block creates it; raises a Problem if there is none."""
-        self._check_room(most)
-        self._reserved += 1
-        place = Reservation()
+        place = self._reserved(caller_name(), most)
         try:
             yield place
         finally:
             if not place.is_handed_over:
-                self._reserved -= 1
+                self._shares.give_back(place.key)
 
     def _check_going(self) -> None:
         if self._ending.is_set():
             text = "The server is shutting down. Try again in a few seconds"
             raise Problem(503, text, code="shutting_down", headers={"Retry-After": "2"})
 
-    def _check_room(self, most: int) -> None:
+    def _reserved(self, key: str, most: int) -> Reservation:
         self._check_going()
-        if len(self._open) + self._reserved >= most:
+        if not self._shares.has_room(key, most):
             raise Problem(
                 429,
                 f"The limit of {most} open event streams is reached. Close one, or try again later",
                 code="too_many_streams",
                 headers={"Retry-After": "5"},
             )
+        self._shares.take(key)
+        return Reservation(key)
 
     def add(self, stream: OpenStream, *, most: int) -> None:
         """Add an open stream; raises a Problem if there are too many, or if the server is shutting down."""
-        if stream.place is not None:
-            self._reserved -= 1
+        place = stream.place or self._reserved(stream.scope.get(KEY_NAME, ""), most)
+        if self._ending.is_set():
+            self._shares.give_back(place.key)
             self._check_going()
-        else:
-            self._check_room(most)
-        self._open.add(stream)
+        self._open[stream] = place
 
     def remove(self, stream: OpenStream) -> None:
         """Remove a stream whose reader is gone."""
-        self._open.discard(stream)
+        place = self._open.pop(stream, None)
+        if place is not None:
+            self._shares.give_back(place.key)
 
     def check_now(self, feeds: Container[Feed]) -> None:
         """Make the streams of these feeds check for ephemeral frames."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 
+from holdfast.decisions.fair_shares import FairShare, with_extra
+from holdfast.interfaces.tool import ToolCall
 from holdfast.tools.offload import offload, settle
 from holdfast.tools.shell.cleaning import cleaned
 from holdfast.tools.shell.confined_run import ConfinedRun
@@ -60,18 +62,17 @@ class Background:
         self._jobs: dict[str, BackgroundJob] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def start(
-        self, command: Command, *, session_id: str, run_id: str, tool_call_id: str
-    ) -> BackgroundJob:
+    async def start(self, command: Command, call: ToolCall) -> BackgroundJob:
         """Start it and return when it runs; raises TooManyJobs, or OSError if it cannot be started.
 
         When cancelled, it leaves nothing running, because nobody would know about the job.
         """
-        given_up = self._given_up_for(session_id)
-        marker = background(run_id, tool_call_id)
+        given_up = self._given_up_for(call.session_id, call.api_key)
+        marker = background(call.run_id, call.tool_call_id)
         state = JobState(
             job_id=f"job-{token_hex(4)}",
-            session_id=session_id,
+            session_id=call.session_id,
+            key=call.api_key,
             marker=str(marker),
             title=command.argv[-1][:_TITLE_CHARS_MAX],
             started_at_ms=self._now_ms(),
@@ -153,14 +154,15 @@ class Background:
         for one in living:
             by_marker.setdefault(str(one.marker), []).append(one)
         adopted: list[BackgroundJob] = []
-        for state in states[-self._in_all_sessions_max :]:
+        kept = with_extra(self._in_all_sessions_max)
+        for state in states[-kept:]:
             if state.job_id not in self._jobs:
                 job = BackgroundJob(state, self._folder, kill_patience=self._kill_patience)
                 self._jobs[state.job_id] = job
                 job.adopt([one.process for one in by_marker.get(state.marker, [])])
                 await asyncio.wait([job.started])
                 adopted.append(job)
-        for state in states[: -self._in_all_sessions_max]:
+        for state in states[:-kept]:
             await offload(lambda job_id=state.job_id: forget_files(self._folder, job_id))
         return adopted
 
@@ -186,26 +188,29 @@ class Background:
         tagged = {marker.tag: marker for marker in markers}
         return states, find_marked(lambda marker: marker.background, tagged=tagged)
 
-    def _given_up_for(self, session_id: str) -> list[BackgroundJob]:
+    def _given_up_for(self, session_id: str, key: str) -> list[BackgroundJob]:
         """The ended job that makes room for one more and is no longer listed; empty if there is room."""
-        own = self.jobs(session_id)
-        if len(own) >= self._jobs_max:
-            given_up = _oldest_that_ended(own, where="")
-        elif len(self._jobs) >= self._in_all_sessions_max:
-            given_up = _oldest_that_ended([*self._jobs.values()], where=" in all sessions")
-        else:
+        jobs, where = self.jobs(session_id), ""
+        if len(jobs) < self._jobs_max:
+            jobs, where = [*self._jobs.values()], " in all sessions"
+            if len(jobs) < self._in_all_sessions_max:
+                return []
+        ended = next((job for job in jobs if not job.running), None)
+        if ended is not None:
+            del self._jobs[ended.state.job_id]
+            return [ended]
+        if where and self._has_extra(key):
             return []
-        del self._jobs[given_up.state.job_id]
-        return [given_up]
+        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
+
+    def _has_extra(self, key: str) -> bool:
+        """Whether a key still gets a process, though there are as many as there may be."""
+        shares = FairShare()
+        for job in self._jobs.values():
+            shares.take(job.state.key)
+        return shares.has_room(key, self._in_all_sessions_max)
 
     async def _forget(self, *jobs: BackgroundJob) -> None:
         for job in jobs:
             self._jobs.pop(job.state.job_id, None)
             await offload(lambda job_id=job.state.job_id: forget_files(self._folder, job_id))
-
-
-def _oldest_that_ended(jobs: list[BackgroundJob], *, where: str) -> BackgroundJob:
-    ended = next((job for job in jobs if not job.running), None)
-    if ended is None:
-        raise TooManyJobs(f"{len(jobs)} background processes are running{where}: end some of them first.")
-    return ended

@@ -85,6 +85,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: bool = False
     code: int | None = None  # None is not known: it ended while no server was its parent
     survivors: str = ""
+    key: str = ""  # the name of the API key that it counts for
     network: str = ""  # of its sandbox: a command may only share one that leads nowhere
 
 

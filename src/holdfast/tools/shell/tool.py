@@ -214,9 +214,7 @@ class Shell(Tool):
         jobs = self._world.background
         await run.open()
         try:
-            job = await jobs.start(
-                run.command, session_id=call.session_id, run_id=call.run_id, tool_call_id=call.tool_call_id
-            )
+            job = await jobs.start(run.command, call)
         except (TooManyJobs, OSError, ValueError) as error:
             await run.close()
             return ToolResult(f"Not started: {error}", ok=False, ending="not_started")

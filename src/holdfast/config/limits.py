@@ -1,0 +1,42 @@
+"""The limits on what one client can send and hold."""
+
+from typing import Annotated
+
+import msgspec
+
+from holdfast.config.fields import AtLeast0, AtLeast1, Seconds, doc
+
+
+class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """[server.limits]: how much one client may ask for."""
+
+    body_bytes_max: Annotated[AtLeast1, doc("The largest request body, in bytes.")] = 10_000_000
+    json_depth_max: Annotated[AtLeast1, doc("The deepest nesting of JSON in a request.")] = 64
+    content_parts_max: Annotated[AtLeast1, doc("The most content parts in one message.")] = 1_000
+    queued_runs_max: Annotated[
+        AtLeast0,
+        doc(
+            "The most runs that can wait to start. Further requests get a 429 with `Retry-After`. A key with "
+            "few of them gets up to a quarter more."
+        ),
+    ] = 1_000
+    subscribers_max: Annotated[
+        AtLeast1,
+        doc(
+            "The most event streams and relayed calls open at once. A key with few of them gets up to a "
+            "quarter more."
+        ),
+    ] = 1_000
+    unauthenticated_max: Annotated[
+        AtLeast1,
+        doc(
+            "The most open connections that haven't sent a key within a second. Past this, the oldest get a "
+            "503 with `Retry-After` and are closed."
+        ),
+    ] = 512
+    header_s: Annotated[
+        Seconds, doc("How long a client may take to send the headers of a request; 0 means no limit.")
+    ] = 10.0
+    body_s: Annotated[
+        Seconds, doc("How long a client may pause while it sends a body; 0 means no limit.")
+    ] = 30.0

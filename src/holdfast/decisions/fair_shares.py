@@ -1,0 +1,47 @@
+"""Fair shares: how API keys share a limited number of places for runs, streams or processes."""
+
+from collections import Counter
+
+
+def with_extra(most: int) -> int:
+    """A number of places with the extra ones."""
+    return most + most // 4
+
+
+class FairShare:
+    """Counts the places that each key holds, and decides who gets another.
+
+    While there is room, everyone does. When all places are taken, a key that holds few still gets one of some
+    extra places, a quarter of the limit, so that a key that takes everything doesn't lock out the others.
+    """
+
+    def __init__(self) -> None:
+        self._held: Counter[str] = Counter()
+        self.used = 0
+
+    def held(self, key: str) -> int:
+        """How many places the key holds."""
+        return self._held[key]
+
+    def has_room(self, key: str, most: int) -> bool:
+        """Whether the key gets one more place, if there are `most`."""
+        if self.used < most:
+            return True
+        few = max(1, most // 16)
+        if self._held[key] >= few:
+            return False
+        of_small = sum(held for held in self._held.values() if held <= few)
+        # Large holders count as no more than the limit: runs that continue after a wait can exceed it.
+        return min(self.used - of_small, most) + of_small < with_extra(most)
+
+    def take(self, key: str) -> None:
+        """Count one more place."""
+        self.used += 1
+        self._held[key] += 1
+
+    def give_back(self, key: str) -> None:
+        """Count one place less."""
+        self.used -= 1
+        self._held[key] -= 1
+        if not self._held[key]:
+            del self._held[key]
