@@ -39,6 +39,7 @@ from holdfast.decisions.learned import (
     learned_note,
     load_learned,
     p95_s,
+    usual_s,
 )
 from holdfast.decisions.outages import addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
@@ -388,6 +389,10 @@ class TargetStates:
         """The target's recent p95 for requests of this size, if known."""
         learned = self._learned.get(learned_note(target))
         return None if learned is None else p95_s(learned, input_tokens)
+
+    def usual_s(self, target: Target, input_tokens: int) -> float | None:
+        """The target's p95 for requests of this size, if it has answered many."""
+        return usual_s(self.learned(target), input_tokens)
 
     def learned(self, target: Target) -> Learned:
         """What is known about the target's first-event times."""

@@ -339,6 +339,15 @@ async def test_patience_grows_with_what_a_target_usually_takes() -> None:
             assert line.shared.learned_p95_s(target, 1) == 200
 
 
+async def test_patience_shrinks_with_experience_for_the_first_attempt_of_a_call() -> None:
+    """P3: 300 s for a model on this machine is a guess; one that has to be loaded gets them at the retry."""
+    async with line_of("chat", [server_error()], GOOD) as (line, _):
+        for _ in range(20):
+            await line.shared.got_first_event(line.targets[0], 1, first_event_s=0.1)
+        assert isinstance(await line.ask(), Answer)
+        assert [started.first_event_s for started in line.told.of(e.AttemptStarted)] == [45, 300]
+
+
 class FullStore(MemoryStore):
     """Has no room for notes."""
 
