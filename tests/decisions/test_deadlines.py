@@ -57,6 +57,10 @@ def slow(asked: RequestFacts, p95_s: float) -> RequestFacts:
     return msgspec.structs.replace(asked, learned_p95_s=p95_s)
 
 
+def usual(asked: RequestFacts, p95_s: float) -> RequestFacts:
+    return msgspec.structs.replace(asked, learned_p95_s=p95_s, usual_s=p95_s)
+
+
 def first(asked: RequestFacts, **given: float | bool) -> Limit:
     return effective(msgspec.convert(given, Patience), asked).first_event
 
@@ -101,6 +105,14 @@ def test_a_reasoning_model_gets_more_time_to_its_first_progress(asked: RequestFa
         (first(slow(SMALL, 100)), 180, "learned"),
         (first(slow(LARGE, 30)), 90, "learned"),
         (first(slow(SMALL, 100), strict=True), 45, "default"),
+        # Experience shortens what was a guess, but nothing that was configured.
+        (first(usual(NEAR, 2)), 45, "usual"),
+        (first(usual(NEAR_LARGE, 20)), 60, "usual"),
+        (first(usual(NEAR_LARGE, 200)), 600, "learned"),
+        (first(usual(SMALL, 2)), 45, "default"),
+        (first(usual(NEAR_LARGE, 2), first_event_s=10), 10, "usual"),
+        (first(usual(NEAR, 2), first_event_s=600), 600, "configured"),
+        (first(usual(NEAR_LARGE, 2), first_event_s=10, strict=True), 10, "configured"),
         # An explicit value is limited by an explicit cap alone, and switches learning off.
         (first(SMALL, first_event_s=1), 1, "configured"),
         (first(slow(SMALL, 100), first_event_s=1), 1, "configured"),

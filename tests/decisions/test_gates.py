@@ -10,6 +10,7 @@ from holdfast.decisions.gates import (
     Breaker,
     Gate,
     Moment,
+    abandon_probe,
     after_failure,
     after_success,
     breaker_note,
@@ -22,7 +23,6 @@ from holdfast.decisions.gates import (
     load_breaker,
     load_gate,
     pass_breaker,
-    pass_breaker_by_hand,
     try_gate,
 )
 from holdfast.targets import Target
@@ -111,10 +111,11 @@ def test_a_healed_target_needs_no_human() -> None:
     assert after_success() == Breaker()
 
 
-def test_a_human_s_message_always_earns_a_probe() -> None:
-    assert pass_breaker_by_hand(silent(3), 0).probing
-    assert pass_breaker_by_hand(pass_breaker_by_hand(silent(3), 0), 1).probing
-    assert pass_breaker_by_hand(silent(1), 0) == silent(1)
+def test_a_probe_that_is_cancelled_leaves_its_turn_to_the_next_attempt() -> None:
+    probing = passed(silent(3), 30_000)
+    assert pass_breaker(abandon_probe(probing, 31_000), 31_000) is not None
+    assert abandon_probe(silent(3), 1) == silent(3)
+    assert abandon_probe(silent(1), 1) == silent(1)
 
 
 def test_notes_are_by_endpoint_and_key_and_show_no_key() -> None:

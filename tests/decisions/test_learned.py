@@ -17,6 +17,7 @@ from holdfast.decisions.learned import (
     learned_note,
     load_learned,
     p95_s,
+    usual_s,
 )
 from holdfast.decisions.silent_rejects import load_silent_rejects, silent_reject_hint
 from holdfast.targets import Target
@@ -44,6 +45,16 @@ def test_the_p95_leaves_one_outlier_in_twenty_out() -> None:
 
 def test_only_the_last_fifty_calls_count() -> None:
     assert p95_s(taught(*[99] * 50, *[1] * KEPT_MAX), 100) == 1
+
+
+def test_twenty_answers_of_a_size_are_enough_to_rely_on() -> None:
+    learned = Learned()
+    for nth in range(20):
+        assert usual_s(learned, 20_000) is None
+        learned = learn(learned, 20_000, first_event_s=nth / 10)
+    assert usual_s(learned, 20_000) == 1.8
+    assert usual_s(learned, 100) is None
+    assert usual_s(learned, 200_000) is None
 
 
 def test_bands_are_apart_and_a_larger_request_inherits_from_smaller_ones() -> None:

@@ -59,6 +59,7 @@ export function since(atS: number, nowMs: number): string {
 const WHYS: Readonly<Record<string, string>> = {
   configured: "as configured",
   learned: "learned",
+  usual: "learned",
   cap: "limited by the configuration",
   ttfb_off: "the first-event limit is off",
 };

@@ -39,7 +39,7 @@ class LearnedShown(ResponseBody, frozen=True):
 class PatienceShown(ResponseBody, frozen=True):
     """How long a small request may be silent, in seconds, before it is cut; 0 is without limit.
 
-    `first_event_why` is `default`, `configured`, `learned`, `cap` or `ttfb_off`.
+    `first_event_why` is `default`, `configured`, `learned`, `usual`, `cap` or `ttfb_off`.
     """
 
     connect_s: float

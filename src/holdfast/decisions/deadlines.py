@@ -25,7 +25,7 @@ from holdfast.values import CloseReason
 
 DeadlineKind: TypeAlias = Literal["connect", "upload", "first_event", "first_progress", "gap", "tail"]
 Why: TypeAlias = Literal[
-    "default", "configured", "size", "learned", "cap", "gap", "whole", "ttfb_off", "woke"
+    "default", "configured", "size", "learned", "usual", "cap", "gap", "whole", "ttfb_off", "woke"
 ]
 
 SIZED_TOKENS_MIN = 10_000
@@ -90,6 +90,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     streamed: bool = True
     output_tokens_max: int = 0  # that the request allows; 0 if it doesn't say
     learned_p95_s: float | None = None
+    usual_s: float | None = None  # the p95 if many requests of this size were answered; None for a retry
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -175,6 +176,9 @@ def _first_event(patience: Patience, asked: RequestFacts, *, defaults: DefaultPa
     for raised in (_by_size(patience, asked, defaults=defaults), _by_learning(patience, asked)):
         if raised is not None and raised.patience_s > limit.patience_s:
             limit = raised
+    usual = _by_experience(patience, asked)
+    if usual is not None and usual.patience_s < limit.patience_s:
+        limit = usual
     if patience.first_event_cap_s is None:
         # The default cap limits what was added, but never the base value itself.
         floor_s = defaults.first_event_s if given is None else given
@@ -195,6 +199,14 @@ def _by_learning(patience: Patience, asked: RequestFacts) -> Limit | None:
     if patience.strict or patience.first_event_s is not None or asked.learned_p95_s is None:
         return None
     return Limit("first_event", round(LEARNED_FACTOR * asked.learned_p95_s, 1), "learned")
+
+
+def _by_experience(patience: Patience, asked: RequestFacts) -> Limit | None:
+    """A limit below the defaults, which are guesses; a model that has to be loaded gets them at a retry."""
+    if patience.strict or asked.usual_s is None:
+        return None
+    floor_s = REMOTE.first_event_s if patience.first_event_s is None else patience.first_event_s
+    return Limit("first_event", max(floor_s, round(LEARNED_FACTOR * asked.usual_s, 1)), "usual")
 
 
 class State(StrEnum):
@@ -274,6 +286,7 @@ WHY_TEXT: dict[Why, str] = {
     "configured": "as configured",
     "size": "raised for a request of this size",
     "learned": "raised by what this target usually takes",
+    "usual": "shortened to what this target usually takes",
     "cap": "capped by the operator at {patience} s",
     "gap": "bounded by gap_s",
     "whole": "the answer is not streamed",

@@ -96,16 +96,14 @@ def pass_breaker(breaker: Breaker, now_ms: int) -> Breaker | None:
     """
     if not breaker.cooldown_ms:
         return breaker
-    return None if breaker_wait_ms(breaker, now_ms) else _probe(breaker, now_ms)
-
-
-def pass_breaker_by_hand(breaker: Breaker, now_ms: int) -> Breaker:
-    """The breaker with an attempt under way for a person's message, which always gets one."""
-    return _probe(breaker, now_ms) if breaker.cooldown_ms else breaker
-
-
-def _probe(breaker: Breaker, now_ms: int) -> Breaker:
+    if breaker_wait_ms(breaker, now_ms):
+        return None
     return msgspec.structs.replace(breaker, probe_at_ms=now_ms + breaker.cooldown_ms, probing=True)
+
+
+def abandon_probe(breaker: Breaker, now_ms: int) -> Breaker:
+    """The breaker after its probe was cancelled: the next attempt can probe at once."""
+    return msgspec.structs.replace(breaker, probe_at_ms=now_ms, probing=False) if breaker.probing else breaker
 
 
 def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breaker:
@@ -121,7 +119,7 @@ def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breake
 def _silent(breaker: Breaker, now_ms: int) -> Breaker:
     silent = breaker.silent + 1
     if breaker.cooldown_ms and not breaker.probing:
-        # An attempt from before the breaker opened tells nothing new.
+        # An attempt from before a probe was due tells nothing new: the pause grows with time alone.
         return breaker
     if silent < OPENS_AFTER and not breaker.probing:
         return Breaker(silent=silent)

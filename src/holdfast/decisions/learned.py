@@ -8,6 +8,7 @@ import msgspec
 from holdfast.targets import Target, address_of
 
 KEPT_MAX = 50
+USUAL_MIN = 20  # answered requests of a size, before patience with it is shortened
 PERCENTILE = 0.95
 BAND_TOKENS = (10_000, 32_000, 64_000, 128_000, 256_000)
 
@@ -39,6 +40,12 @@ def p95_s(learned: Learned, input_tokens: int) -> float | None:
     """The p95 for a request of this size; it may need as long as smaller ones did."""
     rings = (ring for ring in learned.bands[: _band(input_tokens) + 1] if ring)
     return max((sorted(ring)[math.ceil(PERCENTILE * len(ring)) - 1] for ring in rings), default=None)
+
+
+def usual_s(learned: Learned, input_tokens: int) -> float | None:
+    """The p95 for a request of this size, if enough of them were answered to rely on it."""
+    is_known = len(learned.bands[_band(input_tokens)]) >= USUAL_MIN
+    return p95_s(learned, input_tokens) if is_known else None
 
 
 def dump_learned(learned: Learned) -> bytes:

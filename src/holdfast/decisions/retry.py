@@ -222,8 +222,13 @@ def _idle_ms(history: History) -> int:
     return history.now_ms - history.last_progress_ms - history.gated_ms
 
 
+def idle_ms_max(*, unattended: bool) -> int:
+    """How long a call goes on without progress."""
+    return IDLE_UNATTENDED_MS_MAX if unattended else IDLE_MS_MAX
+
+
 def _idle_ms_max(history: History) -> int:
-    return IDLE_UNATTENDED_MS_MAX if history.unattended else IDLE_MS_MAX
+    return idle_ms_max(unattended=history.unattended)
 
 
 def _spent(history: History) -> str:

@@ -67,6 +67,7 @@ def _deadlines(target: Target, shared: TargetStates, *, input_tokens: int) -> De
         local=is_local(urlsplit(target.base_url).hostname or ""),
         input_tokens=input_tokens,
         learned_p95_s=shared.learned_p95_s(target, input_tokens),
+        usual_s=shared.usual_s(target, input_tokens),
     )
     return effective(target.patience, facts)
 

@@ -222,6 +222,7 @@ class Attempt:
             streamed=asked.is_streamed,
             output_tokens_max=asked.output_tokens_max,
             learned_p95_s=self._deps.shared.learned_p95_s(target, tokens),
+            usual_s=self._deps.shared.usual_s(target, tokens) if self._context.nth == 1 else None,
         )
         return effective(target.patience, facts)
 

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 from typing_extensions import override
@@ -16,7 +16,7 @@ from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer, Compact, EventSink, ModelCaller, NoAnswer
 from holdfast.messages import ModelRequest
 from holdfast.models.attempt import Attempt, AttemptContext, CallDeps, Hooks
-from holdfast.models.call_request import CallRequest, ConversationRequest
+from holdfast.models.call_request import AskForLess, CallRequest, ConversationRequest
 from holdfast.models.hedge import Contender, HeldSink, Race
 from holdfast.models.reconnects import Reconnects
 from holdfast.models.status_lines import (
@@ -37,10 +37,13 @@ from holdfast.models.status_lines import (
     with_fallback_advice,
     would_do,
 )
+from holdfast.models.target_states import TargetWait
 from holdfast.targets import Target
 from holdfast.values import CallPurpose, Failure, FailureKind
 
 _log = logging.getLogger(__name__)
+
+_Next: TypeAlias = retry.RetryAfter | retry.Reconnect | retry.FallBack | retry.Gated | AskForLess
 
 # The slower of two attempts counts as this failure, so that its target may be asked again.
 SLOW = Failure(kind="no_first_event", text=SLOWER)
@@ -97,6 +100,8 @@ class _Call:
         self._had_output = False
         self._shown_target = self._targets[0]  # the target that the user believes to be answering
         self._why_other = ""
+        self._is_early = True  # a person waits, so it can be an extra probe
+        self._last_failure: Failure | None = None
 
     async def run(self, turn: int, purpose: CallPurpose) -> Answer | NoAnswer:
         """Make attempts until there is an answer or nothing left to try."""
@@ -106,32 +111,39 @@ class _Call:
             if (closed := self._closed_for_too_long(target)) is not None:
                 return closed
             await self._pass_gate(target)
-            target, ended = await self._attempt(target)
-            if isinstance(ended, Answer):
-                await self._deps.shared.answered(target)
-                return ended
-            decision = await self._decided(target, ended)
-            match decision:
-                case retry.RetryAfter():
-                    await self._pause(target, decision)
-                case retry.Reconnect():
-                    await self._reconnect(target, ended, decision=decision)
-                case retry.FallBack():
-                    target = await self._fall_back(target, decision)
-                case retry.Gated():
-                    await self._gate(target, ended, decision=decision)
-                case (
-                    retry.Compact()
-                    | retry.LowerCap()
-                    | retry.DropReasoningOptions()
-                    | retry.DropPastReasoning()
-                ):
-                    self._asked.ask_for_less(target, decision)
-                case retry.GiveUp():
-                    return self._no_answer(ended.failure, wait_ms=ended.wait_ms)
-                case _:
-                    assert_never(decision)
-            self._deps.shared.pass_by_hand(target)
+            if (silent := await self._silent_for_too_long(target)) is not None:
+                return silent
+            with self._deps.shared.attempting(target):
+                target, ended = await self._attempt(target)
+                if isinstance(ended, Answer):
+                    await self._deps.shared.answered(target)
+                    return ended
+                decision = await self._decided(target, ended)
+            self._last_failure = ended.failure
+            if isinstance(decision, retry.GiveUp):
+                return self._no_answer(ended.failure, wait_ms=ended.wait_ms)
+            target = await self._next_target(target, ended, decision=decision)
+
+    async def _next_target(
+        self,
+        target: Target,
+        ended: Classified,
+        *,
+        decision: _Next,
+    ) -> Target:
+        """Do what was decided, and wait; returns the target of the next attempt."""
+        match decision:
+            case retry.RetryAfter():
+                await self._pause(target, decision)
+            case retry.Reconnect():
+                await self._reconnect(target, ended, decision=decision)
+            case retry.FallBack():
+                return await self._fall_back(target, decision)
+            case retry.Gated():
+                await self._gate(target, ended, decision=decision)
+            case _:
+                self._asked.ask_for_less(target, decision)
+        return target
 
     async def _decided(self, target: Target, ended: Classified) -> retry.Decision:
         """Count a failure, decide what to do, and record it unless it's one of many in an outage."""
@@ -162,14 +174,13 @@ class _Call:
         """The preferred target, or the first one without a long gate or an open breaker."""
         shared, preferred = self._deps.shared, self._targets[0]
         for target in self._targets:
-            if self._gate_ms(target) <= retry.LONG_WAIT_MS and shared.may_pass(target):
+            if self._gate_ms(target) <= retry.LONG_WAIT_MS and not shared.breaker_wait_ms(target):
                 if target is not preferred:
                     self._why_other = unresponsive(preferred.name)
                 return target
         soonest = min(self._targets, key=self._gate_ms)
         if soonest is not preferred:
             self._why_other = asked_to_wait(preferred.name)
-        shared.pass_by_hand(soonest)
         return soonest
 
     async def _attempt(self, target: Target) -> tuple[Target, Answer | Classified]:
@@ -199,10 +210,15 @@ class _Call:
         )
 
         def run(on_progress: Callable[[], None] | None) -> Awaitable[Answer | Classified]:
+            def progressed() -> None:
+                self._deps.shared.progressed(target)
+                if on_progress is not None:
+                    on_progress()
+
             hooks = Hooks(
                 lambda: self._switch(target),
                 lambda kind: self._would_do(target, kind),
-                on_progress,
+                progressed,
                 None if unrecorded is None else self._outage_line,
             )
             return attempt.run(self._asked, hooks=hooks)
@@ -312,20 +328,46 @@ class _Call:
         failure = Failure(kind="rate_limited", text=text, rule="gate")
         return NoAnswer(self._call_id, failure, tuple(self._trace), wait_ms)
 
+    async def _silent_for_too_long(self, target: Target) -> NoAnswer | None:
+        """Wait until the breaker lets this call pass; the end of the call if that takes too long.
+
+        One call at a time probes a silent target. A person's message needn't wait until a probe is due.
+        """
+        shared, began_s = self._deps.shared, self._now_s()
+        why = unresponsive(target.name)
+        if not self._asked.waits_at_gates:
+            return None
+        while not (shared.may_pass(target) or (self._is_early and shared.may_probe_early(target))):
+            wait = shared.turn(target)
+            if self._now_s() - began_s + wait.left_s > self._silent_s_max:
+                text = f"{why}; other requests to it are waiting as well"
+                failure = self._last_failure or Failure(kind="no_first_event", text=text, rule="breaker")
+                return self._no_answer(failure, wait_ms=int(1000 * wait.left_s))
+            self._show_wait(why, wait)
+            self._is_early = await wait.is_skipped() or self._is_early
+        self._is_early = False
+        return None
+
+    @property
+    def _silent_s_max(self) -> float:
+        if self._asked.wait_ms_max is not None:
+            return self._asked.wait_ms_max / 1000
+        return retry.idle_ms_max(unattended=self._deps.unattended) / 1000
+
     async def _pass_gate(self, target: Target) -> None:
         wait_ms = self._gate_ms(target)
         if wait_ms > retry.LONG_WAIT_MS:
             self._emit_gated(target, wait_ms, why=self._deps.shared.gate(target).why)
         if wait_ms:
-            self._show_wait(asked_to_wait(target.name), wait_ms)
-            await self._wait_at_gate(self._deps.shared.wait_at_gate(target))
+            shared, why = self._deps.shared, asked_to_wait(target.name)
+            self._sink.live = lambda: waiting_line(why, left_s=shared.gate_wait_ms(target) / 1000)
+            await self._wait_at_gate(shared.wait_at_gate(target))
 
     async def _pause(self, target: Target, decision: retry.RetryAfter) -> None:
         if self._gate_ms(target):
             return  # the next attempt waits at the gate, where a person can skip the wait
         if decision.wait_s:
-            self._show_wait(decision.why, int(1000 * decision.wait_s))
-            await self._deps.clock.sleep_s(decision.wait_s)
+            await self._wait_out(decision.why, self._deps.shared.pause(target, int(1000 * decision.wait_s)))
 
     async def _reconnect(self, target: Target, ended: Classified, *, decision: retry.Reconnect) -> None:
         until_s = self._now_s() + decision.left_s
@@ -333,7 +375,7 @@ class _Call:
         self._outage_line = lambda: outage_line(why, left_s=until_s - self._now_s(), to=decision.to)
         if decision.wait_s and not self._gate_ms(target):
             self._sink.live = self._outage_line
-            await self._deps.clock.sleep_s(decision.wait_s)
+            await self._deps.shared.pause(target, int(1000 * decision.wait_s)).is_skipped()
 
     async def _fall_back(self, target: Target, decision: retry.FallBack) -> Target:
         self._why_other, self._outage_line = decision.why, None
@@ -353,8 +395,7 @@ class _Call:
                 await shared.close_gate(target, decision.wait_ms, why=decision.why)
         elif not self._gate_ms(target):
             self._emit_gated(target, decision.wait_ms, why=decision.why)
-            self._show_wait(decision.why, decision.wait_ms)
-            await self._wait_at_gate(shared.wait_for(target, decision.wait_ms))
+            await self._wait_at_gate(self._wait_out(decision.why, shared.pause(target, decision.wait_ms)))
 
     def _emit_gated(self, target: Target, wait_ms: int, *, why: str) -> None:
         until_ms = self._deps.clock.now_ms() + wait_ms
@@ -370,10 +411,12 @@ class _Call:
     def _gate_ms(self, target: Target) -> int:
         return self._deps.shared.gate_wait_ms(target) if self._asked.waits_at_gates else 0
 
-    def _show_wait(self, why: str, wait_ms: int) -> None:
-        steady_s = self._deps.clock.steady_s
-        until_s = steady_s() + wait_ms / 1000
-        self._sink.live = lambda: waiting_line(why, left_s=until_s - steady_s())
+    async def _wait_out(self, why: str, wait: TargetWait) -> None:
+        self._show_wait(why, wait)
+        self._is_early = await wait.is_skipped()
+
+    def _show_wait(self, why: str, wait: TargetWait) -> None:
+        self._sink.live = lambda: waiting_line(why, left_s=wait.left_s)
 
     def _now_s(self) -> float:
         return self._deps.clock.monotonic_s()

@@ -7,13 +7,16 @@ takes over what others have changed.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from holdfast.decisions.gates import (
     Breaker,
     Gate,
     Moment,
+    abandon_probe,
     after_failure,
     after_success,
     breaker_note,
@@ -26,7 +29,6 @@ from holdfast.decisions.gates import (
     load_breaker,
     load_gate,
     pass_breaker,
-    pass_breaker_by_hand,
     try_gate,
 )
 from holdfast.decisions.learned import (
@@ -37,6 +39,7 @@ from holdfast.decisions.learned import (
     learned_note,
     load_learned,
     p95_s,
+    usual_s,
 )
 from holdfast.decisions.outages import addresses_of, outage_at
 from holdfast.interfaces.clock import Clock
@@ -51,6 +54,8 @@ P95_CHANGE_MIN_S = 0.5  # by so much: patience is counted in many seconds
 SWAPS_MAX = 10  # how often a change is tried again because another server was faster
 _OPEN, _CLOSED = Gate(), Breaker()
 RECHECK_S = 15.0  # after the computer has slept, its clock is ahead of its timers
+STAGGER_MS = 100  # between calls that resume because their target has recovered
+STAGGER_MS_MAX = 10_000  # for all of them together
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,34 @@ class TargetActivity:
         return self._failures[target.name].failure if target.name in self._is_failing else None
 
 
+WaitFor: TypeAlias = Literal["time", "recovery", "turn"]
+
+
+class TargetWait:
+    """One call's wait for a target, until a time at most; a person can skip it.
+
+    A wait for recovery also ends when the target answers another call, and a wait for a turn when another
+    call's probe has ended.
+    """
+
+    def __init__(self, states: "TargetStates", target: Target, wait_ms: int, *, ends_with: WaitFor) -> None:
+        self._states = states
+        self._target = target
+        self.ends_with: WaitFor = ends_with
+        self.until_ms = states.now_ms() + wait_ms
+
+    @property
+    def left_s(self) -> float:
+        """How long it lasts, as far as is known now."""
+        return (self.until_ms - self._states.now_ms()) / 1000
+
+    async def is_skipped(self) -> bool:
+        """Wait; return whether a person has skipped the rest."""
+        return await self._states.is_skipped(
+            self._target, lambda: self.until_ms - self._states.now_ms(), wait=self
+        )
+
+
 class TargetStates:
     """The state of every target, shared by all runs; loaded once, and stored when it changes."""
 
@@ -122,7 +155,9 @@ class TargetStates:
         self._saved_p95_s: dict[str, float] = {}
         self._plain: set[str] = set()  # targets that refuse reasoning settings; every process finds out anew
         self._passes: set[str] = set()  # gates that the next waiting call may pass
-        self._waiting: dict[str, set[asyncio.Timeout]] = {}
+        self._sleeping: dict[str, dict[asyncio.Timeout, TargetWait | None]] = {}  # in order of arrival
+        self._probes: Counter[str] = Counter()  # attempts under way that passed an open breaker
+        self._unsaved_progress: set[str] = set()  # breakers that progress has closed, in no note yet
         self._answered: set[str] = set()  # addresses that have ever answered, in this process or before
         self._outage_since_s: dict[str, float] = {}  # unreachable addresses, by the monotonic clock
 
@@ -142,7 +177,11 @@ class TargetStates:
         if key.startswith("gate:"):
             self._hold_gate(key, Gate() if raw is None else load_gate(raw, self._moment()))
         elif key.startswith("breaker:"):
+            was_open = self._breakers.get(key, _CLOSED).cooldown_ms
             self._breakers[key] = Breaker() if raw is None else load_breaker(raw, self._moment())
+            if was_open and not self._breakers[key].cooldown_ms:
+                for endpoint in list(self._sleeping):
+                    self._resume(endpoint)
         else:
             self._learned[key] = Learned() if raw is None else load_learned(raw)
             self._answered.add(address_in(key))
@@ -166,17 +205,17 @@ class TargetStates:
     def gate_wait_ms(self, target: Target) -> int:
         """How long the gate stays closed."""
         gate = self.gate(target)
-        return 0 if gate is _OPEN else gate_wait_ms(gate, self._now_ms())
+        return 0 if gate is _OPEN else gate_wait_ms(gate, self.now_ms())
 
     def breaker_wait_ms(self, target: Target) -> int:
         """How long the breaker stays open."""
-        return breaker_wait_ms(self.breaker(target), self._now_ms())
+        return breaker_wait_ms(self.breaker(target), self.now_ms())
 
     async def close_gate(self, target: Target, wait_ms: int, *, why: str) -> None:
         """Close the gate, because the provider asked for a wait."""
 
         def closed(gate: Gate) -> Gate:
-            return close_gate(gate, wait_ms, now_ms=self._now_ms(), why=why)
+            return close_gate(gate, wait_ms, now_ms=self.now_ms(), why=why)
 
         before = self.gate(target)
         if closed(before) is not before:
@@ -185,35 +224,53 @@ class TargetStates:
 
     async def wait_at_gate(self, target: Target) -> None:
         """Wait until the gate opens, or until a person skips the wait."""
-        await self._wait(target, lambda: self.gate_wait_ms(target))
+        await self.is_skipped(target, lambda: self.gate_wait_ms(target))
 
-    async def wait_for(self, target: Target, wait_ms: int) -> None:
-        """Wait on behalf of this call alone, or until a person skips the wait."""
-        until_ms = self._now_ms() + wait_ms
-        await self._wait(target, lambda: until_ms - self._now_ms())
+    def pause(self, target: Target, wait_ms: int) -> TargetWait:
+        """A wait before this call's next attempt; if the target is silent or away, until it recovers."""
+        is_away = self.breaker(target).cooldown_ms or self.is_unreachable(target)
+        return TargetWait(self, target, wait_ms, ends_with="recovery" if is_away else "time")
 
-    async def _wait(self, target: Target, left_ms: Callable[[], int]) -> None:
+    def turn(self, target: Target) -> TargetWait:
+        """A wait until a probe is due, or until the one under way has ended."""
+        return TargetWait(self, target, self.breaker_wait_ms(target), ends_with="turn")
+
+    async def is_skipped(
+        self, target: Target, left_ms: Callable[[], int], *, wait: TargetWait | None = None
+    ) -> bool:
+        """Wait until no time is left; return whether a person has skipped the rest."""
         key = gate_note(target)
         while (wait_ms := left_ms()) > 0:
             if key in self._passes:
                 self._passes.remove(key)
-                return
+                return True
             scope = asyncio.timeout(None)
             try:
                 async with scope:
-                    self._waiting.setdefault(key, set()).add(scope)
+                    self._sleeping.setdefault(key, {})[scope] = wait
                     await self._clock.sleep_s(min(wait_ms / 1000, RECHECK_S))
             except TimeoutError:
                 continue  # something has changed
             finally:
-                self._waiting.get(key, set()).discard(scope)
+                self._sleeping.get(key, {}).pop(scope, None)
+        return False
+
+    def _resume(self, key: str) -> None:
+        """Let the calls continue that wait for a target to recover, one after the other."""
+        sleeping = self._sleeping.pop(key, {})
+        waits = [wait for wait in sleeping.values() if wait is not None and wait.ends_with != "time"]
+        step_ms = min(STAGGER_MS, STAGGER_MS_MAX // max(1, len(waits)))
+        for nth, wait in enumerate(waits):
+            wait.until_ms = min(wait.until_ms, self.now_ms() + nth * step_ms)
+        for scope in sleeping:
+            scope.reschedule(0)
 
     async def try_now(self, target: Target) -> bool:
         """Let one attempt pass, because a person doesn't want to wait; False if one has passed already."""
-        if try_gate(self.gate(target), self._now_ms()) is None:
+        if try_gate(self.gate(target), self.now_ms()) is None:
             return False
         self._passes.add(gate_note(target))
-        await self._change_gate(target, lambda gate: try_gate(gate, self._now_ms()) or gate)
+        await self._change_gate(target, lambda gate: try_gate(gate, self.now_ms()) or gate)
         return True
 
     async def open_gate(self, target: Target, closed: Gate) -> None:
@@ -224,25 +281,59 @@ class TargetStates:
 
     def waiting(self, target: Target) -> int:
         """How many calls wait for the target's endpoint and key."""
-        return len(self._waiting.get(gate_note(target), ()))
+        return len(self._sleeping.get(gate_note(target), ()))
 
     def may_pass(self, target: Target) -> bool:
         """Whether the breaker lets an attempt through; one that passes an open breaker is its probe."""
-        passed = pass_breaker(self.breaker(target), self._now_ms())
+        passed = pass_breaker(self.breaker(target), self.now_ms())
         if passed is not None:
             self._breakers[breaker_note(target)] = passed
         return passed is not None
 
-    def pass_by_hand(self, target: Target) -> None:
-        """Let one probe pass: a person's message always gets one."""
+    def may_probe_early(self, target: Target) -> bool:
+        """Whether a person's message, which doesn't wait for the next probe, can be an extra one."""
+        return not self._probes[breaker_note(target)]
+
+    @contextmanager
+    def attempting(self, target: Target) -> Generator[None]:
+        """Make an attempt; if the breaker is open, it's the probe that others wait for."""
         key = breaker_note(target)
-        self._breakers[key] = pass_breaker_by_hand(self.breaker(target), self._now_ms())
+        if not self.breaker(target).cooldown_ms:
+            yield
+            return
+        self._probes[key] += 1
+        try:
+            yield
+        except BaseException:
+            self._breakers[key] = abandon_probe(self.breaker(target), self.now_ms())
+            raise
+        finally:
+            self._probes[key] -= 1
+            self._end_turns(gate_note(target))
+
+    def _end_turns(self, key: str) -> None:
+        sleeping = self._sleeping.get(key, {})
+        for scope, wait in list(sleeping.items()):
+            if wait is not None and wait.ends_with == "turn":
+                wait.until_ms = self.now_ms()
+                del sleeping[scope]  # it can be woken once
+                scope.reschedule(0)
+
+    def progressed(self, target: Target) -> None:
+        """Note that an attempt makes progress: whoever waits for the target can go on."""
+        key = breaker_note(target)
+        if self.breaker(target) != _CLOSED:
+            was_open = self.breaker(target).cooldown_ms
+            self._breakers[key] = after_success()
+            self._unsaved_progress.add(key)
+            if was_open:
+                self._resume(gate_note(target))
 
     async def failed(self, target: Target, failure: Failure) -> None:
         """Count a failed attempt."""
         self.activity.failed(target, failure)
         await self._change_breaker(
-            target, lambda breaker: after_failure(breaker, failure.kind, now_ms=self._now_ms())
+            target, lambda breaker: after_failure(breaker, failure.kind, now_ms=self.now_ms())
         )
 
     def has_answered(self, target: Target) -> bool:
@@ -260,8 +351,10 @@ class TargetStates:
 
     async def reached(self, target: Target) -> None:
         """Note that the target's address answers, whatever it says."""
-        for address in addresses_of(target):
-            self._outage_since_s.pop(address, None)
+        if self.is_unreachable(target):
+            for address in addresses_of(target):
+                self._outage_since_s.pop(address, None)
+            self._resume(gate_note(target))
         if not self.has_answered(target):
             self._answered.add(address_of(target.base_url))
             key = learned_note(target)
@@ -297,6 +390,10 @@ class TargetStates:
         learned = self._learned.get(learned_note(target))
         return None if learned is None else p95_s(learned, input_tokens)
 
+    def usual_s(self, target: Target, input_tokens: int) -> float | None:
+        """The target's p95 for requests of this size, if it has answered many."""
+        return usual_s(self.learned(target), input_tokens)
+
     def learned(self, target: Target) -> Learned:
         """What is known about the target's first-event times."""
         return self._learned.get(learned_note(target), Learned())
@@ -312,7 +409,7 @@ class TargetStates:
 
     def _hold_gate(self, key: str, gate: Gate) -> None:
         self._gates[key] = gate
-        for scope in self._waiting.pop(key, ()):
+        for scope in self._sleeping.pop(key, ()):
             scope.reschedule(0)
 
     async def _change_breaker(self, target: Target, change: Callable[[Breaker], Breaker]) -> None:
@@ -322,16 +419,20 @@ class TargetStates:
             self._breakers[key] = change(self.breaker(target))
 
         change_it()
-        if self.breaker(target) != before:
+        if before.cooldown_ms and not self.breaker(target).cooldown_ms:
+            self._resume(gate_note(target))
+        if self.breaker(target) != before or key in self._unsaved_progress:
+            self._unsaved_progress.discard(key)
             await self._store(
                 key, lambda: dump_breaker(self.breaker(target), self._moment()), again=change_it
             )
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
+        """The time by the clock that is never adjusted."""
         return int(1000 * self._clock.steady_s())
 
     def _moment(self) -> Moment:
-        return Moment(self._now_ms(), self._clock.now_ms())
+        return Moment(self.now_ms(), self._clock.now_ms())
 
     async def _store(
         self, key: str, value: Callable[[], bytes], *, again: Callable[[], object] = lambda: None

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Gate, Hang, Say, overloaded_s, rate_limited_s, server_error
+from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait, overloaded_s, rate_limited_s, server_error
 from holdfast.interfaces.journal import StoreFull
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.journal.memory import MemoryStore
@@ -225,7 +225,7 @@ async def test_a_retry_that_waited_for_the_breaker_is_its_probe() -> None:
     async with line_of("chat", *([[Hang()]] * 4), patience=QUICK, retry=four) as (line, server):
         assert isinstance(await line.ask(), NoAnswer)
         assert server.seen.requests_seen == 4
-        assert line.clock.slept_s[-1] == 30.0, "it waits for the breaker"
+        assert line.clock.slept_s[-2:] == [15.0, 15.0], "it waits for the breaker"
         assert line.shared.breaker(line.targets[0]).cooldown_ms == 60_000
 
 
@@ -246,8 +246,9 @@ async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire:
         quick = target_of(server, wire, model="quick")
         async with line_to(slow) as line:
             for _ in range(5):
-                line.shared.pass_by_hand(slow)
-                await line.shared.failed(slow, Failure(kind="stalled", text=""))
+                if line.shared.may_pass(slow):
+                    await line.shared.failed(slow, Failure(kind="stalled", text=""))
+                line.clock.passed_ms += line.shared.breaker_wait_ms(slow)
             line.clock.held = Gate()
             task = line.start()
             await gated(line, 240)
@@ -255,6 +256,61 @@ async def test_a_breaker_that_waits_for_long_is_a_gate_for_this_call_alone(wire:
             assert isinstance(await line.ask(sink=line.another_voice()), Answer)
             assert await line.shared.try_now(slow)
             assert isinstance(await task, Answer)
+
+
+async def test_a_target_that_answers_one_call_again_is_free_for_all_that_wait_for_it() -> None:
+    """P3, P10: however many messages met its silence, the pause has grown with time alone."""
+    voice = Gate()
+    patience, at_once = Patience(first_event_s=SHORT_S), RetryLimits(backoff_base_s=0)
+    async with (
+        ChaosServer([Wait(voice), *GOOD], after_last="repeat") as server,
+        line_to(target_of(server, "chat", patience=patience, retry=at_once)) as line,
+    ):
+        line.clock.held = Gate()
+        voices = [line.another_voice() for _ in range(14)]
+        waiting = [line.start(sink=sink) for sink in voices]
+        for sink in voices:
+            await sink.until_line("retrying in 30 s")
+        for _ in range(3):
+            early = line.start(sink=(sink := line.another_voice()))
+            await sink.until_line("retrying in 30 s")
+            early.cancel()
+        assert line.shared.breaker(line.targets[0]).cooldown_ms == 30_000
+        voice.open()
+        assert isinstance(await line.ask(sink=line.another_voice()), Answer)
+        line.clock.held.open()
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*waiting))
+        assert line.clock.passed_ms < 15_000, "nobody waited for the rest of the pause"
+        assert min(line.clock.slept_s) <= 0.1, "they went one after the other"
+        assert server.seen.requests_seen >= 14 + 3 + 1 + 14
+
+
+async def test_one_message_at_a_time_probes_a_silent_target() -> None:
+    """P3: the others say that they wait; the first progress frees them, and so does a stop."""
+    voice, end = Gate(), Gate()
+    script = [Wait(voice), Say("hel"), Wait(end), Say("lo")]
+    async with (
+        ChaosServer(script, after_last="repeat") as server,
+        line_to(target_of(server, "chat")) as line,
+    ):
+        target = line.targets[0]
+        for _ in range(3):
+            await line.shared.failed(target, Failure(kind="stalled", text=""))
+        line.clock.held = Gate()
+        stopped = line.start(sink=line.another_voice())
+        await server.seen.until_request(1)
+        voices = [line.another_voice(), line.another_voice()]
+        others = [line.start(sink=sink) for sink in voices]
+        for sink in voices:
+            await sink.until_line("main has not answered lately · retrying in 30 s")
+        assert server.seen.requests_seen == 1
+        stopped.cancel()
+        await server.seen.until_request(2)
+        assert sum("has not answered lately" in sink.line for sink in voices) == 1
+        voice.open()
+        await server.seen.until_request(3)
+        end.open()
+        assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*others))
 
 
 async def test_breakers_are_remembered_over_a_restart(wire: Wire) -> None:
@@ -281,6 +337,15 @@ async def test_patience_grows_with_what_a_target_usually_takes() -> None:
             assert line.told.of(e.AttemptStarted)[-1].first_event_s == 600
         async with line_to(target, disk=disk) as line:
             assert line.shared.learned_p95_s(target, 1) == 200
+
+
+async def test_patience_shrinks_with_experience_for_the_first_attempt_of_a_call() -> None:
+    """P3: 300 s for a model on this machine is a guess; one that has to be loaded gets them at the retry."""
+    async with line_of("chat", [server_error()], GOOD) as (line, _):
+        for _ in range(20):
+            await line.shared.got_first_event(line.targets[0], 1, first_event_s=0.1)
+        assert isinstance(await line.ask(), Answer)
+        assert [started.first_event_s for started in line.told.of(e.AttemptStarted)] == [45, 300]
 
 
 class FullStore(MemoryStore):
