@@ -94,7 +94,6 @@ export interface ApprovalShown {
   readonly headline?: string;
   readonly offers?: readonly GrantOffer[];
   readonly once_because?: string;
-  readonly request_id?: string;
 }
 
 /** A question that a run asks. */
@@ -395,7 +394,6 @@ export interface OpenApproval {
   readonly headline?: string;
   readonly offers?: readonly GrantOffer[];
   readonly once_because?: string;
-  readonly request_id?: string;
   readonly run_id: string;
   readonly session_id: string;
   readonly asked_at: number;

@@ -688,6 +688,7 @@ export interface Action {
   readonly digest?: string;
   readonly lift?: Lift;
   readonly definition?: string;
+  readonly reason?: string;
 }
 
 /** What an approval lifts of the sandbox for one command; empty means that it runs inside. */

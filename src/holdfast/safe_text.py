@@ -1,6 +1,7 @@
 """Text from models, tools and files, made safe to show on a terminal."""
 
 import re
+import unicodedata
 
 # whole escape sequences: CSI, then strings (OSC, DCS, SOS, PM, APC) up to their end, then all shorter ones
 _SEQUENCES = re.compile(
@@ -68,8 +69,21 @@ def exact(text: str) -> str:
 
 
 def exact_line(text: str) -> str:
-    """The same in one line, so that no part of it looks like another line."""
+    """The exact text on one line: a line break is written out too."""
     return exact(text).replace("\n", "\\n")
+
+
+def ascii_host(host: str) -> str:
+    """A host name in ASCII: other letters look like these, so they're shown as DNS sees them."""
+    if host.isascii():
+        return host
+    labels = re.split(r"[.\u3002\uff0e\uff61]", host)  # IDNA's four dots
+    return ".".join(map(_ascii_label, labels))
+
+
+def _ascii_label(label: str) -> str:
+    plain = unicodedata.normalize("NFKC", label.lower())
+    return plain if plain.isascii() else f"xn--{plain.encode('punycode').decode('ascii')}"
 
 
 def _is_seen(char: str) -> bool:

@@ -371,6 +371,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: str = ""
     lift: Lift = Lift()
     definition: str = ""  # the digest of what a server says that its tool does
+    reason: str = ""  # the agent's own, shown beside the action and never as part of it
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ from channels.lab import last_user_text
 from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.discord.updates import read_deletions
-from holdfast.channels.slack.events import read_envelope
+from holdfast.channels.slack.events import SlackInstallation, read_envelope
 from holdfast.channels.words import TAKEN_OUT, TOO_LATE_TO_DELETE, with_lead
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
 from holdfast.chaos.discord import FakeDiscord
@@ -86,7 +86,8 @@ def test_deletions_are_read_with_the_chat_that_the_message_was_in() -> None:
 
     def slack(**event: object) -> tuple[str, str] | None:
         message = {"type": "message", "subtype": "message_deleted", **event}
-        found = read_envelope("events_api", {"event": message}, bot="B")
+        us = SlackInstallation("B", "T")
+        found = read_envelope("events_api", {"event": message, "team_id": "T"}, us=us)
         return (found.chat, found.platform_id) if found is not None else None
 
     assert slack(channel="D1", deleted_ts="5.1") == ("D1", "5.1")

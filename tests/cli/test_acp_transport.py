@@ -60,8 +60,13 @@ async def test_a_line_that_is_no_message_is_answered_with_an_error(line: bytes, 
 
 
 async def test_an_answer_that_makes_no_sense_reaches_whoever_waits_as_an_error() -> None:
-    pipe = Pipe(b'{"id":0,"error":"no"}', b'{"id":"x","result":{}}')
+    both = b'{"id":0,"result":{"outcome":{"outcome":"selected","optionId":"once"}},"error":null}'
+    pipe = Pipe(b'{"id":0,"error":"no"}', b'{"id":"x","result":{}}', both)
     broken, strange = await pipe.transport.receive(), await pipe.transport.receive()
+    ambiguous = await pipe.transport.receive()
+    assert ambiguous is not None
+    assert "result" not in ambiguous, "which of the two counts can't be told, so nobody has agreed"
+    assert isinstance(ambiguous["error"], dict)
     assert broken is not None
     assert isinstance(broken["error"], dict)
     assert strange is not None

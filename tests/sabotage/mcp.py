@@ -131,6 +131,7 @@ async def check_only_a_choice_is_consent(read: Read) -> None:
         {"action": "accept"},
         {"action": "accept", "content": {"choice": True}},
         {"action": "yes"},
+        {"action": "accept", "content": {"choice": "once"}, "error": {"code": 1, "message": "no"}},
     ):
         try:
             said, _ = read(asked, bad)
@@ -140,6 +141,7 @@ async def check_only_a_choice_is_consent(read: Read) -> None:
 
 
 SABOTAGES = (
+    Sabotage("P8", check_a_request_id_names_one_approval, as_it_is, without_request_ids),
     Sabotage("P8", check_a_chat_key_approves_nothing, as_it_is, any_key_approves),
     Sabotage("P2", check_a_repeated_call_is_one_run, MemoryStore, TakesTwice),
     Sabotage("P8", check_only_a_choice_is_consent, elicited_answer, closing_is_consent),

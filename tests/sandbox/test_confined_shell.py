@@ -101,7 +101,7 @@ async def test_what_is_lifted_is_named_asked_about_and_nothing_more(tmp_path: Pa
                 )
             )
             assert action.lift == Lift(hosts=tuple(sorted(hosts)))
-            assert "the agent's reason: to install" in action.summary
+            assert (action.summary, action.reason) == (curl, "to install")
             asked = await asyncio.to_thread(lambda: world.verdict(curl, needs={"network": [*hosts]}))
             assert isinstance(asked, NeedsApproval)
             without = await world.run(curl)

@@ -95,7 +95,6 @@ class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
     headline: str = ""
     offers: tuple[GrantOffer, ...] = ()
     once_because: str = ""
-    request_id: Annotated[str, msgspec.Meta(description="Hermes clients' name for approval_id.")] = ""
 
     @property
     def ask_id(self) -> str:

@@ -273,7 +273,6 @@ class ApprovalShown(ResponseBody, frozen=True):
     headline: str = ""
     offers: tuple[GrantOffer, ...] = ()
     once_because: str = ""
-    request_id: Annotated[str, msgspec.Meta(description="Hermes clients' name for approval_id.")] = ""
 
 
 class QuestionShown(ResponseBody, frozen=True):

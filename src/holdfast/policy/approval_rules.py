@@ -21,6 +21,7 @@ from holdfast.policy.path_facts import PathFacts, is_within
 from holdfast.policy.shell.words import Word, known_name, likely_name
 from holdfast.policy.tool_names import SHELL
 from holdfast.policy.verdicts import RULE_VERDICTS, FindingKind, PolicyFinding, RuleVerdict
+from holdfast.safe_text import ascii_host
 from holdfast.values import Lift
 
 EVERY_TOOL = "*"
@@ -97,8 +98,8 @@ def _texts(table: Mapping[str, object], name: str) -> tuple[str, ...]:
 
 
 def plain_host(host: str) -> str:
-    """A host name in the spelling that is compared."""
-    return host.lower().rstrip(".")
+    """A host name in the spelling that's compared and shown."""
+    return ascii_host(host).lower().rstrip(".")
 
 
 def first_rule(part: ActionPart, rules: Sequence[ApprovalRule], *, facts: PathFacts) -> ApprovalRule | None:

@@ -13,7 +13,6 @@ denied comes first, then the first configured rule that applies, then grants, th
 What leaves the sandbox is asked about in every mode, and a rule for a program does not cover it.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -43,13 +42,11 @@ from holdfast.policy.verdicts import (
     PolicyFinding,
     Verdict,
 )
+from holdfast.safe_text import exact_line
 from holdfast.values import Action, ApprovalMode, Choice, GrantOffer, GrantRule, Lift, Width
 
 FINDINGS_MAX = 100
 
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
-)
 _READS: frozenset[ToolKind | None] = frozenset(("read", "read_tree"))
 _ABOUT_FILES: frozenset[ToolKind | None] = frozenset((*_READS, "write"))
 _BY_MODE: dict[ApprovalMode, frozenset[FindingKind]] = {
@@ -100,19 +97,26 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
     judged = _judge(action, policy, grants=grants)
     if judged.denials:
         return Deny(" ".join(_shown(judged.denials)))
-    findings = _shown([each.text for _, found in judged.open for each in found])
-    if not findings:
+    texts = [each.text for _, found in judged.open for each in found]
+    if not texts:
         return Allow(" ".join(_shown(judged.reasons)))
+    findings = _shown([*texts, f"The agent's reason: “{action.reason}”"] if action.reason else texts)
     if policy.mode == "unattended":
         return deny_unattended(findings)
     asking = [(part, found) for part, found in judged.open if found]
     offers = _offers(judged, policy)
     return NeedsApproval(
         findings,
-        headline=_shown([headline_for(asking, policy.facts)])[0],
+        headline=exact_line(headline_for(_acting(judged), policy.facts)),
         offers=offers,
         once_because="" if offers else once_because(asking),
     )
+
+
+def _acting(judged: _Judged) -> list[tuple[ActionPart, tuple[PolicyFinding, ...]]]:
+    """The parts that do more than read: an approval runs them all, whichever of them it was needed for."""
+    acting = [(part, (*left, *part.findings)) for part, left in judged.open]
+    return [(part, found) for part, found in acting if found]
 
 
 def for_a_person(findings: tuple[str, ...], mode: ApprovalMode) -> NeedsApproval | Deny:
@@ -164,10 +168,8 @@ def choices_for(action: Action, policy: Policy, *, grants: Sequence[GrantRule] =
 
 
 def _shown(sentences: Sequence[str]) -> tuple[str, ...]:
-    """Sentences for people: no duplicates, not too many, and no control characters."""
-    plain = list(
-        dict.fromkeys(_UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], each) for each in sentences)
-    )
+    """Sentences for people: no duplicates, not too many, and every character of them visible."""
+    plain = list(dict.fromkeys(map(exact_line, sentences)))
     if len(plain) > FINDINGS_MAX:
         plain[FINDINGS_MAX:] = [f"There are {len(plain) - FINDINGS_MAX} more."]
     return tuple(plain)

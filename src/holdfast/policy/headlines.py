@@ -1,7 +1,7 @@
 """The first line of an approval: in plain words, what the action does and why it asks.
 
-The findings say everything, in the terms of the checks that made them. This line names the one thing that
-matters most. It is only ever shown: no verdict depends on it.
+The findings say everything, in the terms of the checks that made them. This line names every action of a
+command, the worst first. It is only ever shown: no verdict depends on it.
 """
 
 import re
@@ -17,20 +17,24 @@ from holdfast.policy.shell.programs import NETWORK_SUBCOMMANDS
 from holdfast.policy.shell.words import Word, likely_name
 from holdfast.policy.tool_names import SHELL, tool_kind
 from holdfast.policy.verdicts import FindingKind, PolicyFinding
+from holdfast.safe_text import ascii_host
 
 COMMAND_CHARS_MAX = 80
+HEADLINE_CHARS_MAX = 240
 NAMED_MAX = 3
 
 _Part = tuple[ActionPart, Sequence[PolicyFinding]]
 _PLAIN = re.compile(r"[\w./@:+~=,%-]+")
 _HOST = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/\s@]*@)?(\[[^]\s]+\]|[^/\s:?#]+)", re.IGNORECASE)
 _USER_AT = re.compile(r"(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)*):?.*")
+_DOTTED = re.compile(r"[^\s/:@=,]+\.[^\s/:@=,]+")
 _SENDS = re.compile(r"-[dFTX].*|--(?:data|form|json|upload|request|post).*", re.DOTALL)
 _OTHER_USER = frozenset(("sudo", "doas", "su", "runuser", "pkexec"))
 _INTO = frozenset(("cp", "mv", "ln", "install"))
 _PAIR = 2
 _DOWNLOADS = frozenset(("curl", "wget", "aria2c", "http", "https"))
 _REMOTE = frozenset(("ssh", "scp", "sftp", "rsync", "telnet", "nc", "ncat", "ping"))
+_CONNECTS = _DOWNLOADS | _REMOTE | {"git", *NETWORK_SUBCOMMANDS}
 _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "eval", "source", "."))
 _INTERPRETERS = frozenset(("python", "pypy", "perl", "ruby", "node", "deno", "php", "lua", "Rscript"))
 _DELETES = frozenset(("rm", "rmdir", "unlink", "shred", "srm", "trash"))
@@ -59,17 +63,27 @@ _GIT_DOES = {
 
 
 def headline_for(parts: Sequence[_Part], facts: PathFacts) -> str:
-    """One line about everything that remains to be asked about."""
-    if (piped := _download_that_runs(parts)) or not parts:
-        return piped or "Needs your approval"
+    """One line about these parts of an action, the worst first."""
+    piped = _download_that_runs(parts)
     # A loop's variable is no news beside what the loop does.
     spoken = [
         each for each in parts if each[0].argv or not {one.kind for one in each[1]} <= {"word", "setting"}
     ]
-    ranked = sorted(_line(part, found, facts) for part, found in spoken or parts)
-    lines = list(dict.fromkeys(line for _, line in ranked))
-    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    return lines[0] + more
+    left = [each for each in spoken or parts if not piped or not _is_piped(each[0])]
+    ranked = sorted(_line(part, found, facts) for part, found in left)
+    lines = list(dict.fromkeys(filter(None, (piped, *(line for _, line in ranked)))))
+    return _joined(lines or ["Needs your approval"])
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """As many of the lines as fit, and how many more there are."""
+    text = lines[0]
+    for at, line in enumerate(lines[1:], 1):
+        longer = f"{text}; {line[0].lower()}{line[1:]}"
+        if len(longer) > HEADLINE_CHARS_MAX:
+            return f"{text} (and {len(lines) - at} more)"
+        text = longer
+    return text
 
 
 def _line(part: ActionPart, found: Sequence[PolicyFinding], facts: PathFacts) -> tuple[int, str]:
@@ -83,12 +97,16 @@ def _line(part: ActionPart, found: Sequence[PolicyFinding], facts: PathFacts) ->
 
 
 def _download_that_runs(parts: Sequence[_Part]) -> str:
-    names = [_name(part) for part, _ in parts]
-    hosts = [_host(part) for (part, _), name in zip(parts, names, strict=True) if name in _DOWNLOADS]
-    runs = any(
-        part.fed and name in _SHELLS | _INTERPRETERS for (part, _), name in zip(parts, names, strict=True)
-    )
-    return f"Downloads from {hosts[0] or 'another machine'} and runs it" if hosts and runs else ""
+    hosts = [_host(part) for part, _ in parts if _name(part) in _DOWNLOADS]
+    runs = any(_is_piped(part) and _name(part) not in _DOWNLOADS for part, _ in parts)
+    named = _listed(filter(None, hosts)) or "another machine"
+    return f"Downloads from {named} and runs it" if hosts and runs else ""
+
+
+def _is_piped(part: ActionPart) -> bool:
+    """Whether a download that runs has this part: what loads it, or what runs it."""
+    name = _name(part)
+    return name in _DOWNLOADS or (part.fed and name in _SHELLS | _INTERPRETERS)
 
 
 def _name(part: ActionPart) -> str:
@@ -97,7 +115,7 @@ def _name(part: ActionPart) -> str:
 
 def _host(part: ActionPart) -> str:
     found = next(filter(None, map(_HOST.search, part.argv[1:])), None)
-    return _cut(found[1]) if found else ""
+    return _cut(ascii_host(found[1])) if found else ""
 
 
 def _cut(text: str) -> str:
@@ -106,7 +124,13 @@ def _cut(text: str) -> str:
 
 def _command(part: ActionPart) -> str:
     # A word that is expanded is shown as it was written.
-    return _cut(shlex.join(part.argv) if part.literal else " ".join(part.argv))
+    argv = tuple(map(_with_ascii_hosts, part.argv)) if _name(part) in _CONNECTS else part.argv
+    return _cut(shlex.join(argv) if part.literal else " ".join(argv))
+
+
+def _with_ascii_hosts(word: str) -> str:
+    """The word of a program that connects, with hosts as DNS sees them; a file name may be rewritten too."""
+    return _DOTTED.sub(lambda found: ascii_host(found[0]), word)
 
 
 def _shown(path: str, facts: PathFacts) -> str:
@@ -219,7 +243,7 @@ def _network(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str
         return f"{does} another machine: {_command(part)}"
     if name in NETWORK_SUBCOMMANDS and sub in _INSTALLS:
         return f"Installs packages: {_command(part)}"
-    return f"Connects to {_cut(host)}" if host else f"Reaches other machines: {_command(part)}"
+    return f"Connects to {_cut(ascii_host(host))}" if host else f"Reaches other machines: {_command(part)}"
 
 
 def _subcommand(part: ActionPart) -> str:

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
+import pytest
 from aiohttp import web
 
 from agent.world import World, process
@@ -21,8 +23,10 @@ from channels.slack.slack_lab import (
     until,
 )
 from holdfast import events as e
+from holdfast.channels.slack.events import SlackInstallation, read_envelope
 from holdfast.chaos import ChaosServer, Gate, closed_port
 from holdfast.chaos.slack import Backdate, FakeSlack, Forge, Hold, MissAcknowledgement, SlackError
+from holdfast.chaos.slack.world import APP, BOT_USER, TEAM
 from holdfast.decisions.hook_signatures import TOLERANCE_S, slack_signature
 from holdfast.server.channels.deliveries import SIGNED_S, UNPROVEN_MAX
 from runner.steered_clock import SteeredClock, settle
@@ -31,10 +35,16 @@ from serving import Served
 BIG = 10 * 1024 * 1024
 
 
-def event_of(text: str, *, ts: str = "1800000001.000001", event_time: int = 0) -> bytes:
+def event_of(
+    text: str,
+    *,
+    ts: str = "1800000001.000001",
+    event_time: int = 0,
+    installed: Mapping[str, str] | None = None,
+) -> bytes:
     event = {"type": "message", "channel": MY, "channel_type": "im", "user": "U42", "text": text, "ts": ts}
     told = {"type": "event_callback", "event": event, "event_time": event_time or int(time.time())}
-    return json.dumps(told).encode()
+    return json.dumps({**told, "team_id": TEAM, "api_app_id": APP, **(installed or {})}).encode()
 
 
 def signed(body: bytes, secret: str, *, at_s: float = 0.0) -> dict[str, str]:
@@ -51,6 +61,44 @@ async def post(server: Served, body: bytes, headers: dict[str, str], path: str =
 async def taken(world: World) -> list[str]:
     records = await world.log(LOG)
     return [one.event.became for one in records if isinstance(one.event, e.ChannelUpdateTaken)]
+
+
+async def test_an_event_of_another_workspace_or_app_is_ignored() -> None:
+    """P11: an app can be installed in several workspaces, and signs what happens in each."""
+    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
+        slack.world.conversation(MY)
+        async with fronted(world, slack) as front:
+            await world.until(LOG, e.ChannelConnected)
+            others = ({"team_id": "T0OTHER"}, {"api_app_id": "A0OTHER"}, {"team_id": ""})
+            for number, other in enumerate((*others, {})):
+                body = event_of(f"hello {number}", ts=f"1800000001.00000{number}", installed=other)
+                assert await post(front.server, body, signed(body, slack.signing_secret)) == (200, b"")
+            await said(slack, "re: hello 3")
+            assert await taken(world) == ["message"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (
+            "interactive",
+            {
+                "type": "block_actions",
+                "team": {"id": TEAM},
+                "actions": [{"value": "x"}],
+                "message": {"ts": "1.1"},
+            },
+        ),
+        ("slash_commands", {"team_id": TEAM, "user_id": "U1", "channel_id": MY, "trigger_id": "1"}),
+    ],
+)
+def test_a_click_or_command_of_another_workspace_or_app_is_ignored(kind: str, fields: dict[str, Any]) -> None:
+    """P8, P11."""
+    payload = {"user": {"id": "U1"}, "channel": {"id": MY}, "text": "stop", "api_app_id": APP, **fields}
+    assert read_envelope(kind, payload, us=SlackInstallation(BOT_USER, TEAM, APP)) is not None
+    assert read_envelope(kind, payload, us=SlackInstallation(BOT_USER, TEAM)) is not None
+    assert read_envelope(kind, payload, us=SlackInstallation(BOT_USER, "T0OTHER", APP)) is None
+    assert read_envelope(kind, payload, us=SlackInstallation(BOT_USER, TEAM, "A0OTHER")) is None
 
 
 async def test_the_same_event_ten_times_is_one_message_and_is_on_the_log_before_the_answer() -> None:

@@ -69,6 +69,8 @@ async def test_an_answer_that_is_not_offered_settles_none_of_the_others() -> Non
 
         unknown = await refused(server, answers((first, True), (second, "perhaps")))
         twice = await refused(server, answers((first, True), (first, False)))
+        both = await refused(server, answers((first, {"choice": "once", "approved": False})))
+        assert both == (400, "invalid_request")
         still = (await server.get("/v1/approvals"))[1]["data"]
         assert (unknown, twice) == ((400, "invalid_approval_choice"), (400, "invalid_request"))
         assert (len(still), tool.done) == (len(two), [])

@@ -134,6 +134,14 @@ async def test_an_approval_ends_the_call_of_a_client_without_forms_and_a_tool_an
         assert shown["structuredContent"]["ask"]["id"] == about["ask"]["id"]
         wrong = await client.tool("answer", id=about["ask"]["id"], answer="maybe")
         assert (wrong["isError"], wrong["structuredContent"]["code"]) == (True, "invalid_approval_choice")
+        form = {"action": "accept", "content": {"choice": "once"}}
+        both = {
+            "jsonrpc": "2.0",
+            "id": about["ask"]["id"],
+            "result": form,
+            "error": {"code": 1, "message": "no"},
+        }
+        assert (await client.posted(both)).status == 400
         unknown = await client.tool("answer", id="apr_x", answer="once")
         assert unknown["structuredContent"]["code"] == "ask_not_found"
         assert not counted.done

@@ -38,6 +38,9 @@ async def test_hermes_webui_shows_a_question_as_its_clarification_and_answers_it
         path = f"/v1/runs/{run_id}/clarifications/{clarify_id}/respond"
         empty = await server.call("POST", path, body={})
         assert (empty.status, empty.json["error"]["param"]) == (400, "answer")
+        for two in ({"answer": "a", "response": "b"}, {"answer": "a", "clarify_id": "q_other"}):
+            ambiguous = await server.call("POST", path, body=two)
+            assert (ambiguous.status, ambiguous.json["error"]["param"]) == (400, list(two)[1])
         assert (await server.post(path, {"response": "b"}))[0] == 200
         late = await server.call("POST", path, body={"response": "a"})
         assert (late.status, late.code) == (409, "question_stale")

@@ -24,6 +24,13 @@ class Trip(BaseModel):
     business: bool = False
 
 
+class Account(BaseModel):
+    """A form that no server should send."""
+
+    user: str
+    apiKey: str  # noqa: N815  # as servers in TypeScript write it
+
+
 def asking_server() -> MCPServer:
     """The server."""
     server = MCPServer("asking")
@@ -34,6 +41,11 @@ def asking_server() -> MCPServer:
         answer = await ctx.elicit("Where shall it go?", Trip)
         data = answer.data.model_dump() if answer.action == "accept" else None
         return f"{answer.action} {data}"
+
+    @server.tool()
+    async def link(ctx: Context) -> str:
+        """Asks for a secret."""
+        return (await ctx.elicit("Your account?", Account)).action
 
     @server.tool()
     async def pay(url: str, ctx: Context) -> str:
@@ -54,7 +66,7 @@ def asking_server() -> MCPServer:
         """Text and structured content."""
         return {"b": 1, "a": [1.0, "x"]}
 
-    del book, pay, roots, structured
+    del book, link, pay, roots, structured
     return server
 
 

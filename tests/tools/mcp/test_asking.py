@@ -10,6 +10,7 @@ from typing import Literal
 import pytest
 from typing_extensions import override
 
+from holdfast.tools.mcp.forms import FormField
 from holdfast.tools.mcp.open_call import QUESTIONS_MAX, CallTimer
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers, ServerPlace
 from tools.mcp.asking import AnsweringCall, answering, asking_server, serving_sdk
@@ -57,6 +58,36 @@ async def test_one_answer_can_be_the_whole_form_a_decline_or_silence(tmp_path: P
         assert (await run(of, "book", answering(tmp_path), label="asking")).text == "cancel None"
         never_right = answering(tmp_path, *["x"] * 3)
         assert (await run(of, "book", never_right, label="asking")).text == "cancel None"
+
+
+async def test_a_form_that_asks_for_a_secret_warns_where_it_does(tmp_path: Path) -> None:
+    async with connected(tmp_path) as of:
+        call = answering(tmp_path, "me", "decline")
+        assert (await run(of, "link", call, label="asking")).text == "decline"
+        (user, _), (key, _) = call.asked
+        assert not user.startswith("Warning")
+        assert key.startswith("Warning: this looks like a request for a password or another secret.")
+        assert "sent to asking and kept in this conversation" in key
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("password", True),
+        ("userPassword", True),
+        ("api_key", True),
+        ("PIN", True),
+        ("access token", True),
+        ("credit card number", True),
+        ("passenger", False),
+        ("shipping", False),
+        ("keyboard", False),
+        ("tokenizer", False),
+    ],
+)
+def test_a_field_that_asks_for_a_secret_is_known_by_its_words(name: str, is_secret: bool) -> None:  # noqa: FBT001  # a column of the table
+    assert FormField(name=name, kind="text").wants_secret == is_secret
+    assert FormField(name="x", kind="text", description=f"Enter your {name} here").wants_secret == is_secret
 
 
 async def test_a_page_to_open_is_shown_and_only_an_explicit_answer_accepts(tmp_path: Path) -> None:

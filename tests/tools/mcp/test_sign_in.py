@@ -65,6 +65,17 @@ async def test_tokens_are_renewed_when_they_end_and_when_the_server_refuses_them
             assert "holdfast mcp-sign-in locked" in refused.text
 
 
+@pytest.mark.parametrize("methods", [None, [], ["plain"]], ids=str)
+async def test_nobody_signs_in_where_pkce_is_not_supported(tmp_path: Path, methods: list[str] | None) -> None:
+    """P11: the protocol says to refuse; a code that someone intercepts would be enough to sign in."""
+    async with locked(Locked(metadata={"code_challenge_methods_supported": methods})) as at:
+        visitor = Visitor()
+        with pytest.raises(SignInFailed, match="PKCE"):
+            await signed_in(at, tmp_path, visitor)
+        assert visitor.shown == []
+        assert at.grants == []
+
+
 async def test_more_permissions_are_asked_for_together_with_those_given(
     tmp_path: Path, call: McpCall
 ) -> None:

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.slack.api import SlackApi, SlackDone, SlackFailure, SlackReply
+from holdfast.channels.slack.events import SlackInstallation
 from holdfast.channels.written import UNREADABLE, Unanswered, Unwritten
 from holdfast.interfaces.clock import Clock
 
@@ -42,7 +43,7 @@ class SlackConnection:
         self._api = api
         self._channel = log
         self._clock = clock
-        self.bot = ""
+        self.us = SlackInstallation("", "")
         self.account = ""
 
     async def introduce(self) -> None:
@@ -50,10 +51,17 @@ class SlackConnection:
         if self._api.trouble:
             raise SlackTrouble(self._api.trouble, _TOKENS)
         me = insist(await self._api.call("auth.test"), _CHECK_BOT)
-        bot = str(me.get("user_id") or "")
-        if not bot:
+        bot, team = str(me.get("user_id") or ""), str(me.get("team_id") or "")
+        if not bot or not team:
             raise SlackTrouble(f"Slack can't be reached: {UNREADABLE}")
-        self.bot, self.account = bot, str(me.get("user") or "")
+        app = self.us.app or await self._app_of(str(me.get("bot_id") or ""))
+        self.us, self.account = SlackInstallation(bot, team, app), str(me.get("user") or "")
+
+    async def _app_of(self, bot_id: str) -> str:
+        """The app's id; empty if Slack doesn't say, as without the scope `users:read`."""
+        reply = await self._api.call("bots.info", {"bot": bot_id})
+        about: Any = reply.value.get("bot") if isinstance(reply, SlackDone) else None
+        return str(cast("Mapping[str, Any]", about).get("app_id") or "") if isinstance(about, dict) else ""
 
     async def works(self) -> None:
         """Say that it works, unless that is known already."""

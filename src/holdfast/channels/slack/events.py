@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -47,11 +48,26 @@ class _Message(msgspec.Struct):
 
 class _Event(msgspec.Struct):
     event: _Message
+    team_id: str = ""
+    api_app_id: str = ""
     type: str = ""
 
 
 class _Named(msgspec.Struct):
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlackInstallation:
+    """The app as it's installed: events for any other are ignored. An empty `app` isn't known."""
+
+    bot: str
+    team: str
+    app: str = ""
+
+    def has(self, team: str, app: str) -> bool:
+        """Whether something of this team and app is meant for it."""
+        return team == self.team and (not self.app or app == self.app)
 
 
 class _Action(msgspec.Struct):
@@ -65,6 +81,8 @@ class _Press(msgspec.Struct):
     channel: _Named
     message: _Message
     actions: list[_Action]
+    team: _Named
+    api_app_id: str = ""
     type: str = ""
 
 
@@ -72,20 +90,24 @@ class _Command(msgspec.Struct):
     user_id: str
     channel_id: str
     trigger_id: str
+    team_id: str = ""
+    api_app_id: str = ""
     text: str = ""
 
 
-def read_envelope(kind: str, payload: Any, *, bot: str) -> Arrival | None:
+def read_envelope(kind: str, payload: Any, *, us: SlackInstallation) -> Arrival | None:
     """What an envelope says; None if it is of no concern. People are named by their ids."""
     try:
         match kind:
             case "events_api":
-                event = msgspec.convert(payload, _Event).event
-                return _event(event, bot)
+                told = msgspec.convert(payload, _Event)
+                return _event(told.event, us.bot) if us.has(told.team_id, told.api_app_id) else None
             case "interactive":
-                return _press(msgspec.convert(payload, _Press))
+                press = msgspec.convert(payload, _Press)
+                return _press(press) if us.has(press.team.id, press.api_app_id) else None
             case "slash_commands":
-                return _command(msgspec.convert(payload, _Command))
+                command = msgspec.convert(payload, _Command)
+                return _command(command) if us.has(command.team_id, command.api_app_id) else None
             case _:
                 return None
     except msgspec.ValidationError:

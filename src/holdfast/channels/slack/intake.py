@@ -36,7 +36,7 @@ class SlackIntake:
 
     def begin(self) -> None:
         """Something may have been missed: from now on, nothing passes what came before it."""
-        self._catching_up.begin(self._connection.bot)
+        self._catching_up.begin(self._connection.us.bot)
 
     async def catch_up(self) -> None:
         """Take what was said meanwhile; what Slack doesn't list is said to be missed."""

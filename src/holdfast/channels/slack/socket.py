@@ -139,7 +139,7 @@ class SlackSocket:
     async def _envelope(self, socket: _Socket, frame: Mapping[str, Any]) -> None:
         try:
             kind, payload = str(frame.get("type")), frame.get("payload")
-            arrival = read_envelope(kind, payload, bot=self._connection.bot)
+            arrival = read_envelope(kind, payload, us=self._connection.us)
             if arrival is not None:
                 await self._intake.take(arrival)
             await _acknowledge(socket, str(frame["envelope_id"]))

@@ -92,10 +92,10 @@ class SlackWebhook:
         if kind == "url_verification":
             return SlackChallenge(writable(str(payload.get("challenge", ""))[:1_000]))
         self._has_heard = True
-        if not self._connection.bot:
+        if not self._connection.us.bot:
             raise NotNow  # who is mentioned isn't known yet
         self._notice_gap(kind, payload)
-        arrival = read_envelope(kind, payload, bot=self._connection.bot)
+        arrival = read_envelope(kind, payload, us=self._connection.us)
         if arrival is None:
             return None
         if arrival.key in self._taking:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from holdfast.chaos.slack.markup import why_bad_blocks
-from holdfast.chaos.slack.world import BOT, BOT_USER, TEAM, SlackConversation, SlackWorld
+from holdfast.chaos.slack.world import APP, BOT, BOT_USER, TEAM, SlackConversation, SlackWorld
 
 TEXT_CHARS_MAX = 40_000
 PAGE_MAX = 999
@@ -28,6 +28,13 @@ async def _auth_test(world: SlackWorld, arguments: Arguments) -> dict[str, Any]:
         "bot_id": BOT,
         "is_enterprise_install": False,
     }
+
+
+async def _bot_info(world: SlackWorld, arguments: Arguments) -> dict[str, Any]:
+    del world
+    if arguments.get("bot") != BOT:
+        raise SlackRefusal("bot_not_found")
+    return {"bot": {"id": BOT, "app_id": APP, "user_id": BOT_USER, "deleted": False, "name": "holdfast"}}
 
 
 async def _post_message(world: SlackWorld, arguments: Arguments) -> dict[str, Any]:
@@ -145,6 +152,7 @@ async def _complete_upload(world: SlackWorld, arguments: Arguments) -> dict[str,
 
 METHODS: Final[Mapping[str, SlackMethod]] = {
     "auth.test": _auth_test,
+    "bots.info": _bot_info,
     "chat.postMessage": _post_message,
     "chat.postEphemeral": _post_ephemeral,
     "chat.update": _update,

@@ -55,7 +55,12 @@ def _check_answer(message: Message, request_id: str | int | None) -> None:
     error = message.get("error")
     if "id" not in message or not {"result", "error"} & message.keys():
         raise BadMessage(INVALID_REQUEST, "A message needs a method, or an id and a result or an error.")
-    if "error" in message and not isinstance(error, dict):
+    if {"result", "error"} <= message.keys():
+        # Which of the two counts can't be told, so it's no consent.
+        del message["result"]
+        text = "The editor sent both a result and an error."
+        message["error"] = {"code": INVALID_REQUEST, "message": text}
+    elif "error" in message and not isinstance(error, dict):
         # Whoever waits for it must hear something, and what it was can't be told.
         message["error"] = {"code": INVALID_REQUEST, "message": "The editor sent an error that is no object."}
     # Our own requests have numbers; an editor that answers with text answers nothing of ours.

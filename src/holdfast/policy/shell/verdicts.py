@@ -49,7 +49,7 @@ _COPIES = frozenset(("cp", "mv", "install", "ln"))
 _GREPS = frozenset(("grep", "egrep", "fgrep"))
 # Not file:, whose path is a path here, and no host that begins with a slash or a dot.
 _ADDRESS = re.compile(
-    r"(?:--?[\w-]+=)?((?:https?|ftps?|wss?|ssh|git|rsync|sftp)://[a-z0-9\[].*)", re.IGNORECASE | re.DOTALL
+    r"(?:--?[\w-]+=)?((?:https?|ftps?|wss?|ssh|git|rsync|sftp)://(?:[^\W_]|\[).*)", re.IGNORECASE | re.DOTALL
 )
 # Variables that hold no secret, and the status of the last command.
 _KNOWN_VARIABLES = re.compile(r"\$(?:(?:HOME|PWD|OLDPWD|USER|LOGNAME|SHELL)\b|\?)")

@@ -212,6 +212,9 @@ def _said(asked: e.AskAsked, given: InterruptAnswer, at: int) -> tuple[str, str]
     fields = _fields(given.payload, "answer" if is_question else "choice")
     reason = fields.get("reason")
     reason = reason if isinstance(reason, str) else ""
+    if {"choice", "approved"} <= fields.keys():
+        param = f"resume[{at}].payload"
+        raise bad_request(f"Invalid '{param}': send choice or approved, not both", param=param)
     if given.status == "cancelled":
         return (NO_ANSWER if is_question else "deny"), reason
     said = fields.get("answer") if is_question else fields.get("choice", fields.get("approved"))

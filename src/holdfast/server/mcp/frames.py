@@ -143,6 +143,8 @@ def elicited_answer(asked: e.AskAsked, result: Mapping[str, Any]) -> tuple[str, 
     fields = cast("dict[str, object]", given) if isinstance(given, dict) else {}
     reason = fields.get("reason")
     reason = reason if isinstance(reason, str) else ""
+    if "error" in result:
+        raise ValueError("an answer with an error is no answer")
     match result.get("action"):
         case "decline" | "cancel":
             return (NO_ANSWER if is_question else "deny"), reason

@@ -62,8 +62,9 @@ async def read_message(body: bytes, limits: Limits) -> RpcMessage:
         text = f"The body must be one JSON-RPC 2.0 message, and no batch. {problem.message}"
         raise RpcError(INVALID_REQUEST, text, status=400) from None
     has_id, has_method = message.id is not UNSET, message.method is not UNSET
-    is_response = message.result is not UNSET or message.error is not UNSET
-    if message.id is None or has_method == is_response or (is_response and not has_id):
+    outcomes = (message.result is not UNSET) + (message.error is not UNSET)
+    is_ambiguous = outcomes > 1  # a response with a result and an error is no consent
+    if message.id is None or has_method == bool(outcomes) or (outcomes and not has_id) or is_ambiguous:
         text = "The body must be a JSON-RPC request, a notification or a response"
         raise RpcError(INVALID_REQUEST, text, status=400)
     return message

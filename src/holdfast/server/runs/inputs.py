@@ -236,12 +236,13 @@ class RunInputRoutes:
         """POST /v1/runs/{run_id}/question/{question_id}, and hermes-webui's names for it."""
         deps = self._deps
         wanted = await decoded(request, deps.limits, AnswerRequest)
-        answer = wanted.answer if wanted.answer is not None else wanted.response
+        answer = _one_of(answer=wanted.answer, response=wanted.response)
         if answer is None:
             raise bad_request("Missing 'answer'", param="answer")
         row = await row_of(deps, request)
         run = await self._run(row)
-        question_id: str = request.path_params.get("question_id") or wanted.clarify_id or _only_question(run)
+        named = _one_of(question_id=request.path_params.get("question_id"), clarify_id=wanted.clarify_id)
+        question_id = _only_question(run) if named is None else named
         ask = run.person_asks.get(question_id)
         if ask is None or not isinstance(ask.asked, e.QuestionAsked):
             raise Problem(
@@ -279,7 +280,7 @@ def _started_alone(sent: Sent | NotSent | Replayed | KeyConflict) -> Response:
 def _wanted_approvals(run: Run, wanted: ApprovalRequest, *, all_of_them: bool) -> list[e.ApprovalAsked]:
     """Exactly the approvals that the verdict is for; raises a Problem instead of guessing."""
     pending = [ask.asked for ask in run.open_person_asks if isinstance(ask.asked, e.ApprovalAsked)]
-    approval_id = _named_approval(wanted)
+    approval_id = _one_of(approval_id=wanted.approval_id, request_id=wanted.request_id)
     if approval_id is not None:
         known = run.person_asks.get(approval_id)
         if known is None or not isinstance(known.asked, e.ApprovalAsked):
@@ -350,13 +351,13 @@ def _changed_plan(steps: Sequence[PlanStep] | None) -> tuple[PlanStep, ...]:
     return tuple(steps)
 
 
-def _named_approval(wanted: ApprovalRequest) -> str | None:
-    """The approval that the request names by either field; raises a Problem if they name two."""
-    named = {one for one in (wanted.approval_id, wanted.request_id) if one is not None}
-    if len(named) > 1:
-        text = "'approval_id' and 'request_id' name two approvals: send one of them"
-        raise bad_request(text, param="request_id")
-    return next(iter(named), None)
+def _one_of(**fields: str | None) -> str | None:
+    """The value of a field that has two names; raises a Problem if they disagree."""
+    given = {value for value in fields.values() if value is not None}
+    if len(given) > 1:
+        first, second = fields
+        raise bad_request(f"'{first}' and '{second}' disagree: send one of them", param=second)
+    return next(iter(given), None)
 
 
 def _stale(wanted: ApprovalRequest) -> Problem:

@@ -128,7 +128,6 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
             headline=asked.headline,
             offers=asked.offers,
             once_because=asked.once_because,
-            request_id=asked.approval_id,
         )
     return QuestionShown(
         question_id=asked.question_id,
@@ -137,6 +136,11 @@ def ask_of(asked: e.PersonAsked) -> ApprovalShown | QuestionShown:
         choices=asked.choices,
         expires_at=expires_at,
     )
+
+
+def _approval(asked: e.ApprovalAsked) -> Frame:
+    """An approval, also under the name by which hermes clients answer it."""
+    return {**msgspec.to_builtins(ask_of(asked)), "request_id": asked.approval_id}
 
 
 def _question(asked: e.QuestionAsked) -> Frame:
@@ -298,7 +302,7 @@ _FIELDS: Mapping[type[e.Event], Callable[[RunReadModel, Any], Frame | None]] = M
         e.ReasoningDone: _reasoning_done,
         e.ToolStarted: _tool_started,
         e.ToolEnded: _tool_ended,
-        e.ApprovalAsked: lambda _, event: msgspec.to_builtins(ask_of(event)),
+        e.ApprovalAsked: lambda _, event: _approval(event),
         e.QuestionAsked: lambda _, event: _question(event),
         e.ClientToolsAsked: lambda run, event: msgspec.to_builtins(client_calls_of(run, event)),
         **dict.fromkeys(SETTLED_STATES, _settled_ask),

@@ -26,6 +26,13 @@ _LABEL_CHARS = 200
 _TEXT_CHARS = 1_000
 _FIELD_NAME_CHARS = 100
 _EMAIL = re.compile(r"[^@\s]{1,64}@[^@\s]{1,255}")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_SECRET = re.compile(
+    r"\b(?:pass(?:word|phrase|code|wd)s?|pwd|secrets?|credentials?|pins?|otp|cvv|cvc"
+    r"|(?:private|secret) ?keys?|api[ -]?keys?|(?:access|auth|bearer|refresh|security)? ?tokens?"
+    r"|(?:credit )?card numbers?|recovery codes?|seed phrases?)\b",
+    re.IGNORECASE,
+)
 _TRUE, _FALSE = frozenset({"yes", "y", "true"}), frozenset({"no", "n", "false"})
 
 FormValue: TypeAlias = str | int | float | bool | list[str]
@@ -70,6 +77,12 @@ class FormField:
     def is_optional(self) -> bool:
         """Whether the form is complete without an answer to it."""
         return not self.required or self.default is not None
+
+    @property
+    def wants_secret(self) -> bool:
+        """Whether it seems to ask for a password, a key or the like."""
+        asked = (self.name, self.title, self.description, self.format)
+        return any(_SECRET.search(_CAMEL.sub(" ", text).replace("_", " ")) for text in asked)
 
     def shown(self) -> str:
         """What is asked, in words."""

@@ -149,6 +149,10 @@ class _FileAuth(OAuthClientProvider):
     async def _shown(self, url: str) -> None:
         assert self._person is not None, "nobody else is shown anything"
         self.addresses.insist_on_safe_link(url)
+        metadata = self.context.oauth_metadata
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+            # Without PKCE, whoever sees the code on its way back can use it.
+            raise OAuthFlowError("its sign-in server doesn't say that it supports PKCE with S256")
         await self._person.show(url)
 
     @override

@@ -27,6 +27,11 @@ TRIES_MAX = 3  # answers to one field that do not fit
 ACCEPT = "Accept"
 OPENED = "I have opened it"
 URL_CHARS_MAX = 2_000
+WARNING = (
+    "Warning: this looks like a request for a password or another secret. MCP servers must not ask for "
+    "secrets in a form. Your answer is sent to {server} and kept in this conversation. Decline unless you're "
+    "sure."
+)
 _MESSAGE_CHARS = 3_000
 _OVER = "The call is over, so nobody is asked."
 _CANCEL = ElicitResult(action="cancel")
@@ -159,7 +164,8 @@ class OpenCall:
             others = [other.title or plain(other.name, chars_max=100) for other in fields[index + 1 :]]
             place = f" ({index + 1} of {len(fields)})" if len(fields) > 1 else ""
             then = f"\nAsked next: {', '.join(others)}" if others else ""
-            text = f"{intro}\n\n{one.shown()}{place}{then}"
+            warning = f"{WARNING.format(server=self.server)}\n\n" if one.wants_secret else ""
+            text = f"{warning}{intro}\n\n{one.shown()}{place}{then}"
             found = await self._field(one, text, whole=fields if index == 0 else ())
             if isinstance(found, ElicitResult):
                 return found

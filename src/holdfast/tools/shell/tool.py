@@ -109,13 +109,11 @@ class Shell(Tool):
                 given.command, environment=self._world.environment, workspace=workspace
             ),
         )
-        reason = (
-            f" (the agent's reason: {given.needs.reason})" if lift != Lift() and given.needs.reason else ""
-        )
         return Action(
             tool=SHELL,
             # All of it, however long: people approve what they are shown, and an end that is cut off is not.
-            summary=given.command + (" (in the background)" if given.background else "") + reason,
+            summary=given.command + (" (in the background)" if given.background else ""),
+            reason=given.needs.reason if lift != Lift() else "",
             lift=lift,
             argv=(*self._world.argv, given.command),
             paths=(Workspace(workspace).resolved(given.directory),),

@@ -80,7 +80,7 @@ class FetchUrl(Tool):
     def action(self, args: Mapping[str, object], *, workspace: Path) -> Action:
         given = parsed(FetchUrlArgs, args)
         try:
-            host = URL(given.url).host or ""
+            host = URL(given.url).raw_host or ""
         except ValueError:
             host = ""
         return Action(
