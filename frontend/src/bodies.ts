@@ -642,6 +642,13 @@ export interface TranscriptRun {
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
   readonly is_planning?: boolean;
+  readonly superseded?: SupersededTextShown | null;
+}
+
+/** Text of an attempt that broke off and is regenerated, after a restart of the server or as a retry. */
+export interface SupersededTextShown {
+  readonly text: string;
+  readonly cause: "restart" | "retry";
 }
 
 /** The newest plan of a session; the event with this seq has it. */

@@ -1,6 +1,6 @@
 /** A window on a long session: its newest entries and what the fold needs to go on from there. */
 
-import type { UndoShown } from "../bodies.ts";
+import type { SupersededTextShown, UndoShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { emptyView, type SeenPlan, type View } from "../view.ts";
 import type { Activity } from "./activity.ts";
@@ -30,6 +30,7 @@ export interface PageRun {
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
   readonly is_planning?: boolean;
+  readonly superseded?: SupersededTextShown | null;
 }
 
 /** A page of entries, oldest first, as of `last_seq` in the log. */
@@ -192,6 +193,7 @@ function runOf({ doing, ...run }: PageRun): RunView {
     ...run,
     files_changed: run.files_changed ?? 0,
     is_planning: run.is_planning ?? false,
+    superseded: run.superseded ?? null,
     activity: doing,
     usage: { ...run.usage },
     texts: new Map(),
