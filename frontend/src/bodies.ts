@@ -607,6 +607,7 @@ export interface TranscriptPage {
   readonly title?: string;
   readonly epoch?: string;
   readonly workspace?: string;
+  readonly forked_from?: string;
   readonly queue_paused?: boolean;
   readonly waiting?: readonly Readonly<Record<string, unknown>>[];
   readonly usage?: Readonly<Record<string, unknown>>;

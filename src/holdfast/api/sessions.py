@@ -43,7 +43,7 @@ class ForkRequest(msgspec.Struct):
     at_seq: int | None = None
     id: str | None = None
     session_id: str | None = None
-    title: str | None = None
+    title: str | None = None  # default: the title of the source
 
 
 class ApprovalModeRequest(msgspec.Struct):
@@ -262,6 +262,9 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     title: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
     workspace: str | UnsetType = UNSET
+    forked_from: Annotated[
+        str | UnsetType, msgspec.Meta(description="The session that it was forked from; empty if it wasn't.")
+    ] = UNSET
     queue_paused: bool | UnsetType = UNSET
     waiting: tuple[dict[str, Any], ...] | UnsetType = UNSET
     usage: dict[str, Any] | UnsetType = UNSET

@@ -60,6 +60,7 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "title": state.title,
         "epoch": state.epoch,
         "workspace": state.workspace,
+        "forked_from": state.forked_from[0] if state.forked_from else "",
         "queue_paused": state.queue_paused,
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
