@@ -607,6 +607,7 @@ export interface TranscriptPage {
   readonly title?: string;
   readonly epoch?: string;
   readonly workspace?: string;
+  readonly forked_from?: string;
   readonly queue_paused?: boolean;
   readonly waiting?: readonly Readonly<Record<string, unknown>>[];
   readonly usage?: Readonly<Record<string, unknown>>;
@@ -642,6 +643,13 @@ export interface TranscriptRun {
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
   readonly is_planning?: boolean;
+  readonly superseded?: SupersededTextShown | null;
+}
+
+/** Text of an attempt that broke off and is regenerated, after a restart of the server or as a retry. */
+export interface SupersededTextShown {
+  readonly text: string;
+  readonly cause: "restart" | "retry";
 }
 
 /** The newest plan of a session; the event with this seq has it. */

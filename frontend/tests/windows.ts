@@ -37,6 +37,7 @@ function seen(view: View, fromSeq: number): unknown {
       run.gate_until_ms,
       run.usage,
       run.context_tokens,
+      run.superseded,
     ]),
   };
 }

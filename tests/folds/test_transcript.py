@@ -110,6 +110,47 @@ def test_a_superseded_attempt_leaves_the_entries_and_its_successor_fills_them() 
     assert output(transcript, "r1") == "hello"
 
 
+def test_text_that_was_seen_is_kept_until_the_model_has_answered() -> None:
+    """P1: the longest one, and why it is written anew."""
+    scene = begun()
+
+    def kept() -> tuple[str, str] | None:
+        old = fold(scene.log).runs["r1"].superseded
+        return None if old is None else (old.cause, old.text)
+
+    scene.pieces("a long half")
+    scene.stalls()
+    assert kept() == ("retry", "a long half")
+    scene.attempt()
+    scene.pieces("a short")
+    scene.of_run(e.RunResumed, after="crash")
+    scene.of_run(e.AttemptSuperseded, attempt_id="a2")
+    assert kept() == ("retry", "a long half")
+    scene.call()
+    scene.pieces("a longer half of it")
+    scene.of_run(e.RunResumed, after="crash")
+    scene.of_run(e.AttemptSuperseded, attempt_id="a3")
+    assert kept() == ("restart", "a longer half of it")
+    scene.call()
+    scene.asks_tool("t1")
+    scene.starts_tool("t1")
+    assert kept() is None
+    scene.ends_tool("t1", "done")
+    scene.call()
+    scene.text('{"wrong": 1}')
+    scene.of_run(e.AttemptSuperseded, attempt_id="a5", problem="it has no name")
+    assert kept() is None
+    scene.call()
+    scene.pieces("once more")
+    scene.stalls()
+    failed = [*scene.log, (scene.seq + 1, e.RunEnded(at_ms=9, run_id="r1", outcome="failed"))]
+    assert fold(failed).runs["r1"].superseded is not None
+    scene.attempt()
+    scene.text("yes")
+    scene.ends()
+    assert kept() is None
+
+
 def test_superseding_spares_started_tools_and_other_attempts() -> None:
     scene = begun()
     scene.pieces("old")

@@ -56,7 +56,7 @@ async def test_a_chat_is_archived_forked_and_exported(visit: Visit, tmp_path: Pa
                 await menu.filter(has_text=name).click()
             path = tmp_path / f"export.{suffix}"
             download = await coming.value
-            assert download.suggested_filename == f"first (fork).{suffix}"
+            assert download.suggested_filename == f"first.{suffix}"
             await download.save_as(path)
             assert "another second" in path.read_text()
         assert json.loads((tmp_path / "export.json").read_text())

@@ -80,24 +80,32 @@ async def sign_in_link(folder: Path) -> str:
 
 async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Visit, tmp_path: Path) -> None:
     """P1, P6, P7: nothing that was seen is gone; the answer is whole, and stands there once."""
-    gate = Gate()
-    async with ChaosServer([Say("half"), Wait(gate)], [Say("the whole answer")]) as chaos:
+    gate, rest = Gate(), Gate()
+    whole = [Say("the"), Wait(rest), Say(" whole answer")]
+    async with ChaosServer([Say("half of it"), Wait(gate)], whole) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         async with process(tmp_path) as url:
             chat = await visit(url)
             await chat.say("hello")
-            await chat.answered("half")
+            await chat.answered("half of it")
             await chat.mark()
         await chat.state("Reconnecting")
         # Nobody knows what the run does, so that nothing is counted.
         await expect(chat.page.locator(".live")).to_have_text(
             re.compile("^Reconnecting.*this page will catch up$")
         )
-        await expect(chat.answers.last).to_have_text("half")
+        await expect(chat.answers.last).to_have_text("half of it")
         port = int(re.findall(r":(\d+)", url)[0])
         await asyncio.to_thread(configure, tmp_path, chaos, port=port)
         async with process(tmp_path):
+            old = chat.page.get_by_role("region", name="Superseded text")
+            await expect(chat.answers.last).to_have_text("the")
+            await expect(old).to_have_text(re.compile("^Regenerated after a restart.*half of it$"))
+            another = await visit(chat.page.url, chat.page.context)
+            await expect(another.page.get_by_role("region", name="Superseded text")).to_contain_text("half")
+            rest.open()
             await chat.answered("the whole answer")
+            await expect(old).to_have_count(0)
             await chat.sees(re.compile("Resumed after"))
             await expect(chat.people).to_have_count(1)
             assert await chat.was_not_reloaded()

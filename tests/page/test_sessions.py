@@ -182,7 +182,8 @@ async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Vis
         versions = chat.people.last.get_by_role("group", name="Versions of this message")
         await expect(versions).to_contain_text("2/2")
         await expect(chat.rows).to_have_count(1)
-        await expect(chat.rows).to_contain_text("version 2")
+        await expect(chat.rows).to_have_text(re.compile("^first question(?!.*version)"))
+        await expect(chat.page).to_have_title("first question · Holdfast")
         # back, and there again; also after a reload
         await versions.get_by_role("button", name="Previous version").click()
         await chat.answered("two")
@@ -203,6 +204,9 @@ async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Vis
         await expect(versions).to_contain_text("2/2")
         await versions.get_by_role("button", name="Previous version").click()
         await chat.answered("third two")
+        # versions are no steps in the history: back leaves the chat (the reload is the one before)
+        await chat.page.go_back()
+        await expect(chat.page).to_have_url(f"{server.url}/")
 
 
 async def test_an_answer_is_made_anew_and_the_first_one_stays(visit: Visit) -> None:
@@ -220,15 +224,20 @@ async def test_an_answer_is_made_anew_and_the_first_one_stays(visit: Visit) -> N
         await chat.answered("more")
 
 
-async def test_a_fork_has_a_title_of_its_own(visit: Visit) -> None:
+async def test_a_fork_keeps_the_title_and_says_what_it_is(visit: Visit) -> None:
     async with visit.chatting([Say("hello")]) as server:
         chat = await visit(server.url)
         await chat.say("hi there")
         await chat.answered("hello")
         await chat.page.get_by_role("button", name="Fork from here").last.click()
         await expect(chat.rows).to_have_count(2)
-        await expect(chat.rows.filter(has_text="hi there (fork)")).to_have_count(1)
-        await expect(chat.page.get_by_role("heading", name="hi there (fork)")).to_be_visible()
+        await expect(chat.page.get_by_role("heading", name="hi there", exact=True)).to_be_visible()
+        await expect(chat.rows.filter(has_text="hi there")).to_have_count(2)
+        forked = chat.page.url
+        await chat.page.reload()
+        await chat.page.get_by_text("This chat is a fork.").get_by_role("link").click()
+        await expect(chat.page.get_by_text("This chat is a fork.")).to_have_count(0)
+        assert chat.page.url != forked
 
 
 async def test_what_is_written_and_not_sent_is_there_in_another_browser(visit: Visit) -> None:

@@ -59,6 +59,25 @@ async def check_a_persons_change_survives(kind: type[Undos]) -> None:
             assert left == {"file": (0o644, b"mine")}
 
 
+class IgnoresThePreview(Undos):
+    """Undoes whatever there is by now, although the person agreed to something else."""
+
+    async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
+        return await super().undo(session_id, run_id, replace(wanted, plan=""))
+
+
+async def check_only_the_previewed_turns_are_removed(kind: type[Undos]) -> None:
+    """P13: a turn that came after the preview isn't removed with the others."""
+    with TemporaryDirectory() as folder:
+        async with scene(Path(folder)) as one:
+            run_id = await one.run(write("file", "after"))
+            plan = (await one.undos.preview("s", run_id, UndoWanted())).plan
+            await one.run(write("other", "later"))
+            with suppress(CannotUndo):
+                await kind(one.restores(), one.world.supervisor).undo("s", run_id, UndoWanted(plan=plan))
+            assert sorted(await asyncio.to_thread(state, one.workspace)) == ["file", "other"]
+
+
 class NeverFinishes(Restores):
     """Leaves an undo that a crash cut short as it is."""
 
@@ -85,4 +104,5 @@ SABOTAGES = (
     Sabotage("P6", check_an_undo_that_a_crash_cut_short_is_whole, Restores, NeverFinishes),
     Sabotage("P13", check_the_files_are_as_before, Snapshots, AfterTheWrite),
     Sabotage("P13", check_a_persons_change_survives, Undos, Overwrites),
+    Sabotage("P13", check_only_the_previewed_turns_are_removed, Undos, IgnoresThePreview),
 )

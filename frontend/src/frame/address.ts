@@ -1,6 +1,7 @@
 /** The address bar: one URL for each session, and back and forward between them. */
 import { effect, untracked } from "@preact/signals";
 import { open, openAt, openStart, session } from "../state.ts";
+import { rootOf } from "../view/versions.ts";
 
 /** The address of a session, or of an event in it. */
 export function addressOf(sessionId: string, seq = 0): string {
@@ -39,7 +40,11 @@ export function followAddress(): void {
     // A session that the server does not know yet has no address that would work in another tab.
     const path = current && current.stage.value !== "new" ? addressOf(current.id) : "/";
     untracked(() => {
-      if (path !== location.pathname) history.pushState(null, "", path);
+      if (path === location.pathname) return;
+      // another version of the same chat is no step in the history
+      const before = sessionIn(location.pathname);
+      const isVersion = before !== null && current !== null && rootOf(before) === rootOf(current.id);
+      history[isVersion ? "replaceState" : "pushState"](null, "", path);
     });
   });
 }

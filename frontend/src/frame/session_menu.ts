@@ -1,11 +1,10 @@
 /** What a chat's menu offers. */
-import { newId, sessionPath } from "../api.ts";
-import { ask, fetchFile } from "../state/asking.ts";
+import { fetchFile } from "../state/asking.ts";
 import {
   archive,
   compact,
   exportUrl,
-  forkTitle,
+  fork,
   may,
   pin,
   type Result,
@@ -17,7 +16,7 @@ import {
 import { linkOf } from "./address.ts";
 import { show } from "./commands.ts";
 import type { MenuItem } from "./menu.tsx";
-import { offerUndo, type Renaming, renaming } from "./ui.ts";
+import { drawerOpen, offerUndo, type Renaming, renaming } from "./ui.ts";
 
 type Tell = (words: string) => void;
 
@@ -32,7 +31,7 @@ export function itemsFor(row: SessionShown, place: Renaming["place"], tell: Tell
       },
     },
     { icon: "pin", words: pinned ? "Unpin" : "Pin", act: () => void told(pin(id, !pinned), tell) },
-    { icon: "fork", words: "Fork", act: () => void forked(row, tell) },
+    { icon: "fork", words: "Fork", act: () => void forked(id, tell) },
     { icon: "filter", words: "Compact", act: () => void told(compact(id), tell) },
     { icon: "download", words: "Export as Markdown", act: () => void fetchFile(exportUrl(id, "md"), "") },
     { icon: "download", words: "Export as JSON", act: () => void fetchFile(exportUrl(id, "json"), "") },
@@ -51,14 +50,8 @@ async function told<Value>(asked: Promise<Result<Value>>, tell: Tell): Promise<R
   return result;
 }
 
-async function forked(row: SessionShown, tell: Tell): Promise<void> {
-  const path = sessionPath(row.id, "/fork");
-  const headers = { "Idempotency-Key": newId("frk_") };
-  const body = { title: forkTitle(row) };
-  const here = session.value;
-  const result = await told(ask<{ id: string }>("POST", path, { body, headers }), tell);
-  // whoever has gone on to another chat meanwhile stays there
-  if (result.ok && session.value === here) show(result.value.id);
+async function forked(id: string, tell: Tell): Promise<void> {
+  if ((await told(fork(undefined, id), tell)).ok) drawerOpen.value = false;
 }
 
 async function archivedAway(row: SessionShown, tell: Tell): Promise<void> {

@@ -70,8 +70,8 @@ export function Welcome(): JSX.Element {
       <Mark size={44} />
       <Heading id="welcome-title">What should we work on?</Heading>
       <p class="muted">
-        Close the tab, lose your connection, or restart the server. The work continues, and nothing you've
-        seen is lost.
+        Close the tab, lose your connection, or restart the server: the work continues. Everything you've seen
+        is saved. If a restart cuts an answer off, you keep it until the new one is as long.
       </p>
       {isDemo ? (
         <p class="muted small-words">

@@ -71,21 +71,12 @@ export function undelete(sessionId: string): Promise<Result<SessionShown>> {
   return takeRows(ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} }), putRow);
 }
 
-const FORK_TITLE_CHARS_MAX = 180;
-
-/** What a fork is called, so that nobody takes it for what it was forked from. */
-export function forkTitle(row: SessionShown | null | undefined): string {
-  return `${(row?.title || row?.preview || "New chat").slice(0, FORK_TITLE_CHARS_MAX)} (fork)`;
-}
-
-/** A copy of the open session up to a seq, opened. */
-export async function fork(atSeq: number): Promise<Result<unknown>> {
-  const source = session.value?.id ?? "";
-  const body = { at_seq: atSeq, title: forkTitle(session.value?.row.value) };
-  const asked = { body, headers: { "Idempotency-Key": newId("frk_") } };
+/** A copy of a session up to a seq, or of all of it; opened, unless the person has gone on to another chat. */
+export async function fork(atSeq?: number, source = session.value?.id ?? ""): Promise<Result<unknown>> {
+  const here = session.value;
+  const asked = { body: { at_seq: atSeq }, headers: { "Idempotency-Key": newId("frk_") } };
   const result = await ask<{ id: string }>("POST", sessionPath(source, "/fork"), asked);
-  // whoever has gone on to another chat meanwhile stays there
-  if (result.ok && session.value?.id === source) {
+  if (result.ok && session.value === here) {
     open(result.value.id);
   }
   return result;

@@ -7,6 +7,7 @@ import type { LogRecord } from "../events.ts";
 import type { AskEntry, Entry, Message } from "../view/entries.ts";
 import { waiting } from "../view/inbox.ts";
 import { noUsage, openAsks, type RunView, type Tally } from "../view/runs.ts";
+import { placeOf } from "../view/versions.ts";
 import {
   type Added,
   addOlder,
@@ -45,6 +46,7 @@ export class Opened implements OpenSession {
   readonly marks = signal<Readonly<Record<string, string>>>({});
   readonly isAway = signal(false);
   readonly plan = signal<SeenPlan | null>(null);
+  readonly forkedFrom = signal("");
   readonly undos = signal<readonly UndoShown[]>([]);
   readonly isPlanning = signal(false);
   readonly childrenSeq = signal(0);
@@ -156,6 +158,7 @@ export class Opened implements OpenSession {
       }
       changes.list = changes.queue = changes.runs = false;
       this.#named.value = view.title;
+      this.forkedFrom.value = placeOf(this.id) === null ? (view.forkedFrom?.[0] ?? "") : "";
       this.lastSeq.value = view.lastSeq;
       if (saved.peek() !== view.lastSeq) {
         storeTrouble.value = "";

@@ -109,6 +109,8 @@ export interface OpenSession {
   readonly isAway: ReadonlySignal<boolean>;
   /** The newest plan. */
   readonly plan: ReadonlySignal<SeenPlan | null>;
+  /** The chat that it was forked from; "" if it wasn't, or if it's a version of that chat. */
+  readonly forkedFrom: ReadonlySignal<string>;
   /** What can be redone, oldest first. */
   readonly undos: ReadonlySignal<readonly UndoShown[]>;
   /** Whether the next message stays in plan mode, as the newest run was. */

@@ -3,14 +3,13 @@
 import { newId, type Result, sessionPath } from "../api.ts";
 import type { Started } from "../bodies.ts";
 import type { PersonEntry } from "../view/entries.ts";
-import { type Place, placeIn, placeOf, rootOf, versionId, versionsAt } from "../view/versions.ts";
+import { type Place, placeIn, placeOf, versionId, versionsAt } from "../view/versions.ts";
 import { ask } from "./asking.ts";
 import { open } from "./opening.ts";
 import type { OpenSession } from "./page_state.ts";
 import { send } from "./sending.ts";
 import { session, sessions } from "./signals.ts";
 
-const TITLE_CHARS_MAX = 180;
 const TRIES_MAX = 20;
 
 /** The versions of a message as far as they are known, and which of them is shown. */
@@ -43,8 +42,7 @@ export async function newVersion(entry: PersonEntry, text: string): Promise<Resu
   const first = Math.max(...known) + 1;
   let forked: Result<{ readonly id: string }> = { ok: false, trouble: GONE };
   for (let nth = first; nth < first + TRIES_MAX; nth += 1) {
-    const title = `${titleOf(here).slice(0, TITLE_CHARS_MAX)} · version ${nth}`;
-    const body = { at_seq: place.at_seq, id: versionId(place, nth), title };
+    const body = { at_seq: place.at_seq, id: versionId(place, nth) };
     const headers = { "Idempotency-Key": newId("frk_") };
     forked = await ask("POST", sessionPath(place.base, "/fork"), { body, headers });
     // another tab may have made this one meanwhile
@@ -58,9 +56,3 @@ export async function newVersion(entry: PersonEntry, text: string): Promise<Resu
 }
 
 const GONE = { message: "This message is gone.", code: "gone", status: 0, param: null };
-
-/** The title without the number of a version. */
-function titleOf(here: OpenSession): string {
-  const row = sessions.value.find(({ id }) => id === rootOf(here.id)) ?? here.row.value;
-  return (row?.title || row?.preview || here.title.value || "New chat").replace(/ · version \d+$/, "");
-}

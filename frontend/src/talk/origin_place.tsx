@@ -1,4 +1,4 @@
-/** The place of the note about a chat that began on another platform or by itself. */
+/** The place of the note about a chat that began on another platform, by itself or as a fork. */
 import type { JSX } from "preact";
 import { originOf } from "../frame/origin.ts";
 import type { OpenSession } from "../state.ts";
@@ -6,6 +6,7 @@ import { useParts } from "./fetched.ts";
 
 export function OriginPlace({ here }: { readonly here: OpenSession }): JSX.Element | null {
   const from = originOf(here.row.value);
-  const parts = useParts(from !== "");
-  return parts && <parts.OriginNote from={from} />;
+  const source = here.forkedFrom.value;
+  const parts = useParts(from + source !== "");
+  return parts && <parts.OriginNote from={from} source={source} />;
 }

@@ -10,4 +10,5 @@ export { OriginNote } from "./origin_note.tsx";
 export { PasteOffer } from "./paste_offer.tsx";
 export { PlanCard } from "./plan.tsx";
 export { QueueCards } from "./queue_cards.tsx";
+export { Superseded } from "./superseded.tsx";
 export { UndoNote } from "./undo_note.tsx";

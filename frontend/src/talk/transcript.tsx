@@ -21,6 +21,7 @@ import { MarkPlace } from "./mark_place.tsx";
 import { Problem } from "./problem.tsx";
 import { startingOf } from "./queue_place.tsx";
 import { rowAt, rowsOf, type TalkRow } from "./rows.ts";
+import { SupersededPlace } from "./superseded_place.tsx";
 
 export function Transcript({ here }: { readonly here: OpenSession }): JSX.Element {
   const rows = useRows(here);
@@ -80,6 +81,7 @@ export function Transcript({ here }: { readonly here: OpenSession }): JSX.Elemen
               found={held(chapter, found)}
             />
           ))}
+          <SupersededPlace here={here} />
           <MarkPlace here={here} />
           <Live here={here} />
         </div>

@@ -1,5 +1,6 @@
 /** One run as the page knows it. */
 
+import type { SupersededTextShown } from "../bodies.ts";
 import type { RunQueued } from "../events.ts";
 import { type Activity, newActivity } from "./activity.ts";
 import type { AskEntry, EndingEntry, Entry, TextEntry, ThinkingEntry, ToolEntry } from "./entries.ts";
@@ -47,6 +48,8 @@ export interface RunView {
   tools: Map<string, ToolEntry>;
   asks: Map<string, AskEntry>;
   entries: Entry[];
+  /** Text that was seen and that the model writes anew, until it has answered. */
+  superseded: SupersededTextShown | null;
   ending: EndingEntry | null;
 }
 
@@ -99,6 +102,7 @@ export function newRun(event: RunQueued, seq: number): RunView {
     tools: new Map(),
     asks: new Map(),
     entries: [],
+    superseded: null,
     ending: null,
   };
 }

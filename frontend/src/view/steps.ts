@@ -99,6 +99,12 @@ function forgetSegments(run: RunView): Seen {
 
 function superseded(run: RunView, event: e.AttemptSuperseded): Seen {
   const goes = (entry: Entry) => ofAttempt(entry, run.run_id, event.attempt_id);
+  const said = run.entries.map((entry) => (entry.kind === "text" && goes(entry) ? entry.text : "")).join("");
+  if (said !== "" && !event.problem && said.length >= (run.superseded?.text.length ?? 0)) {
+    const last = run.entries.at(-1);
+    const isResumed = last?.kind === "notice" && last.notice === "resumed";
+    run.superseded = { text: said, cause: isResumed ? "restart" : "retry" };
+  }
   run.entries = run.entries.filter((entry) => !goes(entry));
   run.tools = new Map([...run.tools].filter(([, card]) => !goes(card)));
   return run.attempt_id === event.attempt_id ? forgetSegments(run) : NOTHING;
@@ -161,6 +167,7 @@ function tool(
   switch (event.type) {
     case "tool.started":
       card.state = "started";
+      run.superseded = null;
       card.started_ms = event.at_ms;
       break;
     case "tool.output":
@@ -297,6 +304,9 @@ function said(
 function ended(run: RunView, seq: number, event: e.RunEnded): Seen {
   const cause = event.cause ?? "";
   const failure = event.failure ?? null;
+  if (event.outcome === "completed") {
+    run.superseded = null;
+  }
   run.ending = entryOf({
     kind: "ending",
     seq,

@@ -1,6 +1,6 @@
 /** A window on a long session: its newest entries and what the fold needs to go on from there. */
 
-import type { UndoShown } from "../bodies.ts";
+import type { SupersededTextShown, UndoShown } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { emptyView, type SeenPlan, type View } from "../view.ts";
 import type { Activity } from "./activity.ts";
@@ -30,6 +30,7 @@ export interface PageRun {
   readonly thoughts: readonly number[];
   readonly files_changed?: number;
   readonly is_planning?: boolean;
+  readonly superseded?: SupersededTextShown | null;
 }
 
 /** A page of entries, oldest first, as of `last_seq` in the log. */
@@ -47,6 +48,7 @@ export interface NewestPage extends Page {
   readonly title: string;
   readonly epoch: string;
   readonly workspace: string;
+  readonly forked_from?: string;
   readonly queue_paused: boolean;
   readonly waiting: readonly Message[];
   readonly usage: Tally;
@@ -63,6 +65,7 @@ export function viewOf(page: NewestPage): View {
     epoch: page.epoch,
     title: page.title,
     workspace: page.workspace,
+    forkedFrom: page.forked_from ? [page.forked_from, 0] : null,
     queuePaused: page.queue_paused,
     olderBefore: page.next_before ?? 0,
     usage: { ...page.usage },
@@ -192,6 +195,7 @@ function runOf({ doing, ...run }: PageRun): RunView {
     ...run,
     files_changed: run.files_changed ?? 0,
     is_planning: run.is_planning ?? false,
+    superseded: run.superseded ?? null,
     activity: doing,
     usage: { ...run.usage },
     texts: new Map(),

@@ -43,7 +43,7 @@ class ForkRequest(msgspec.Struct):
     at_seq: int | None = None
     id: str | None = None
     session_id: str | None = None
-    title: str | None = None
+    title: str | None = None  # default: the title of the source
 
 
 class ApprovalModeRequest(msgspec.Struct):
@@ -201,6 +201,13 @@ class DraftText(ResponseBody, frozen=True):
     text: str
 
 
+class SupersededTextShown(ResponseBody, frozen=True):
+    """Text of an attempt that broke off and is regenerated, after a restart of the server or as a retry."""
+
+    text: str
+    cause: Annotated[str, one_of("restart", "retry")]
+
+
 class TranscriptRun(ResponseBody, frozen=True):
     """A run as the transcript needs it, so that events can be applied from there."""
 
@@ -225,6 +232,10 @@ class TranscriptRun(ResponseBody, frozen=True):
     thoughts: tuple[int, ...]
     files_changed: int = 0
     is_planning: bool = False  # it may only read until a person accepts its plan
+    superseded: Annotated[
+        SupersededTextShown | None,
+        msgspec.Meta(description="Show it until the new text is as long; it isn't part of the answer."),
+    ] = None
 
 
 class PlanShown(ResponseBody, frozen=True):
@@ -251,6 +262,9 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     title: str | UnsetType = UNSET
     epoch: str | UnsetType = UNSET
     workspace: str | UnsetType = UNSET
+    forked_from: Annotated[
+        str | UnsetType, msgspec.Meta(description="The session that it was forked from; empty if it wasn't.")
+    ] = UNSET
     queue_paused: bool | UnsetType = UNSET
     waiting: tuple[dict[str, Any], ...] | UnsetType = UNSET
     usage: dict[str, Any] | UnsetType = UNSET

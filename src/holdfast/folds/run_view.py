@@ -6,7 +6,7 @@ Text belongs to the last attempt that started before it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from holdfast import events as e
 from holdfast.folds.activity import Activity
@@ -35,6 +35,14 @@ class RejectedAnswer:
     seq: int
     text: str
     problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class SupersededText:
+    """Text that people have seen and that the model writes anew."""
+
+    text: str
+    cause: Literal["restart", "retry"]
 
 
 @dataclass(slots=True)
@@ -69,6 +77,7 @@ class RunView:
         default_factory=dict[int, e.ClientToolsAsked]
     )  # by seq
     rejected: RejectedAnswer | None = None
+    superseded: SupersededText | None = None  # until the model has answered
     ending: Ending | None = None
     activity: Activity = field(default_factory=Activity)
 
@@ -107,10 +116,15 @@ def _attempt_started(run: RunView, _: int, event: e.AttemptStarted) -> None:
 
 def _superseded(run: RunView, seq: int, event: e.AttemptSuperseded) -> None:
     gone = event.attempt_id
+    texts = [entry.text for entry in run.entries if isinstance(entry, Text) and entry.attempt_id == gone]
+    said = "".join(texts)
     if event.problem:
-        said = [entry.text for entry in run.entries if isinstance(entry, Text) and entry.attempt_id == gone]
         earlier = run.rejected.text if run.rejected is not None else ""
-        run.rejected = RejectedAnswer(seq, earlier + "".join(said), event.problem)
+        run.rejected = RejectedAnswer(seq, earlier + said, event.problem)
+    elif said and (run.superseded is None or len(said) >= len(run.superseded.text)):
+        last = run.entries[-1]
+        is_resumed = isinstance(last, Notice) and last.notice == "resumed"
+        run.superseded = SupersededText(said, "restart" if is_resumed else "retry")
     run.entries = [entry for entry in run.entries if not of_attempt(entry, run.run_id, attempt_id=gone)]
     run.tools = {
         id_: card for id_, card in run.tools.items() if not of_attempt(card, run.run_id, attempt_id=gone)
@@ -183,6 +197,7 @@ def _tool_started(run: RunView, _: int, event: e.ToolStarted) -> None:
     card = run.tools.get(event.tool_call_id)
     if card is not None:
         card.state = "started"
+        run.superseded = None
 
 
 def _tool_output(run: RunView, _: int, event: e.ToolOutput) -> None:
@@ -283,6 +298,8 @@ def notice(run: RunView, seq: int, event: e.Event, *, kind: NoticeKind, text: st
 
 def _ended(run: RunView, seq: int, event: e.RunEnded) -> Ending:
     close_asks(run)
+    if event.outcome == "completed":
+        run.superseded = None
     run.ending = Ending(
         seq=seq,
         at_ms=event.at_ms,

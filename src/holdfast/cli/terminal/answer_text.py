@@ -2,9 +2,10 @@
 
 from holdfast.cli.terminal.blocks import Block, BlockCutter
 from holdfast.cli.terminal.style import Style
+from holdfast.safe_text import safe
 
 LIVE_CHARS_MAX = 4_000  # more than a screen shows
-AGAIN = "↻ the connection broke, so the answer starts over:"
+AGAIN = "↻ the answer was cut off, so it starts over:"
 
 
 class AnswerText:
@@ -15,12 +16,16 @@ class AnswerText:
         self._cutter = BlockCutter()
         self._screen: list[Block] = []  # what is on the screen of this stretch
         self._matched = 0  # and how much of it the present attempt has said too
+        self._chars = 0  # that the present attempt has said
+        self._kept = ""  # the unfinished block of a superseded attempt, shown until as much is said again
+        self._kept_chars = 0
         self.is_begun = False
         self._live: tuple[Block, int, str] | None = None  # what was rendered last, for which width
 
     def add(self, text: str) -> str:
         """What is to be printed after this piece."""
         self.is_begun = True
+        self._chars += len(text)
         return "".join(self._shown(block) for block in self._cutter.feed(text))
 
     def end(self) -> str:
@@ -29,17 +34,22 @@ class AnswerText:
         if self._matched < len(self._screen):
             shown += self._again(self._screen[: self._matched])
         self._screen, self._matched, self.is_begun = [], 0, False
+        self._chars, self._kept, self._kept_chars = 0, "", 0
         return shown
 
     def supersede(self) -> None:
         """All of it counts for nothing; what comes next may well begin with the same words."""
-        self._matched, self.is_begun = 0, False
+        if self._chars >= self._kept_chars:
+            self._kept, self._kept_chars = self._cutter.rest.text, self._chars
+        self._matched, self._chars, self.is_begun = 0, 0, False
         self._cutter = BlockCutter()
 
     @property
     def live(self) -> str:
         """The block that may still grow."""
         rest, width = self._cutter.rest, self._ink.width()
+        if self._chars < self._kept_chars:
+            return "\n" + self._ink.dim(safe(self._kept[-LIVE_CHARS_MAX:])) if self._kept.strip() else ""
         if self._matched < len(self._screen) or not rest.text.strip():
             return ""
         if len(rest.text) > LIVE_CHARS_MAX:

@@ -157,13 +157,14 @@ class SessionLogRoutes:
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=201)) is not None:
             return earlier
-        source_id = (await session_of(deps, request)).row.session_id
+        source = (await session_of(deps, request)).row
+        source_id = source.session_id
         session_id = checked_session_id(wanted.session_id or wanted.id or new_session_id())
         last_seq = await deps.store.last_seq(source_id)
         at_seq = last_seq if wanted.at_seq is None else wanted.at_seq
         if not 1 <= at_seq <= last_seq:
             raise bad_request("'at_seq' isn't a seq of this session", param="at_seq")
-        copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or ""))
+        copied = await self._copied(source_id, at_seq, title=checked_title(wanted.title or source.title))
         answer = wrapped(
             Forked(
                 id=session_id,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from holdfast.api.changes import UndoShown
-from holdfast.api.sessions import PlanShown, TranscriptRun
+from holdfast.api.sessions import PlanShown, SupersededTextShown, TranscriptRun
 from holdfast.folds.entries import AskCard, Entry, Text, Thinking, ToolCard
 from holdfast.folds.run import Run
 from holdfast.folds.run_view import RunView
@@ -60,6 +60,7 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
         "title": state.title,
         "epoch": state.epoch,
         "workspace": state.workspace,
+        "forked_from": state.forked_from[0] if state.forked_from else "",
         "queue_paused": state.queue_paused,
         "waiting": msgspec.to_builtins(seen.inbox.waiting()),
         "usage": msgspec.to_builtins(state.usage),
@@ -113,4 +114,10 @@ def _run(run: Run, view: RunView) -> TranscriptRun:
         thoughts=tuple(thought.seq for thought in view.thoughts.values()) if view.answers else (),
         files_changed=run.files_changed,
         is_planning=run.is_planning,
+        superseded=_superseded(view),
     )
+
+
+def _superseded(view: RunView) -> SupersededTextShown | None:
+    old = view.superseded
+    return None if old is None else SupersededTextShown(text=old.text, cause=old.cause)

@@ -1,0 +1,25 @@
+/** Text that broke off: it stays until the new text is as long, so that nothing a person reads vanishes. */
+import type { JSX } from "preact";
+import type { RunView } from "../state.ts";
+import { Prose } from "./prose.tsx";
+
+const CAUSES = {
+  restart: "Regenerated after a restart. The text so far:",
+  retry: "The model stopped midway, so the answer is regenerated. The text so far:",
+} as const;
+
+export function Superseded({ run }: { readonly run: RunView }): JSX.Element | null {
+  const old = run.superseded;
+  let written = 0;
+  for (const entry of run.texts.values()) {
+    // read it, so that this is drawn again when the text grows
+    if (entry.version.value >= 0) written += entry.text.length;
+  }
+  if (old === null || written >= old.text.length) return null;
+  return (
+    <section class="superseded" aria-label="Superseded text">
+      <p class="superseded-cause">{CAUSES[old.cause]}</p>
+      <Prose text={old.text} />
+    </section>
+  );
+}
