@@ -235,7 +235,7 @@ async def test_enter_sends_the_chosen_entry_and_a_reason_can_be_typed() -> None:
 
 
 async def test_a_key_that_is_typed_after_escape_is_not_part_of_it() -> None:
-    """Within the second in which a sequence could continue, "/" begins a command, and a letter is a letter."""
+    """Also within the second in which a sequence could continue, "/" begins a command."""
     async with bench() as one:
         for line in ("/status", "don't"):
             one.clock.read.clear()
