@@ -232,3 +232,19 @@ async def test_enter_sends_the_chosen_entry_and_a_reason_can_be_typed() -> None:
         assert read_answer(ASKED, await one.line()) == ApprovalReply("deny", "use tabs")
         one.press("no spaces, please\r")
         assert await one.line() == "deny"
+
+
+async def test_a_key_that_is_typed_after_escape_is_not_part_of_it() -> None:
+    """Also within the second in which a sequence could continue, "/" begins a command."""
+    async with bench() as one:
+        for line in ("/status", "don't"):
+            one.clock.read.clear()
+            one.press("\x1b")
+            await one.clock.read.wait()
+            one.clock.now_s += 0.5
+            one.press(f"{line}\r")
+            assert await one.line() == line
+        one.press("hello world\x1bbwide \r")  # Alt-B comes at once
+        assert await one.line() == "hello wide world"
+        one.press("a\x1b\rb\r")
+        assert await one.line() == "a\nb"

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated, Literal
 
+import msgspec
 import pytest
 
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
@@ -229,6 +231,7 @@ def test_arguments_that_do_not_fit_a_schema_are_told_why(args: dict[str, object]
         {"required": 5},
         {"required": [5]},
         {"properties": {"n": {"type": [5]}}},
+        {"properties": {"n": {"enum": 5}}},
     ],
 )
 def test_what_is_odd_in_a_schema_is_nobodys_failure(schema: dict[str, object]) -> None:
@@ -240,7 +243,7 @@ def test_what_is_odd_in_a_schema_is_nobodys_failure(schema: dict[str, object]) -
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ({}, r"missing required field `text`. Expected: text, choices \(optional\)"),
+        ({}, r"missing required field `text`. Expected: text \(string .*; choices \(array of string"),
         ({"text": ""}, "length >= 1"),
         ({"text": "x", "choices": "a"}, "Expected `array`"),
         ({"text": "x", "chioces": []}, "unknown field `chioces`"),
@@ -249,6 +252,39 @@ def test_what_is_odd_in_a_schema_is_nobodys_failure(schema: dict[str, object]) -
 def test_arguments_that_do_not_fit_a_struct_are_told_why(args: dict[str, object], why: str) -> None:
     with pytest.raises(BadArguments, match=why):
         insist_on_arguments(AskUser(), args)
+
+
+class _Piece(msgspec.Struct):
+    old: str
+    new: str = ""
+
+
+class _Everything(msgspec.Struct, forbid_unknown_fields=True):
+    mode: Literal["fast", "safe"]
+    count: Annotated[int, msgspec.Meta(ge=1, le=5)] = 1
+    pieces: tuple[_Piece, ...] = ()
+    note: str | None = None
+
+
+def test_the_error_lists_everything_that_is_allowed() -> None:
+    """P12: a model that guessed a value can correct it with its next call."""
+    expected = (
+        'mode (one of "fast", "safe"); count (integer >= 1 <= 5, optional); '
+        "pieces (array of object with old (string), new (string, optional), optional); "
+        "note (string, optional)."
+    )
+    with pytest.raises(BadArguments) as caught:
+        parsed(_Everything, {"mode": "quick"})
+    assert str(caught.value).endswith(f"Expected: {expected}")
+    foreign = Foreign()
+    schema: dict[str, object] = {
+        "type": "object",
+        "properties": {"unit": {"type": "string", "enum": ["C", "F"]}},
+    }
+    foreign.spec = ToolSpec(name="weather", description="", schema=schema)
+    with pytest.raises(BadArguments, match=r'unit has a value .*: unit \(one of "C", "F", optional\)'):
+        insist_on_arguments(foreign, {"unit": "K"})
+    insist_on_arguments(foreign, {"unit": "C"})
 
 
 async def test_a_question_is_described_and_never_answered_by_itself(call: Call, tmp_path: Path) -> None:

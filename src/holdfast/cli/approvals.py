@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.api.approvals import GrantShown, OpenAsk, OpenQuestion
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
+from holdfast.cli.ids import resolve_id, resolve_session
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from holdfast.client import Client
 
 EVERYWHERE = "everywhere"
+RULE_ID_CHARS = 28
 RULE_CHARS_MAX = 2_000
 PAGE = 200
 PAGES_MAX = 50
@@ -72,7 +74,7 @@ def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
 
     async def work(attached: Attached) -> int:
         client = attached.client
-        granted = await client.grants(session_id=session) if session else await _all_rules(client)
+        granted = await _rules(client, session)
         if form == "json":
             print_json(granted)
         elif not granted:
@@ -86,6 +88,11 @@ def list_rules(flags: Mapping[str, object], *, session: str, form: str) -> int:
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+async def _rules(client: "Client", session: str) -> Sequence[GrantShown]:
+    whole = await resolve_session(client, session)
+    return await client.grants(session_id=whole) if whole else await _all_rules(client)
 
 
 async def _all_rules(client: "Client") -> Sequence[GrantShown]:
@@ -109,7 +116,12 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
     """Ask again about what a rule allowed."""
 
     async def work(attached: Attached) -> int:
-        await attached.client.revoke_grant(grant_id, session_id=session)
+        client = attached.client
+        whole = grant_id
+        if len(grant_id) < RULE_ID_CHARS:
+            known = [rule.grant_id for rule in await _rules(client, session)]
+            whole = resolve_id(grant_id, known, kind="rule")
+        await client.revoke_grant(whole, session_id=await resolve_session(client, session))
         echo("Revoked. Holdfast asks about it again.")
         return OK
 

@@ -25,7 +25,6 @@ from holdfast.cli.options import (
     RuleSession,
     Run,
     Session,
-    WholeSession,
     Workspace,
 )
 from holdfast.cli.powers import memory_commands, skill_commands
@@ -474,7 +473,7 @@ def sessions_export(
 
 
 @sessions_app.command("move", short_help="Let another server continue a session whose own is gone.")
-def sessions_move(session: WholeSession, data_dir: DataDir = None, config: Config = None) -> None:
+def sessions_move(session: Conversation, data_dir: DataDir = None, config: Config = None) -> None:
     """Let any server continue a session whose own is gone; the files there may differ."""
     from holdfast.cli.sessions import move_session
 
@@ -483,7 +482,7 @@ def sessions_move(session: WholeSession, data_dir: DataDir = None, config: Confi
 
 @sessions_app.command("delete")
 def sessions_delete(
-    session: WholeSession,
+    session: Conversation,
     now: Annotated[bool, typer.Option("--now", help="Delete it at once and for good.")] = False,
     data_dir: DataDir = None,
     config: Config = None,

@@ -8,6 +8,7 @@ from holdfast.client.errors import ClientError
 LAST = "last"
 RUN, RUN_CHARS = "run_", 36
 SESSION, SESSION_CHARS = "ses_", 28
+BEGINNING_CHARS_MIN, SHOWN_CHARS_MIN = 4, 8
 LOOKED_AT = 200  # an older one is named by its whole id
 
 
@@ -30,6 +31,27 @@ async def resolve_session(reader: Reader, word: str) -> str:
     page = await reader.sessions(limit=LOOKED_AT)
     newest_first = sorted(page.data, key=lambda one: one.updated_at, reverse=True)  # pinned ones come before
     return _meant(word, [one.session_id for one in newest_first], kind="session")
+
+
+def resolve_id(word: str, ids: Sequence[str], *, kind: str) -> str:
+    """The only id that begins with at least four typed characters; raises AmbiguousName."""
+    if word in ids:
+        return word
+    fits = [one for one in ids if len(word) >= BEGINNING_CHARS_MIN and one.startswith(word)]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise AmbiguousName(f"{word} matches {len(fits)} {kind}s; type more of the id")
+    raise AmbiguousName(f"no {kind} has the id {word}")
+
+
+def short_id(whole: str, ids: Sequence[str]) -> str:
+    """The shortest beginning of an id, of at least eight characters, that fits no other."""
+    others = [one for one in ids if one != whole]
+    for chars in range(SHOWN_CHARS_MIN, len(whole)):
+        if not any(one.startswith(whole[:chars]) for one in others):
+            return whole[:chars]
+    return whole
 
 
 def _is_beginning(word: str, prefix: str, chars: int) -> bool:

@@ -20,7 +20,6 @@ Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id (run_…),
 Conversation = Annotated[
     str, typer.Argument(metavar="SESSION", help="The session's id, the start of it, or last.")
 ]
-WholeSession = Annotated[str, typer.Argument(metavar="SESSION", help="The session's full id.")]
 RuleSession = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="Only this session; otherwise all.")
 ]

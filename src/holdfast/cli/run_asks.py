@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -176,15 +177,19 @@ def _rule_for(asked: e.ApprovalAsked) -> str:
 
 def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
     from prompt_toolkit import ANSI, PromptSession
+    from prompt_toolkit.key_binding import merge_key_bindings
     from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
     from prompt_toolkit.output import create_output
 
     from holdfast.cli.ask_keys import MenuKeys
+    from holdfast.cli.lone_escape import LoneEscape
 
+    escape = LoneEscape(time.monotonic)
+    keys = MenuKeys(
+        lambda: menu, answer=lambda line: session.app.exit(result=line), keep_early=lambda _: None
+    )
     session: PromptSession[str] = PromptSession(
-        key_bindings=MenuKeys(
-            lambda: menu, answer=lambda line: session.app.exit(result=line), keep_early=lambda _: None
-        ).bindings,
+        key_bindings=merge_key_bindings([escape.bindings, keys.bindings]),
         placeholder=lambda: ANSI(f"\x1b[2m{menu.hint}\x1b[0m"),
         output=create_output(stdout=sys.stdout if sys.stdout.isatty() else sys.stderr),
         erase_when_done=True,
@@ -195,6 +200,7 @@ def _prompt_session(menu: AskMenu) -> "PromptSession[str]":
             asyncio.get_running_loop().call_later(GUARD_S, app.invalidate)
 
     app = session.app
+    escape.watch(app)
     app.after_render += drawn
     above = FormattedTextControl(lambda: ANSI("\n".join(["", *menu.lines(terminal_width()), ""])))
     app.layout = Layout(

@@ -80,21 +80,28 @@ def export_session(
 
 def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal["soon", "now"]) -> int:
     """Delete a conversation: at once, or so that it can be taken back for a minute."""
-    if how == "now" and sys.stdin.isatty():
-        typed = input(f"Delete {safe_line(session_id)} for good? Type yes: ")
-        if typed.strip().lower() != "yes":
-            echo("Nothing was deleted.")
-            return FAILED
+    found: list[str] = []
+
+    async def find(reader: Reader) -> int:
+        found.append(await resolve_session(reader, session_id))
+        return OK
 
     async def work(attached: Attached) -> int:
         if how == "now":
-            await attached.client.purge(session_id)
+            await attached.client.purge(found[0])
             echo("Deleted.")
         else:
-            await attached.client.delete(session_id)
+            await attached.client.delete(found[0])
             echo("Deleted. You can undo this on the web page for one minute.")
         return OK
 
+    if (code := with_reader(flags, find)) != OK:
+        return code
+    if how == "now" and sys.stdin.isatty():
+        typed = input(f"Delete {safe_line(found[0])} for good? Type yes: ")
+        if typed.strip().lower() != "yes":
+            echo("Nothing was deleted.")
+            return FAILED
     return with_server(flags, work, works="nothing")
 
 
@@ -102,7 +109,7 @@ def move_session(flags: Mapping[str, object], session_id: str) -> int:
     """Let any server continue a session whose own is gone."""
 
     async def work(attached: Attached) -> int:
-        await attached.client.move(session_id)
+        await attached.client.move(await resolve_session(attached.client, session_id))
         echo("Moved. It goes on at a server that is running; the files there may differ.")
         return OK
 

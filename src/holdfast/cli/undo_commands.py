@@ -102,14 +102,14 @@ def list_files(as_json: AsJson = False, data_dir: DataDir = None, config: Config
 def restore(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
     """Put files back where they were. What is there now takes their place, so nothing is lost."""
     quarantine = _quarantine(data_dir, config)
-    raise typer.Exit(_each(ids, quarantine.restore, "Restored"))
+    raise typer.Exit(_each(ids, quarantine, quarantine.restore, done="Restored"))
 
 
 @quarantine_app.command("drop", short_help="Delete files from quarantine.")
 def drop(ids: Ids, data_dir: DataDir = None, config: Config = None) -> None:
     """Delete files from quarantine for good."""
     quarantine = _quarantine(data_dir, config)
-    raise typer.Exit(_each(ids, quarantine.drop, "Deleted"))
+    raise typer.Exit(_each(ids, quarantine, quarantine.drop, done="Deleted"))
 
 
 def _quarantine(data_dir: str | None, config: str | None) -> "Quarantine":
@@ -124,16 +124,19 @@ def _quarantine(data_dir: str | None, config: str | None) -> "Quarantine":
     return Quarantine(found.data_dir / "quarantine")
 
 
-def _each(ids: list[str], act: "Callable[[str], QuarantinedFile]", done: str) -> int:
+def _each(
+    ids: list[str], quarantine: "Quarantine", act: "Callable[[str], QuarantinedFile]", *, done: str
+) -> int:
     from holdfast.cli.attach import FAILED, OK
+    from holdfast.cli.ids import AmbiguousName, resolve_id
     from holdfast.safe_text import safe_line
     from holdfast.sandbox.quarantine import NotInQuarantine
 
     code = OK
     for each in ids:
         try:
-            file = act(each)
-        except (NotInQuarantine, OSError) as error:
+            file = act(resolve_id(each, [file.id for file in quarantine.files()], kind="file in quarantine"))
+        except (AmbiguousName, NotInQuarantine, OSError) as error:
             echo_error(f"holdfast: {safe_line(str(error))}")
             code = FAILED
         else:

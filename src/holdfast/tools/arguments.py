@@ -1,7 +1,7 @@
 """Tool arguments: one msgspec Struct is the schema, the validation and the type; and a canonical form."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
 
 import msgspec
@@ -9,7 +9,20 @@ import msgspec
 from holdfast.messages import ToolSpec
 
 S = TypeVar("S", bound=msgspec.Struct)
+EXPECTED_CHARS_MAX = 4_000
+NESTED_MAX = 3
 _EXACT_FLOAT_MAX = 2**53
+_LIMITS = {
+    "minimum": ">= {}",
+    "exclusiveMinimum": "> {}",
+    "maximum": "<= {}",
+    "exclusiveMaximum": "< {}",
+    "minLength": "of at least {} characters",
+    "maxLength": "of at most {} characters",
+    "minItems": "of at least {}",
+    "maxItems": "of at most {}",
+    "pattern": "matching {}",
+}
 
 
 class BadArguments(Exception):
@@ -38,8 +51,7 @@ def parsed(args_type: type[S], args: Mapping[str, object]) -> S:
     try:
         return msgspec.convert(given, args_type, strict=False)
     except msgspec.ValidationError as error:
-        fields = ", ".join(_described(field) for field in msgspec.structs.fields(args_type))
-        raise BadArguments(f"The arguments do not fit: {error}. Expected: {fields}.") from error
+        raise misfit(str(error), schema_of(args_type)) from error
 
 
 def canonical(value: object) -> bytes:
@@ -57,8 +69,52 @@ def effect_key(run_id: str, step: int, *, ordinal: int, tool: str, args: Mapping
     return f"{run_id}:{step}:{ordinal}:{arguments_hash(tool, args)}"
 
 
-def _described(field: msgspec.structs.FieldInfo) -> str:
-    return field.encode_name if field.required else f"{field.encode_name} (optional)"
+def misfit(why: str, schema: Mapping[str, object]) -> BadArguments:
+    """The error for arguments that do not fit a schema, with everything that it allows."""
+    fields = _fields(schema, mapping(schema.get("$defs")), depth=0)
+    text = fields if len(fields) <= EXPECTED_CHARS_MAX else f"{fields[:EXPECTED_CHARS_MAX]}…"
+    return BadArguments(f"The arguments don't fit: {why}. Expected: {text or 'no arguments'}.")
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """An object of a schema; empty if it's something else, since a schema can come from anywhere."""
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> Sequence[object]:
+    """A list of a schema; empty if it's something else."""
+    return cast("list[object]", value) if isinstance(value, list) else ()
+
+
+def _fields(schema: Mapping[str, object], defs: Mapping[str, object], *, depth: int) -> str:
+    required = items(schema.get("required"))
+    told: list[str] = []
+    for name, each in mapping(schema.get("properties")).items():
+        kind = _kind(mapping(each), defs, depth=depth)
+        about = [*([kind] if kind else []), *([] if name in required else ["optional"])]
+        told.append(f"{name} ({', '.join(about)})" if about else name)
+    return "; ".join(told) if depth == 0 else ", ".join(told)
+
+
+def _kind(schema: Mapping[str, object], defs: Mapping[str, object], *, depth: int) -> str:
+    """A value's type and limits, in words."""
+    if depth > NESTED_MAX:
+        return ""
+    if isinstance(ref := schema.get("$ref"), str):
+        schema = mapping(defs.get(ref.rpartition("/")[2]))
+    if values := items(schema.get("enum")):
+        return f"one of {', '.join(msgspec.json.encode(value).decode() for value in values)}"
+    if variants := items(schema.get("anyOf")):
+        kinds = (_kind(mapping(variant), defs, depth=depth + 1) for variant in variants)
+        return " or ".join(kind for kind in kinds if kind and kind != "null")
+    if schema.get("properties"):
+        return f"object with {_fields(schema, defs, depth=depth + 1)}"
+    if inner := _kind(mapping(schema.get("items")), defs, depth=depth + 1):
+        return f"array of {inner}"
+    kind = schema.get("type")
+    kinds = [kind] if isinstance(kind, str) else [each for each in items(kind) if isinstance(each, str)]
+    limits = [words.format(schema[key]) for key, words in _LIMITS.items() if key in schema]
+    return " ".join([" or ".join(kinds), *limits]).strip()
 
 
 def _plain(value: object) -> object:

@@ -2,13 +2,13 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
-from holdfast.tools.arguments import BadArguments, parsed
+from holdfast.tools.arguments import items, mapping, misfit, parsed
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -105,28 +105,22 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
-    # Names and plain types at the top only: whoever gave the schema checks the rest, and knows it better.
+    # Names, plain types and enums at the top only: whoever gave the schema checks the rest, and better.
     # A property may also be `true`, and whoever is not kept to the standard may put anything anywhere.
-    properties = _mapping(schema.get("properties"))
-    required = schema.get("required")
-    names = cast("list[object]", required) if isinstance(required, list) else []
-    missing = [name for name in names if isinstance(name, str) and name not in args]
+    properties = mapping(schema.get("properties"))
+    missing = [name for name in items(schema.get("required")) if isinstance(name, str) and name not in args]
     if missing:
-        raise BadArguments(f"The arguments do not fit: {', '.join(missing)} is missing.")
+        raise misfit(f"{', '.join(missing)} is missing", schema)
     unknown = [name for name in args if name not in properties]
     if unknown and schema.get("additionalProperties") is False:
-        raise BadArguments(f"The arguments do not fit: unknown argument {', '.join(unknown)}.")
+        raise misfit(f"unknown argument {', '.join(unknown)}", schema)
     for name, value in args.items():
-        wanted = _mapping(properties.get(name)).get("type")
-        kinds = cast("list[object]", wanted) if isinstance(wanted, list) else [wanted]
+        wanted = mapping(properties.get(name))
+        kinds = items(wanted.get("type")) or (wanted.get("type"),)
         if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
-            raise BadArguments(
-                f"The arguments do not fit: {name} must be of type {' or '.join(map(str, kinds))}."
-            )
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+            raise misfit(f"{name} must be of type {' or '.join(map(str, kinds))}", schema)
+        if (values := items(wanted.get("enum"))) and value not in values:
+            raise misfit(f"{name} has a value that isn't allowed", schema)
 
 
 def _is(value: object, kind: str) -> bool:

@@ -27,6 +27,7 @@ from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.chat.pager import show_in_pager
 from holdfast.cli.chat.picker import Picker
+from holdfast.cli.lone_escape import LoneEscape
 from holdfast.cli.terminal.output import colored, write_all
 from holdfast.cli.terminal.renderer import AskEvent
 
@@ -34,7 +35,6 @@ LINES_WAITING_MAX = 64
 REDRAW_S = 0.08
 TICK_S = 0.5
 PAGE_ROWS = 10
-ESCAPE_S = 0.1  # after this, an escape is the key and not the beginning of a sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +145,13 @@ class ChatPrompt:
         self._shown: tuple[str, StyleAndTextTuples] = ("", [])
         self._first_drawn_s: float | None = None
         completing = Condition(self._is_completing)
+        escape = LoneEscape(self._device.clock)
         self._session: PromptSession[None] = PromptSession(
             self._message,
             multiline=True,
-            key_bindings=merge_key_bindings([self._keys(), self._picker_keys(), self._menu_keys()]),
+            key_bindings=merge_key_bindings(
+                [escape.bindings, self._keys(), self._picker_keys(), self._menu_keys()]
+            ),
             history=history,
             completer=words,
             complete_while_typing=completing,
@@ -161,7 +164,7 @@ class ChatPrompt:
         )
         app = self._session.app
         app.min_redraw_interval = REDRAW_S
-        app.ttimeoutlen = ESCAPE_S
+        escape.watch(app)
         app.after_render += self._drawn
         # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)
@@ -295,7 +298,7 @@ class ChatPrompt:
         ]
         for act, names in acts:
             for name in names:
-                keys.add(*name, filter=writing)(act)
+                keys.add(*name, filter=writing, eager=len(name) > 1)(act)
         return keys
 
     def _enter(self, event: KeyPressEvent) -> None:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.history import HISTORY, ChatHistory
+from holdfast.cli.ids import resolve_id, short_id
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
@@ -59,11 +60,13 @@ def show(flags: Flags, *, form: str) -> int:
             print_json(found)
             return OK
         echo(f"Memory is set to {found.mode}.\n")
+        known = [proposal.change_id for one in found.data for proposal in one.proposals]
         for one in found.data:
             if one.document or one.notes or one.proposals:
                 echo(safe(markdown(one)))
             for proposal in one.proposals:
-                echo(f"  proposed {proposal.change_id}: {safe(added(proposal.before, proposal.after))}")
+                name = short_id(proposal.change_id, known)
+                echo(f"  proposed {name}: {safe(added(proposal.before, proposal.after))}")
                 why = "; ".join(proposal.because) or "you are always asked"
                 echo(f"    why: {safe_line(proposal.reason, 200)}\n    asked because: {safe_line(why, 300)}")
         if not any(one.document or one.notes or one.proposals for one in found.data):
@@ -83,15 +86,14 @@ def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
     """Accept or reject proposals."""
 
     async def work(attached: Attached) -> int:
-        left = set(ids)
-        for one in (await attached.client.memories()).data:
-            mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in left]
+        memories = (await attached.client.memories()).data
+        known = [proposal.change_id for one in memories for proposal in one.proposals]
+        meant = {resolve_id(word, known, kind="proposal") for word in ids}
+        for one in memories:
+            mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in meant]
             if mine:
                 await attached.client.change_memory("decide", {**place_in(one), verdict: mine})
-                left -= set(mine)
-        for unknown in sorted(left):
-            echo_error(f"holdfast: no proposal has the id {safe_line(unknown, 80)}")
-        return FAILED if left else OK
+        return OK
 
     return with_server(flags, work, works="nothing")
 

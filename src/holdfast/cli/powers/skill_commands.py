@@ -13,7 +13,8 @@ skills_app = typer.Typer(
     no_args_is_help=True,
 )
 OfWorkspace = Annotated[
-    str | None, typer.Option("--workspace", "-w", metavar="FOLDER", help="With the skills of this folder.")
+    str | None,
+    typer.Option("--workspace", "-w", metavar="FOLDER", help="The workspace. Default: this folder."),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A skill, or a folder with skills.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="As `holdfast skills list` shows it.")]

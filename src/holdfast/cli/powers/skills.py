@@ -14,18 +14,20 @@ from holdfast.config.files import own_config_home
 from holdfast.config.trust import TrustedSkills, TrustUnreadable
 from holdfast.safe_text import safe, safe_line
 from holdfast.tools.skills.folders import read_folder, skill_folders
+from holdfast.tools.skills.library import WORKSPACE_FOLDERS
 from holdfast.tools.skills.skill_file import BadSkill, parse_skill
 
 Flags: TypeAlias = Mapping[str, object]
 SKILLS = {"scope": "skills"}
 FOLDERS_MAX = 1_000
+PLACES = " or ".join(WORKSPACE_FOLDERS)
 
 
 def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
     """Print the skills."""
-    place = str(Path(workspace).absolute()) if workspace else ""
 
     async def work(attached: Attached) -> int:
+        place = await asyncio.to_thread(_workspace, attached, workspace)
         found = await attached.client.skills(place)
         if form == "json":
             print_json(found)
@@ -41,7 +43,8 @@ def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
         if rows:
             print_columns(("NAME", "FROM", "DESCRIPTION"), rows)
         else:
-            echo(f"There are no skills. Put folders with a SKILL.md into {own_config_home() / 'skills'}.")
+            own = own_config_home() / "skills"
+            echo(f"There are no skills. Put folders with a SKILL.md into {own}, or {PLACES} of a workspace.")
         for folder, why in found.problems.items():
             echo_error(f"not used: {safe_line(folder, 200)}: {safe_line(why, 200)}")
         return OK
@@ -51,9 +54,9 @@ def list_skills(flags: Flags, workspace: str | None, *, form: str) -> int:
 
 def show(flags: Flags, name: str, workspace: str | None) -> int:
     """Print one skill."""
-    place = str(Path(workspace).absolute()) if workspace else ""
 
     async def work(attached: Attached) -> int:
+        place = await asyncio.to_thread(_workspace, attached, workspace)
         one = await attached.client.skill(name, place)
         echo(f"{one.name}: {safe_line(one.description, 1_100)}\n\n{safe(one.body)}")
         if one.files:
@@ -63,6 +66,11 @@ def show(flags: Flags, name: str, workspace: str | None) -> int:
         return OK
 
     return with_server(flags, work, works="nothing")
+
+
+def _workspace(attached: Attached, named: str | None) -> str:
+    """The folder whose skills are shown: the one that runs started here would work in."""
+    return str(Path(named).absolute() if named else attached.directory.settings.workspace)
 
 
 def add(folder: Path) -> int:
@@ -93,7 +101,7 @@ def add(folder: Path) -> int:
 def trust(folder: Path) -> int:
     """Trust a skill of a workspace, or all below a folder, as they are now."""
     trusted = TrustedSkills(own_config_home())
-    roots = [folder, *(folder / name for name in (".agents/skills", ".claude/skills"))]
+    roots = [folder, *(folder / name for name in WORKSPACE_FOLDERS)]
     found = [one for root in roots if root.is_dir() for one in skill_folders(root, most=FOLDERS_MAX)]
     if not found:
         echo_error(f"holdfast: {folder} has no skills")
@@ -107,6 +115,8 @@ def trust(folder: Path) -> int:
             echo_error(f"holdfast: {one} is not trusted: {safe_line(str(error))}")
             return FAILED
         echo(f"Trusted {name} with {len(whole.files)} files. Any change of them needs this again.")
+        if not any(place in one.resolve().as_posix() for place in WORKSPACE_FOLDERS):
+            echo_error(f"holdfast: {one} isn't used: skills of a workspace are in {PLACES}")
     return OK
 
 
