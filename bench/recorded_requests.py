@@ -17,10 +17,12 @@ KEPT_HEADERS = (
     "thread",
     "user-agent",
     "x-codex-",
+    "x-holdfast-",
+    "x-openwebui-",
     "x-stainless-",
 )
 STRING_CHARS_MAX = 120
-TOOLS_MAX = 2
+TOOLS_MAX = 3
 REQUESTS_MAX = 8
 _HOME = re.compile(r"/root(?![\w-])")  # a home folder, and how Codex calls its first agent
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')

@@ -1046,6 +1046,7 @@ export interface ChatMessage {
   readonly role: "assistant";
   readonly content: string | null;
   readonly refusal: string | null;
+  readonly annotations: readonly Readonly<Record<string, unknown>>[];
   readonly tool_calls?: readonly ToolCallShown[];
 }
 
@@ -1140,14 +1141,21 @@ export interface ResponseShown {
   readonly previous_response_id: string | null;
   readonly reasoning: Readonly<Record<string, string | null>>;
   readonly store: boolean;
-  readonly temperature: number | null;
+  readonly temperature: number;
   readonly text: Readonly<Record<string, unknown>>;
-  readonly tool_choice: string;
+  readonly tool_choice: string | Readonly<Record<string, string>>;
   readonly tools: readonly Readonly<Record<string, unknown>>[];
-  readonly top_p: number | null;
+  readonly top_p: number;
   readonly truncation: string;
   readonly usage: ResponseUsage | null;
-  readonly completed_at?: number | null;
+  readonly completed_at: number | null;
+  readonly presence_penalty: number;
+  readonly frequency_penalty: number;
+  readonly top_logprobs: number;
+  readonly max_tool_calls: number | null;
+  readonly service_tier: string;
+  readonly safety_identifier: string | null;
+  readonly prompt_cache_key: string | null;
   readonly holdfast?: PersonNeeded;
 }
 

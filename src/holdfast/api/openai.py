@@ -283,6 +283,7 @@ class ChatMessage(ResponseBody, frozen=True):
     role: Literal["assistant"]
     content: str | None
     refusal: str | None
+    annotations: tuple[dict[str, Any], ...]
     tool_calls: tuple[ToolCallShown, ...] | UnsetType = UNSET
 
 
@@ -357,14 +358,21 @@ class ResponseShown(ResponseBody, frozen=True):
     previous_response_id: str | None
     reasoning: dict[str, str | None]
     store: bool
-    temperature: float | None
+    temperature: float
     text: dict[str, Any]
-    tool_choice: str
+    tool_choice: str | dict[str, str]
     tools: tuple[dict[str, Any], ...]
-    top_p: float | None
+    top_p: float
     truncation: str
     usage: ResponseUsage | None
-    completed_at: int | UnsetType | None = UNSET  # once it is over
+    completed_at: int | None
+    presence_penalty: float
+    frequency_penalty: float
+    top_logprobs: int
+    max_tool_calls: int | None
+    service_tier: str
+    safety_identifier: str | None
+    prompt_cache_key: str | None
     holdfast: PersonNeeded | UnsetType = UNSET
 
 

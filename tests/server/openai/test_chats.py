@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.chaos import CallTool, ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Hang, Say
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
-from serving import AsksAbout, Served, Setting, served, target_of
+from serving import PATIENT, AsksAbout, Served, Setting, limited, served, target_of
 
 OPEN_WEBUI = ("X-OpenWebUI-Chat-Id", "X-OpenWebUI-User-Id")
 OWN = ("X-Holdfast-Chat-Id", "X-Holdfast-User-Id")
@@ -92,6 +92,20 @@ async def test_an_answer_that_was_streamed_or_asked_a_person_is_known_by_its_cha
         session, waits = await said(server, *before, headers=MINE)
         assert session == first
         assert waits.endswith(f"Approve or deny it here: <https://agent.example/s/{first}>")
+
+
+async def test_a_run_ends_as_soon_as_its_front_end_closes_the_connection() -> None:
+    """P5: that is how a front end says stop, and it doesn't come back."""
+    async with (
+        ChaosServer([Say("It begins"), Hang()]) as chaos,
+        served(target_of(chaos, patience=PATIENT), setting=limited(disconnect_grace_s=86_400.0)) as server,
+    ):
+        body = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
+        url = f"{server.url}/v1/chat/completions"
+        async with server.http.post(url, json=body, headers=MINE) as answer:
+            run_id = answer.headers["X-Hermes-Run-Id"]
+            assert await answer.content.readline()
+        assert (await server.ended_unread(run_id))["status"] == "cancelled"
 
 
 async def test_a_task_of_a_front_end_has_no_tools_and_is_not_part_of_the_chat() -> None:

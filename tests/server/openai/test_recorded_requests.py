@@ -1,10 +1,11 @@
 """Requests that real packages sent, to the agent: nothing is dropped on the way to the model."""
 
+import re
 from typing import Any
 
 import pytest
 
-from holdfast.chaos import ChaosServer, Say
+from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from server.recorded import PROGRAMS, RECORDED, Recorded
 from serving import served, target_of
 
@@ -52,3 +53,36 @@ async def test_the_model_gets_the_tools_the_results_and_the_schema_that_a_packag
             assert schema_in(sent) == schema_in(asked.fields)
             told = [message["content"] for message in sent["messages"] if message["role"] == "tool"]
             assert told == results_in(asked)
+
+
+async def test_open_webui_chats_in_one_session_and_its_tasks_have_no_tools() -> None:
+    """P13: a task is known by its header; and the client's `ask_user` is offered in place of ours."""
+    recorded = RECORDED["open-webui"]
+    script: list[Script] = [[Say("You said: hello")], [CallTool("get_current_timestamp", {})]]
+    script += [[Say('The tool says: {"current_timestamp"')], [Say("Done.")]]
+    chats = sorted((one for one in recorded if one.fields.get("tools")), key=lambda one: len(one.body))
+    tasks = [one for one in recorded if not one.fields.get("tools")]
+    async with (
+        ChaosServer(*script, after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        sessions: list[str] = []
+        call_id = ""
+        for asked in chats:
+            body = re.sub(rb"call_[0-9a-f]+_0", call_id.encode(), asked.bytes_for("holdfast"))
+            answer = await server.call("POST", asked.path, body=body, headers=asked.headers)
+            assert answer.status == 200, answer.body
+            sessions.append(answer.headers["X-Hermes-Session-Id"])
+            if found := re.search(rb"call_[0-9a-f]+_0", answer.body):
+                call_id = found[0].decode()
+        assert len(chats) == 4
+        assert len(set(sessions)) == 1
+        sent: Any = chaos.seen.requests[0].body
+        assert [tool["function"]["name"] for tool in sent["tools"]].count("ask_user") == 1
+        for asked in tasks:
+            body = asked.bytes_for("holdfast")
+            answer = await server.call("POST", asked.path, body=body, headers=asked.headers)
+            assert answer.headers["X-Hermes-Session-Id"] != sessions[0]
+            sent = chaos.seen.requests[-1].body
+            assert "tools" not in sent
+    assert len({one.headers["x-holdfast-task"] for one in tasks}) == 3

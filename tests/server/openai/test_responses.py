@@ -1,5 +1,6 @@
 """Responses with the real openai package: what the object says, going on, coming back, cancelling."""
 
+import json
 from typing import Any
 
 import openai
@@ -44,6 +45,45 @@ async def test_a_response_says_what_it_was_asked_with_then_and_later() -> None:
     assert first.usage.input_tokens_details.cache_write_tokens == 0
     assert again[1].previous_response_id == first.id
     assert hidden.to_dict()["store"] is False
+
+
+# The fields that the Open Responses specification requires; those with a type must not be null.
+REQUIRED: dict[str, type | None] = {
+    **dict.fromkeys(("id", "object", "status", "model", "truncation", "service_tier"), str),
+    **dict.fromkeys(("temperature", "top_p", "presence_penalty", "frequency_penalty"), float),
+    **dict.fromkeys(("created_at", "top_logprobs"), int),
+    **dict.fromkeys(("parallel_tool_calls", "store", "background"), bool),
+    **dict.fromkeys(("output", "tools"), list),
+    **dict.fromkeys(("text", "tool_choice", "metadata", "reasoning"), dict),
+    **dict.fromkeys(("completed_at", "incomplete_details", "previous_response_id", "instructions", "error")),
+    **dict.fromkeys(
+        ("usage", "max_output_tokens", "max_tool_calls", "safety_identifier", "prompt_cache_key")
+    ),
+}
+TOOL = {"type": "function", "name": "weather", "parameters": {"type": "object"}}
+
+
+async def test_every_response_object_has_the_fields_that_the_specification_requires() -> None:
+    """P12: typed clients read an answer of the agent like any other."""
+    choice = {"type": "function", "name": "weather"}
+    body = {"model": "holdfast", "input": "hi", "tools": [TOOL], "tool_choice": choice, "top_p": 0.5}
+    async with ChaosServer([Say("x")], after_last="repeat") as chaos, served(target_of(chaos)) as server:
+        shown = [(await server.post("/v1/responses", body))[1]]
+        answer = await server.call("POST", "/v1/responses", body=body | {"stream": True})
+    frames = [
+        json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: {")
+    ]
+    shown += [frame["response"] for frame in frames if "response" in frame]
+    assert len(shown) == 4
+    for response in shown:
+        wrong = {
+            name: response.get(name, "missing")
+            for name, kind in REQUIRED.items()
+            if name not in response or (kind and not isinstance(response[name], kind))
+        }
+        assert not wrong
+        assert (response["top_p"], response["temperature"], response["tool_choice"]) == (0.5, 1.0, choice)
+        assert response["tools"] == [TOOL | {"description": None, "strict": False}]
 
 
 async def test_the_items_of_a_stream_are_those_of_the_response_and_no_other_response_has_them() -> None:

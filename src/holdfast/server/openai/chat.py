@@ -28,7 +28,7 @@ from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import IncomingMessage, Sent
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.chats import chat_of, session_of
+from holdfast.server.openai.chats import chat_of, grace_s, session_of
 from holdfast.server.openai.client_tools import (
     ClientCall,
     Declared,
@@ -148,7 +148,7 @@ class OpenAIChatRoutes:
         sent: Sent | Response | None,
         after: int = 0,
     ) -> "_Started":
-        on_left = None if wanted.is_detached else self._disconnects.read_by(row)
+        on_left = None if wanted.is_detached else self._disconnects.read_by(row, grace_s=grace_s(request))
         page = page_of(request, row.session_id, self._deps.options)
         return _Started(row, after, headers_of(row, sent), on_left, page)
 
@@ -216,6 +216,7 @@ def _completion(ended: ResponseSpan, started: _Started, *, model: str) -> Respon
         role="assistant",
         content=None if calls and not text else text,
         refusal=None,
+        annotations=(),
         tool_calls=tuple(map(_tool_call, calls)) if calls else UNSET,
     )
     finish = "tool_calls" if calls else _finish(run)
@@ -259,7 +260,7 @@ class ChatView(RunStreamView):
 
     def begin(self) -> list[bytes]:
         """The role comes first."""
-        return [self._chunk({"role": "assistant", "content": ""})]
+        return [self._chunk({"role": "assistant", "content": "", "refusal": None})]
 
     def add(self, frame: Frame, run: RunReadModel) -> list[bytes]:
         """Text as content; tools as progress beside it."""

@@ -20,6 +20,7 @@ from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import ClientInput
 from holdfast.server.openai.shapes import is_task
 from holdfast.server.runs.history import counted_runs
+from holdfast.server.transport.repeats import COUNT_HEADER
 from holdfast.values import HistoryMessage, Part
 
 CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
@@ -55,6 +56,16 @@ def chat_of(request: Request, model: str, deps: RouteDeps) -> Chat | None:
 
 def _header(request: Request, names: Sequence[str]) -> str:
     return next((value for name in names if (value := request.headers.get(name, ""))), "")
+
+
+def grace_s(request: Request) -> float | None:
+    """How long the client may be away before its run ends; None: as usual.
+
+    A front end closes the connection when its user stops the answer. OpenAI's packages also do so before they
+    repeat a request.
+    """
+    is_front_end = bool(_header(request, CHAT_HEADERS)) and COUNT_HEADER not in request.headers
+    return 0.0 if is_front_end else None
 
 
 class Turn(msgspec.Struct, frozen=True, array_like=True):

@@ -27,6 +27,7 @@ from holdfast.server.openai.items import (
     text_part,
 )
 from holdfast.server.openai.output_format import shown_format
+from holdfast.server.openai.response_fields import response_fields
 from holdfast.server.openai.shapes import (
     BREAK,
     RunStreamView,
@@ -61,32 +62,15 @@ class ResponseContext:
 
 def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None = None) -> ResponseShown:
     """The response object; without a span of the run it is the one that a stream begins with."""
-    settings = context.settings
     response = ResponseShown(
         id=response_id(row.run_id, after=context.after),
         object="response",
         created_at=row.created_ms // 1000,
         status="in_progress",
-        error=None,
-        incomplete_details=None,
-        background=context.is_background,
         conversation={"id": context.conversation} if context.conversation else None,
-        instructions=settings.instructions or None,
-        max_output_tokens=settings.max_output_tokens or None,
-        metadata=settings.metadata,
         model=context.model,
         output=(),
-        parallel_tool_calls=settings.sampling.get("parallel_tool_calls") is not False,
-        previous_response_id=context.previous,
-        reasoning={"effort": settings.reasoning_effort or None, "summary": None},
-        store=context.is_stored,
-        temperature=settings.temperature,
-        text={"format": shown_format(settings.output)},
-        tool_choice=settings.tool_choice or "auto",
-        tools=tuple(map(_tool, settings.client_tools)),
-        top_p=None,
-        truncation="disabled",
-        usage=None,
+        **response_fields(_asked(context)),
     )
     run = span.run.state if span else None
     if span is None or run is None or not (run.outcome or span.client_ask or span.person_ask):
@@ -102,6 +86,27 @@ def response_of(row: RunRow, context: ResponseContext, span: ResponseSpan | None
         return replace(response, status="completed", completed_at=span.client_ask.at_ms // 1000)
     completed_at = run.updated_ms // 1000 if run.outcome == "completed" else None
     return replace(response, completed_at=completed_at, **_ending(run))
+
+
+def _asked(context: ResponseContext) -> dict[str, Any]:
+    """The fields of the request, as far as the run knows them."""
+    settings = context.settings
+    choice = settings.tool_choice
+    is_named = choice not in {"", "none", "required"}
+    return {
+        **settings.sampling,
+        "background": context.is_background,
+        "instructions": settings.instructions or None,
+        "max_output_tokens": settings.max_output_tokens or None,
+        "metadata": settings.metadata,
+        "previous_response_id": context.previous,
+        "reasoning": {"effort": settings.reasoning_effort or None},
+        "store": context.is_stored,
+        "temperature": settings.temperature,
+        "text": {"format": shown_format(settings.output)},
+        "tool_choice": {"type": "function", "name": choice} if is_named else choice,
+        "tools": [_tool(tool) for tool in settings.client_tools],
+    }
 
 
 def _tool(tool: ClientTool) -> dict[str, Any]:
