@@ -14,7 +14,7 @@ import pytest
 from holdfast.sandbox.bubblewrap import open_bubblewrap
 from holdfast.sandbox.landlock import open_landlock
 from holdfast.sandbox.launch import BackendName, Launch, Lifetime
-from holdfast.sandbox.profile import Profile
+from holdfast.sandbox.profile import MOUNTS_MAX, Profile
 from holdfast.sandbox.sandbox import Sandbox, SandboxRefused, open_sandbox
 from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.self_test import Held, SelfTestFailed, self_test
@@ -141,11 +141,30 @@ def test_bubblewrap_contains_secrets_and_protected_files_but_not_what_it_could_n
     whole = replace(PROFILE, masked=("/w/.env",), protected=("/w/AGENTS.md",), network="hosts")
     assert sandbox.contains(whole)
     assert not sandbox.contains(replace(whole, known=False))
+    many = tuple(f"/w/{number}/.env" for number in range(MOUNTS_MAX + 1))
+    assert not sandbox.contains(replace(whole, masked=many))
 
 
 def test_a_digest_is_the_same_for_the_same_profile_and_another_for_another() -> None:
     assert replace(PROFILE).digest == PROFILE.digest
     assert replace(PROFILE, network="on").digest != PROFILE.digest
+
+
+@pytest.mark.parametrize(
+    ("profile", "pinned"),
+    [
+        (replace(PROFILE, masked=("/w/a/b/.env", "/w/.env")), ("/w/a", "/w/a/b")),
+        (replace(PROFILE, protected=("/w/.git/hooks",), write=("/w/out/x", "/v")), ("/w/.git", "/w/out")),
+        (replace(PROFILE, read=("/w/ro",), protected=("/w/ro/x/AGENTS.md",)), ()),
+        (replace(PROFILE, home="/v/h", write=("/v",), read=("/v/h/.pyenv",)), ()),
+        (replace(PROFILE, workspace="/", masked=("/a/.env",)), ("/a",)),
+    ],
+)
+def test_folders_between_a_writable_tree_and_a_mount_in_it_are_pinned(
+    profile: Profile, pinned: tuple[str, ...]
+) -> None:
+    """P13: nothing that isn't writable becomes so, and an empty home folder stays empty."""
+    assert profile.pinned == pinned
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -60,11 +60,11 @@ class Profile:
         mounted |= {inside for _, inside in self.kept}
         found: set[str] = set()
         for path in mounted:
-            above = path.rpartition("/")[0]
+            above = path.rpartition("/")[0] or "/"
             between: list[str] = []
-            while above and above not in mounted:
+            while above != "/" and above not in mounted:
                 between.append(above)
-                above = above.rpartition("/")[0]
+                above = above.rpartition("/")[0] or "/"
             if above in writable:
                 found.update(between)
         return tuple(sorted(found, key=lambda path: (path.count("/"), path)))
