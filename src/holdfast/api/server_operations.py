@@ -390,6 +390,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}",
         "conversations.delete",
         tag="OpenAI-compatible",
+        scopes=("admin",),
         summary="Delete the session; its runs are stopped, and it can be undeleted for a while.",
         responses={200: openai.DeletedConversation},
         errors=SESSION_ERRORS,
