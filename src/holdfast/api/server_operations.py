@@ -61,7 +61,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         raw_request="application/octet-stream",
         responses={201: server.BlobStored},
-        errors={400: "empty_blob, body_cut_off"},
+        errors={400: "empty_blob, body_cut_off", 429: "upload_quota_reached"},
         needs_request=True,
     ),
     Operation(
