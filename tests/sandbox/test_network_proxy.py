@@ -146,6 +146,21 @@ async def test_what_is_no_proxy_request_gets_a_clear_error() -> None:
             (b"GET http://u@a.example/ HTTP/1.1\r\n\r\n", b"400"),
             (b"CONNECT a.example HTTP/1.1\r\n\r\n", b"400"),
             (b"CONNECT a.example:70000 HTTP/1.1\r\n\r\n", b"400"),
+            *(
+                (b"GET http://a.example/ HTTP/1.1\r\n%b\r\n\r\n" % fields, b"400")
+                for fields in (
+                    b"Host: a.example\r\nHost: b.example",
+                    b"X: a\nHost: b.example",
+                    b"X: a\rHost: b.example",
+                    b"X: a\r\n Host: b.example",
+                    b"Host : b.example",
+                    b"\x00Host: b.example",
+                    b"Host",
+                    b"Content-Length: 1\r\nContent-Length: 2",
+                    b"Content-Length: 1\r\nTransfer-Encoding: chunked",
+                    b"Transfer-Encoding: chunked\r\ntransfer-encoding: identity",
+                )
+            ),
             (b"GET http://a.example/ HTTP/1.1\r\nX: " + b"x" * HEAD_BYTES_MAX * 2 + b"\r\n\r\n", b"431"),
         ]:
             assert (await said(port, request)).split(b" ")[1] == status, request[:60]

@@ -15,7 +15,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.server.access.budgets import KeyLimits
-from holdfast.server.options import ApiKey, ServerOptions
+from holdfast.server.options import ApiKey, Limits, ServerOptions
 from holdfast.targets import Wire
 from holdfast.values import RELAY
 from server.relay.relaying import PATHS, WIRES, body_for, relaying, target_on
@@ -239,6 +239,31 @@ async def test_a_budget_is_of_one_day() -> None:
             assert await ask(server) == 429
             clock.days = 1
             assert await ask(server) == 200
+
+
+async def test_a_key_stores_only_so_many_bytes_of_attachments_in_a_day() -> None:
+    """P10: uploaded or inside a message, and at no other key's cost."""
+    clock = Tomorrow()
+    limited = replace(setting(), clock=clock)
+    limited = replace(limited, options=replace(limited.options, limits=Limits(upload_bytes_per_day=10)))
+    inline = [
+        {
+            "role": "user",
+            "content": [{"type": "file", "file": {"file_data": "data:text/plain;base64,aGVsbG8="}}],
+        }
+    ]
+
+    async with ChaosServer(*SCRIPTS) as chaos, relaying(target_on(chaos, "chat"), setting=limited) as server:
+
+        async def upload(by: Mapping[str, str]) -> int:
+            return (await server.call("POST", "/api/blobs", body=b"123456", headers=by)).status
+
+        assert [await upload(AS_LAPTOP), await upload(AS_LAPTOP), await upload(AS_ADMIN)] == [201, 429, 201]
+        refused = await server.call("POST", "/v1/runs", body={"input": inline}, headers=AS_LAPTOP)
+        assert (refused.status, refused.code) == (429, "upload_quota_reached")
+        assert 0 < int(refused.headers["Retry-After"]) <= 86_400
+        clock.days = 1
+        assert await upload(AS_LAPTOP) == 201
 
 
 async def test_limits_for_a_name_that_no_key_has_are_reported_at_the_start(

@@ -61,7 +61,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         ),
         raw_request="application/octet-stream",
         responses={201: server.BlobStored},
-        errors={400: "empty_blob, body_cut_off"},
+        errors={400: "empty_blob, body_cut_off", 429: "upload_quota_reached"},
         needs_request=True,
     ),
     Operation(
@@ -391,6 +391,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}",
         "conversations.delete",
         tag="OpenAI-compatible",
+        scopes=("admin",),
         summary="Delete the session; its runs are stopped, and it can be undeleted for a while.",
         responses={200: openai.DeletedConversation},
         errors=SESSION_ERRORS,

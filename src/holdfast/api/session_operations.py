@@ -173,6 +173,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/undelete",
         "sessions.undelete",
         tag="Sessions",
+        scopes=("admin",),
         summary="Undo a deletion before it is final.",
         responses={200: sessions.SessionShown},
         errors=SESSION_ERRORS,

@@ -27,6 +27,10 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             "quarter more."
         ),
     ] = 1_000
+    upload_bytes_per_day: Annotated[
+        AtLeast0,
+        doc("The most bytes of attachments that one key can send in a day (UTC); 0 means no limit."),
+    ] = 5_000_000_000
     unauthenticated_max: Annotated[
         AtLeast1,
         doc(

@@ -304,6 +304,7 @@ def limits_of(settings: Settings) -> Limits:
         header_s=limits.header_s or NO_LIMIT_S,
         body_s=limits.body_s or NO_LIMIT_S,
         subscribers_max=limits.subscribers_max,
+        upload_bytes_per_day=limits.upload_bytes_per_day,
         unauthenticated_max=limits.unauthenticated_max,
         queued_runs_max=limits.queued_runs_max,
         deltas_kept_s=settings.server.keep_deltas_days * 86_400.0,

@@ -49,7 +49,8 @@ PROXY_VARIABLES = MappingProxyType(
 )
 _REQUEST = re.compile(rb"([A-Z]{1,20}) (\S{1,8000}) HTTP/1\.[01]\Z")
 _TARGET = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:/\[\]@]+)(?::(\d{1,5}))?")
-_HOP = re.compile(rb"(?i)(?:connection|keep-alive|proxy-[a-z-]+|host)\s*:")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[^\r\n\0]*")
+_HOP = re.compile(rb"connection|keep-alive|proxy-[a-z-]+|host")
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
@@ -273,10 +274,25 @@ def _asked(head: bytes) -> _Asked:
     place, slash, path = target[7:].partition("/")
     host, port = _host_and_port(place, 80)
     # One request for each connection, so that no later one goes to this host under another name.
-    kept = [field for field in fields if not _HOP.match(field)]
+    kept = [field for name, field in _checked(fields) if not _HOP.fullmatch(name)]
     request = method + b" " + f"{slash or '/'}{path}".encode("latin-1") + b" HTTP/1.1"
     own = [b"Host: " + place.encode("latin-1"), b"Connection: close"]
     return _Asked(host, port, b"\r\n".join([request, *own, *kept, b"", b""]))
+
+
+def _checked(fields: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """The fields of a head with their names; raises _Refused for what two programs could read differently."""
+    checked: list[tuple[bytes, bytes]] = []
+    for field in fields:
+        found = _FIELD.fullmatch(field)
+        if found is None:
+            raise _Refused("400 Bad Request", "one of its headers isn't valid HTTP.")
+        checked.append((found[1].lower(), field))
+    names = [name for name, _ in checked]
+    lengths = names.count(b"content-length") + names.count(b"transfer-encoding")
+    if names.count(b"host") > 1 or lengths > 1:
+        raise _Refused("400 Bad Request", "its host or its length is given twice.")
+    return checked
 
 
 def _host_and_port(text: str, default: int) -> tuple[str, int]:

@@ -33,6 +33,7 @@ from holdfast.server.access.request_secrets import redactor_source
 from holdfast.server.access.shared_links import SharedLinks
 from holdfast.server.access.signing_in import SignInRoutes
 from holdfast.server.access.tickets import Tickets
+from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.ag_ui.routes import AgUiRoutes
 from holdfast.server.blobs import BlobRoutes
@@ -399,6 +400,7 @@ def _deps(
         peers=peers,
         lives=SessionLives(agent, supervisor, peers, jobs=options.jobs),
         file_requests=FileRequests(store, peers),
+        uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
         workspaces=WorkspaceAccess(keys, (agent.workspace, *options.workspaces)),
     )
 

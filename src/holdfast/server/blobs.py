@@ -28,6 +28,7 @@ class BlobRoutes:
         if not data:
             raise bad_request("The body is empty. Send the bytes of the file", code="empty_blob")
         data = await redacted_bytes(data, self._deps.redactor)
+        self._deps.uploads.add(len(data))
         name = await self._deps.store.offer_blob(data)
         media_type = request.headers.get("content-type", "application/octet-stream").partition(";")[0]
         return json_response(BlobStored(blob=name, bytes=len(data), media_type=media_type.strip()), 201)

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from holdfast.interfaces.journal import Blobs
 from holdfast.models.parts import IMAGE_TYPES
 from holdfast.redaction import Redactor
 from holdfast.runner.inbox import IncomingMessage
+from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import Problem, bad_request
 from holdfast.server.transport.bodies import converted
 from holdfast.values import FilePart, ImagePart, Part, TextPart
@@ -96,14 +96,15 @@ def _renamed(parts: Iterable[Part], names: Mapping[str, str]) -> tuple[Part, ...
 
 
 async def keep_attached(
-    blobs: Blobs, parts: Iterable[Part], *, attached: Mapping[str, bytes], param: str = "parts"
+    deps: RouteDeps, parts: Iterable[Part], *, attached: Mapping[str, bytes], param: str = "parts"
 ) -> None:
     """Put what came inline on disk, before an event names it; raises a Problem if a named blob is unknown."""
+    deps.uploads.add(sum(map(len, attached.values())))
     named = dict.fromkeys(part.blob for part in parts if not isinstance(part, TextPart))
     for name in named:  # each once, as an event counts it once
         if name in attached:
             continue
-        if not _BLOB.fullmatch(name) or not await blobs.keep_blob(name):
+        if not _BLOB.fullmatch(name) or not await deps.store.keep_blob(name):
             raise Problem(
                 400,
                 f"There's no blob {name[:80]!r}; upload it with POST /api/blobs first",
@@ -111,7 +112,7 @@ async def keep_attached(
                 param=param,
             )
     for data in attached.values():
-        await blobs.put_blob(data)
+        await deps.store.put_blob(data)
 
 
 def _named_blob(part: Raw, where: str) -> Part:

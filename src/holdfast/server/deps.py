@@ -13,6 +13,7 @@ from holdfast.server.access.auth import KeyRing, SignIns
 from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.request_secrets import request_redactor
 from holdfast.server.access.tickets import Tickets
+from holdfast.server.access.uploads import UploadQuota
 from holdfast.server.access.workspaces import WorkspaceAccess
 from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.channels.folds import ChannelFolds
@@ -46,6 +47,7 @@ class RouteDeps:
     lives: SessionLives
     file_requests: FileRequests
     workspaces: WorkspaceAccess
+    uploads: UploadQuota
     list_changes: SessionListChanges = field(default_factory=SessionListChanges)
     channel_folds: ChannelFolds = field(default_factory=ChannelFolds)
     channel_doors: ChannelDoors = field(default_factory=ChannelDoors)

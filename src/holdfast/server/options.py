@@ -84,6 +84,7 @@ class Limits:
     unread_s: float = 300.0  # how long a client may read nothing
     going_s: float = 3.0  # how long active responses may take during a shutdown
     subscribers_max: int = _CONFIGURABLE.subscribers_max
+    upload_bytes_per_day: int = _CONFIGURABLE.upload_bytes_per_day  # of one key
     queued_runs_max: int = _CONFIGURABLE.queued_runs_max
     heartbeat_s: float = 15.0
     live_after_s: float = 3.0

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.api.operations import OPERATIONS
 from holdfast.api.scopes import SCOPES
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
@@ -29,6 +30,60 @@ async def made(server: Served, *scopes: str, name: str = "") -> dict[str, str]:
     status, answer = await server.post("/api/keys", body, **OWNER)
     assert (status, answer["scopes"]) == (201, [one for one in SCOPES if one in scopes])
     return {"Authorization": f"Bearer {answer['key']}"}
+
+
+# Every operation by its effect: the same effect needs the same scope on every surface.
+EFFECTS = {
+    "see whether the server works": "health.alive health.ready",
+    "sign in, with what proves it in the body": "browsers.sign_in hooks.deliver channels.deliver",
+    "use one's own sign-in": "browsers.link browsers.sign_out browsers.ticket",
+    "read about the API and the server": "docs.openapi docs.page health.capabilities health.detailed",
+    "read figures of the server": "metrics.show",
+    "start or continue a run": "runs.start chat.chat chat.stream ag_ui.run mcp.post inputs.say inputs.retry "
+    "inputs.compact conversations.create sessions.create",
+    "start a run, or relay a call": "openai.complete responses.create responses.compact",
+    "list models": "openai.models openai.model responses.input_tokens",
+    "relay a call": "relay.messages relay.plain relay.count_tokens",
+    "stop work": "inputs.stop responses.cancel processes.stop",
+    "answer a question": "inputs.question",
+    "try a waiting call now": "inputs.gate",
+    "read a run": "runs.show runs.list runs.events responses.show responses.input_items changes.show mcp.get",
+    "hide a response": "responses.delete",
+    "read a session": "sessions.show sessions.list sessions.live sessions.children sessions.draft log.events "
+    "log.list_changes log.messages log.export conversations.show conversations.items conversations.item "
+    "processes.show queue.show",
+    "change a session": "sessions.change conversations.change sessions.put_draft sessions.move log.fork "
+    "log.rewind queue.change queue.clear queue.pause queue.remove queue.resume",
+    "delete a session, or bring it back": "sessions.delete sessions.undelete conversations.delete",
+    "choose how actions are approved": "sessions.put_mode",
+    "see what waits for approval": "inputs.approvals",
+    "approve an action": "inputs.approve inputs.rule grants.list grants.revoke",
+    "change files of a workspace": "files.write changes.undo changes.redo quarantine.list quarantine.restore "
+    "quarantine.delete",
+    "read files of a workspace": "files.list files.read skills.list skills.show",
+    "store and read attachments": "blobs.upload blobs.download",
+    "read memories": "memory.list memory.history",
+    "change memories": "memory.edit memory.decide memory.roll_back memory.forget",
+    "start programs": "sessions.put_servers",
+    "read targets": "targets.list",
+    "call a target to try it": "targets.try_one",
+    "administer keys": "keys.list keys.add keys.revoke",
+    "administer the server": "nodes.list usage.show",
+    "administer channels": "channels.list channels.pair channels.allow channels.revoke channels.test "
+    "channels.log",
+    "administer automations": "triggers.list triggers.create triggers.preview triggers.show triggers.edit "
+    "triggers.delete triggers.pause triggers.resume triggers.run triggers.missed triggers.secret "
+    "triggers.history jobs.list jobs.create jobs.show jobs.edit jobs.delete jobs.pause jobs.resume jobs.run",
+}
+
+
+def test_the_same_effect_needs_the_same_scope_on_every_surface() -> None:
+    """P11: a new operation is added to the table, beside those that do the same."""
+    scopes = {one.endpoint: one.scopes for one in OPERATIONS}
+    sorted_by_effect = [endpoint for endpoints in EFFECTS.values() for endpoint in endpoints.split()]
+    assert sorted(sorted_by_effect) == sorted(scopes)
+    for effect, endpoints in EFFECTS.items():
+        assert len({scopes[endpoint] for endpoint in endpoints.split()}) == 1, effect
 
 
 async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anything_is_read() -> None:
@@ -71,6 +126,8 @@ async def test_every_operation_is_refused_to_a_key_without_its_scope_before_anyt
                 "POST /api/targets/{name}/try",
                 "DELETE /api/keys/{name}",
                 "DELETE /api/sessions/{session_id}",
+                "POST /api/sessions/{session_id}/undelete",
+                "DELETE /v1/conversations/{session_id}",
                 "PUT /api/sessions/{session_id}/mcp-servers/{client_id}",  # it starts programs
                 "GET /api/channels",
                 "GET /api/channels/{name}/log",

@@ -212,15 +212,28 @@ async def test_who_speaks_http_1_0_gets_no_chunks() -> None:
             assert body[:1] in b"{i", body  # and not the length of a chunk
 
 
-async def test_two_hosts_name_nobody() -> None:
-    """P11: a proxy in front may have looked at the other one."""
-    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
-        for hosts in ((b"evil.example", b"localhost"), (b"localhost", b"localhost"), (b"[::1]", b"evil")):
-            lines = b"".join(b"Host: %b\r\n" % host for host in hosts)
-            (answer,) = await answers(
-                server, b"GET /v1/models HTTP/1.1\r\n%bConnection: close\r\n\r\n" % lines
-            )
-            assert answer.startswith(b"421"), answer
+@pytest.mark.parametrize("hosts", [(), ("*",)])
+async def test_a_header_that_decides_about_access_is_sent_once(hosts: tuple[str, ...]) -> None:
+    """P11: a proxy in front may have looked at the other one, on any path and with any name allowed."""
+    twice = (
+        (b"Host: evil.example", b"Host: localhost"),
+        (b"Host: localhost", b"Host: localhost"),
+        (b"Host: localhost", b"Authorization: Bearer a", b"Authorization: Bearer b"),
+        (b"Host: localhost", b"X-Api-Key: a", b"X-Api-Key: b"),
+        (b"Host: localhost", b"Origin: http://localhost", b"Origin: http://evil.example"),
+        (b"Host: localhost", b"Content-Length: 0", b"Content-Length: 1"),
+        (b"Host: localhost", b"Content-Length: 0", b"Transfer-Encoding: chunked"),
+    )
+    setting = Setting(options=ServerOptions(hosts=hosts))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        for lines in twice:
+            for path in (b"/v1/models", b"/health", b"/hooks/x", b"/"):
+                head = b"\r\n".join([b"GET %b HTTP/1.1" % path, *lines, b"Connection: close\r\n\r\n"])
+                (answer,) = await answers(server, head)
+                assert answer.startswith(b"400"), (head, answer)
+        same = HEAD + b"Authorization: Bearer a\r\n" * 2
+        (answer,) = await answers(server, b"GET /health HTTP/1.1\r\n%bConnection: close\r\n\r\n" % same)
+        assert answer.startswith(b"200")
 
 
 async def test_what_is_not_there_is_not_there_for_any_method() -> None:

@@ -21,7 +21,7 @@ from holdfast.server.access.request_secrets import begin_request, without_secret
 from holdfast.server.access.tickets import Tickets, target_of, without_ticket
 from holdfast.server.options import Limits, ServerOptions
 from holdfast.server.peers.admission import PeerAdmission, whole_body
-from holdfast.server.problems import Problem, problem_of
+from holdfast.server.problems import Problem, bad_request, problem_of
 from holdfast.server.relay.surfaces import error_body
 from holdfast.server.unserved import not_of_this_route
 
@@ -107,6 +107,7 @@ class _AccessHeaders(msgspec.Struct, frozen=True, gc=False):
     page: str
     session_key: str
     body_bytes: int
+    repeated: str  # one of them that was sent twice, so that a proxy in front may have read the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,9 @@ class AccessMiddleware:
         named = [(header, request_id) for header in REQUEST_IDS]
         response = _ResponseSender(send, [*self._headers(asked), *named])
         try:
+            if asked.repeated:
+                text = f"The header '{asked.repeated}' is repeated. Send it once"
+                raise bad_request(text, code="repeated_header")
             if scope["method"] == "OPTIONS" and self._lists(asked.origin):
                 await response.send_whole(204, b"", {"Access-Control-Max-Age": "600"})
                 return
@@ -377,16 +381,17 @@ def keys_sent(authorization: str, api_keys: Iterable[str]) -> Iterable[str]:
 def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
     found: dict[bytes, str] = {}
     cookies: list[str] = []
-    body_bytes = 0
+    body_bytes, repeated = 0, ""
     for name, value in headers:
         if name == b"content-length":
             body_bytes = int(value) if value.isdigit() else 0
         elif name == b"cookie":
             cookies.append(value.decode("latin-1"))
-        elif name == b"host" and name in found:
-            found[name] = ", "  # a proxy might read two of them differently, so neither counts
         elif name in _DECIDING:
-            found[name] = value.decode("latin-1")
+            text = value.decode("latin-1")
+            if (name == b"host" and name in found) or found.setdefault(name, text) != text:
+                repeated = name.decode()
+            found[name] = text
     host = found.get(b"host", "").lower()
     return _AccessHeaders(
         host=host,
@@ -397,6 +402,7 @@ def _access_headers(headers: Iterable[tuple[bytes, bytes]]) -> _AccessHeaders:
         page=found.get(b"x-holdfast-page", ""),
         session_key=found.get(b"x-hermes-session-key", "")[:_SESSION_KEY_CHARS_MAX],
         body_bytes=body_bytes,
+        repeated=repeated,
     )
 
 

@@ -252,7 +252,7 @@ async def _keep(
     parts = [part for result in results for part in result.parts]
     named = {getattr(part, "blob", "") for part in parts}
     kept = {name: data for name, data in attached.items() if name in named}
-    await keep_attached(deps.store, parts, attached=kept, param=param)
+    await keep_attached(deps, parts, attached=kept, param=param)
 
 
 async def give_up_waiting(

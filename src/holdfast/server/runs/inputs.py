@@ -98,7 +98,7 @@ class RunInputRoutes:
         # Only what is queued may have to wait for a slot.
         async with reserved_place(deps) if said.mode == "queue" else nullcontext():
             message = await without_secrets(message, deps.redactor)
-            await keep_attached(deps.store, message.parts, attached=message.attached, param="message")
+            await keep_attached(deps, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
                 sent = await deps.inbox.send(row.session_id, message, once=once)
             else:

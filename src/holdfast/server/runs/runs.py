@@ -101,7 +101,7 @@ class RunRoutes:
         async with reserved_place(deps):
             await deps.workspaces.existing(message.settings.workspace)
             message = await without_secrets(message, deps.redactor)
-            await keep_attached(deps.store, _parts_of(message), attached=message.attached)
+            await keep_attached(deps, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
             result = await deps.inbox.send(session_id, message, once=once)
         match result:
