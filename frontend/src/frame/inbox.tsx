@@ -53,7 +53,7 @@ export function Inbox(): JSX.Element {
           <InboxItem key={askIdOf(ask)} ask={ask} />
         ))}
       </ul>
-      <Proposals />
+      <Proposals open={proposals.value} />
     </Dialog>
   );
 }

@@ -1,6 +1,7 @@
 /** What most chats never show: one script, fetched when the first of it is needed. */
 
 export { FindHint } from "../frame/find_hint.tsx";
+export { Proposals } from "../powers/proposals.tsx";
 export { AgentSaid, Agents, ParentLink } from "./agents.tsx";
 export { Asks } from "./asks.tsx";
 export { CommandHints } from "./command_hints.tsx";
