@@ -32,7 +32,9 @@ DetailedHealth: status version store active_sessions waiting_sessions open_strea
     event_loop_lag_worst_ms draining targets open_files
 DiskShown: free_bytes total_bytes
 DraftText: text
+FailingTask: name error
 FileChanged: path state kind
+FileEffect: path effect
 FileNotCovered: path why
 FileStored: path bytes
 FolderEntry: name kind
@@ -136,6 +138,7 @@ ChannelTestIntended: channel chat delivery
 ChannelUserChanged: allowed channel user
 ChannelUserShown: name role since user
 PairingCode: code expires_in_s
+UndoPreviewed: run_id plan turns turns_total files files_total log_kept
 """
 
 

@@ -15,13 +15,19 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
     """P8, P11."""
     facts = [
         CallTool("remember", {"about": "user", "text": text, "reason": "for later"})
-        for text in ("likes tea", "has a cat", "lives on Mars")
+        for text in ("likes tea", "has a cat", "lives on Mars", "was on the Moon")
     ]
     setting = Setting(tools=(Remember(),))
     async with visit.chatting(facts, [Say("noted")], setting=setting) as server:
         chat = await visit(server.url)
         await chat.say("I like tea, have a cat and live on Mars")
         await chat.answered("noted")
+        here = chat.page.get_by_role("region", name="Proposed for memory")
+        await expect(here.get_by_role("listitem")).to_have_count(4)
+        assert await faults_of(chat.page) == []
+        moon = here.get_by_role("listitem").filter(has_text="Moon")
+        await moon.get_by_role("button", name="Reject").click()
+        await expect(here.get_by_role("listitem")).to_have_count(3)
         await chat.page.get_by_role("button", name="Inbox").click()
         inbox = chat.page.get_by_role("dialog", name="Inbox")
         await expect(inbox.get_by_role("listitem")).to_have_count(3)
@@ -32,6 +38,7 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
         await inbox.get_by_role("button", name="Accept all 2").click()
         await expect(inbox).to_contain_text("Nothing is waiting for you.")
         await inbox.get_by_role("button", name="Close").click()
+        await expect(here).to_have_count(0)
         await chat.button("Settings").click()
         await chat.page.get_by_role("dialog").get_by_role("button", name="Memory").click()
         memory = chat.page.get_by_role("dialog", name="Memory").get_by_role("region", name="About you")

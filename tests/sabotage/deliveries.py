@@ -13,6 +13,7 @@ from holdfast.channels.slack.api import open_slack
 from holdfast.channels.slack.webhook import HookAddress, SlackWebhook
 from holdfast.chaos import Gate
 from holdfast.chaos.slack import FakeSlack
+from holdfast.chaos.slack.world import APP, TEAM
 from holdfast.decisions.hook_signatures import HookDelivery, is_signed, slack_signature
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -118,7 +119,7 @@ async def check_slack_is_answered_after_the_event_is_on_the_log(kind: type[Slack
     """While an event is being taken, Slack waits."""
     gate, doors = Gate(), ChannelDoors()
     event = {"type": "message", "channel": "D42", "user": "U42", "text": "hi", "ts": "1.1"}
-    body = msgspec.json.encode({"type": "event_callback", "event": event})
+    body = msgspec.json.encode({"type": "event_callback", "team_id": TEAM, "api_app_id": APP, "event": event})
 
     async def take(_: Arrival) -> None:
         await gate.passed()

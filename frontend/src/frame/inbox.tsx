@@ -56,7 +56,7 @@ export function Inbox(): JSX.Element {
       {needsYou.value > asks.length && asks.length > 0 ? (
         <p class="muted">And {needsYou.value - asks.length} more.</p>
       ) : null}
-      <Proposals />
+      <Proposals open={proposals.value} />
     </Dialog>
   );
 }

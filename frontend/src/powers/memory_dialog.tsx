@@ -17,6 +17,7 @@ import {
   memories,
   memoryHistory,
   openAt,
+  proposals,
   purge,
   rollBackMemory,
   undoChange,
@@ -40,7 +41,7 @@ export function MemoryDialog(): JSX.Element {
   return (
     <Dialog title="Memory" onClose={() => closeDialog("memory")}>
       <p class="fine muted">{MODES[found?.mode ?? ""] ?? ""}</p>
-      <Proposals />
+      <Proposals open={proposals.value} />
       {found?.mode === "auto" ? <LearnedToday all={found.data} /> : null}
       {(found?.data ?? []).filter(isMemory).map((memory) => (
         <OneMemory key={`${memory.scope} ${memory.workspace ?? memory.chat ?? ""}`} memory={memory} />

@@ -6,7 +6,7 @@ import { ago } from "../format.ts";
 import { closeDialog } from "../frame/ui.ts";
 import { Icon } from "../icons.tsx";
 import { exact, harmless } from "../markdown/safe.ts";
-import { decideMemory, may, nowMs, openAt, type Proposal, proposals } from "../state.ts";
+import { decideMemory, may, nowMs, openAt, type Proposal } from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
 
@@ -17,8 +17,7 @@ const ABOUT: Readonly<Record<MemoryShown["scope"], string>> = {
   skills: "A skill",
 };
 
-export function Proposals(): JSX.Element | null {
-  const open = proposals.value;
+export function Proposals({ open }: { readonly open: readonly Proposal[] }): JSX.Element | null {
   const acting = useActing();
   if (open.length === 0) return null;
   const decideAll = (verdict: "accept" | "reject") => async (): Promise<void> => {

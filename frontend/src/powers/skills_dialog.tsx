@@ -8,7 +8,16 @@ import { Dialog } from "../frame/dialog.tsx";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
 import { useRead } from "../server_panels/refreshed.ts";
-import { editMemory, loadMemories, may, memories, readSkill, readSkills, session } from "../state.ts";
+import {
+  editMemory,
+  loadMemories,
+  may,
+  memories,
+  proposals,
+  readSkill,
+  readSkills,
+  session,
+} from "../state.ts";
 import { useActing } from "../talk/acting.ts";
 import { Problem } from "../talk/problem.tsx";
 import { Prose } from "../talk/prose.tsx";
@@ -38,7 +47,7 @@ export function SkillsDialog(): JSX.Element {
         Instructions that the agent reads when a task needs them. Those of a workspace count after{" "}
         <code>holdfast skills trust</code>.
       </p>
-      <Proposals />
+      <Proposals open={proposals.value} />
       {found !== null && skills.length === 0 ? <p class="muted">There are no skills yet.</p> : null}
       <ul class="skills" aria-label="Skills">
         {skills.map((skill) => (

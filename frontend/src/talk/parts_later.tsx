@@ -2,6 +2,7 @@
 
 export { FindHint } from "../frame/find_hint.tsx";
 export { Hits } from "../frame/search_hits.tsx";
+export { Proposals } from "../powers/proposals.tsx";
 export { AgentSaid, Agents, ParentLink } from "./agents.tsx";
 export { Asks } from "./asks.tsx";
 export { CommandHints } from "./command_hints.tsx";

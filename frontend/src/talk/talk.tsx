@@ -9,6 +9,7 @@ import { attachDropped } from "./attachments.ts";
 import { Composer } from "./composer.tsx";
 import { OriginPlace } from "./origin_place.tsx";
 import { PlanPlace } from "./plan_place.tsx";
+import { ProposalPlace } from "./proposal_place.tsx";
 import { QueuePlace } from "./queue_place.tsx";
 import { Transcript } from "./transcript.tsx";
 import { UndoPlace } from "./undo_place.tsx";
@@ -21,6 +22,7 @@ export function Talk(): JSX.Element {
       {here === null ? <Start /> : <Middle here={here} />}
       <div class="dock">
         {here === null ? null : <PlanPlace here={here} />}
+        {here === null ? null : <ProposalPlace here={here} />}
         {here === null ? null : <AskPlace here={here} />}
         {here === null ? null : <QueuePlace here={here} />}
         {here === null ? null : <UndoPlace here={here} />}

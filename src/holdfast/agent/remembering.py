@@ -32,7 +32,10 @@ _TITLES = MappingProxyType(
 )
 REMEMBERED = "Remembered."
 PLANNING = "no plan was accepted yet"
-PROPOSED = "Proposed. It isn't remembered until the user accepts it; go on without waiting."
+PROPOSED = (
+    "Not remembered yet: your proposal waits until the user accepts or rejects it. "
+    "Don't say that you'll remember it; say that you proposed it. Go on without waiting."
+)
 
 
 async def memory_text(memories: Memories, owner: str, workspace: Path, chat: str = "") -> str:

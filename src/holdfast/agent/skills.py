@@ -27,7 +27,10 @@ from holdfast.values import MemoryOrigin
 SHOWN = "Skills: read the fitting one with the tool `skill` before you begin such a task."
 MORE = "There are {count} more skills; find them with the tool `skill` and words in `query`."
 WORKSPACE_SKILLS = "descriptions of the workspace's skills"
-PROPOSED = "Proposed. The skill counts only when the user has accepted it; go on without waiting."
+PROPOSED = (
+    "Not a skill yet: your proposal waits until the user accepts or rejects it. "
+    "Don't say that you've learned it; say that you proposed it. Go on without waiting."
+)
 
 
 async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> FoundSkills:

@@ -10,7 +10,6 @@ from holdfast.api.children import ChildShown
 from holdfast.api.sessions import SessionShown
 from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
-from holdfast.cli.chat.learning import ChatLearning
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.chat.undo import ChatUndo
 from holdfast.safe_text import safe, safe_line
@@ -81,7 +80,7 @@ class Commands:
             "/diff": undo.diff,
             "/plan": self._plan,
             "/goal": self._goal,
-            "/memory": ChatLearning(chat).memory,
+            "/memory": chat.learning.memory,
             COMPACT: self._compact,
             "/model": self._model,
             "/sessions": self._sessions,

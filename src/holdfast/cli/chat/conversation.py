@@ -28,6 +28,7 @@ from holdfast.cli.chat.commands import (
     names_command,
 )
 from holdfast.cli.chat.entries import entry_text, person_text
+from holdfast.cli.chat.learning import ChatLearning
 from holdfast.cli.ids import AmbiguousName, resolve_session
 from holdfast.cli.program_name import program
 from holdfast.cli.terminal.child_asks import ChildAsks
@@ -97,6 +98,7 @@ class ChatScreen:
         self.known: list[tuple[str, str]] = []  # sessions that can be completed, with their titles
         self.renderer = self._new_renderer(set())
         self.asks = ChatAsks(self)
+        self.learning = ChatLearning(self)
         self._children = ChildAsks(attached.client, self._hear_child)
         self.attachments: list[ImagePart | FilePart] = []  # for the next message
         self._files = WorkspaceFiles(self.workspace)
@@ -373,6 +375,7 @@ class ChatScreen:
         if isinstance(event, e.RunEnded) and event.outcome not in {"completed", "refused", "cancelled"}:
             await self.prompt.print(self.style.dim("  Type /retry to try again."))
         await self.asks.update()
+        await self.learning.hear(event)
         if isinstance(event, e.RunEnded):
             with suppress(ClientError):  # what was read here is not unread on the page; only a courtesy
                 await self.client.mark_read(self.session_id)

@@ -1,12 +1,15 @@
 """`/memory` in the chat: see what is remembered, and decide about what agents propose to learn."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from holdfast import events as e
 from holdfast.api.powers.memory import MemoryProposalShown, MemoryShown
 from holdfast.cli.powers.memory import added, markdown, place_in
-from holdfast.client.errors import Refused
+from holdfast.client.errors import ClientError, Refused
+from holdfast.policy.tool_names import PROPOSE_SKILL, REMEMBER
 from holdfast.safe_text import safe, safe_line
 
 if TYPE_CHECKING:
@@ -22,6 +25,23 @@ class ChatLearning:
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
+        self._proposing: set[str] = set()  # open runs that used a tool that proposes
+
+    async def hear(self, event: e.Event) -> None:
+        """When a run ends, show what it proposed: it's decided where it was said."""
+        if isinstance(event, e.ToolAsked) and event.name in {REMEMBER, PROPOSE_SKILL}:
+            self._proposing.add(event.run_id)
+        elif isinstance(event, e.RunEnded) and event.run_id in self._proposing:
+            self._proposing.discard(event.run_id)
+            with suppress(ClientError):  # the proposals are still in the inbox
+                proposals = _proposals((await self._chat.client.memories()).data)
+                numbered = [
+                    (nth, one)
+                    for nth, one in enumerate(proposals, 1)
+                    if one[1].origin is not None and one[1].origin.run_id == event.run_id
+                ]
+                if numbered:
+                    await self._say("\n".join([*(_line(nth, one) for nth, one in numbered), USAGE]))
 
     async def memory(self, words: str) -> None:
         """Show everything, or accept or reject proposals by their numbers."""
@@ -69,10 +89,14 @@ def _shown(memories: Sequence[MemoryShown], proposals: Sequence[_Open]) -> str:
     known = [one for one in memories if one.scope != "skills" and (one.document or one.notes)]
     text = "\n\n".join(markdown(one).rstrip() for one in known)
     lines = [safe(text) if text else "Nothing is remembered yet."]
-    for nth, (memory, one) in enumerate(proposals, 1):
-        others = f" (not only your own words: {'; '.join(one.because)})" if one.because else ""
-        lines.append(f"{nth}. proposed: {_what(memory, one)}\n   why: {safe_line(one.reason + others, 400)}")
+    lines += [_line(nth, one) for nth, one in enumerate(proposals, 1)]
     return "\n\n".join([*lines, USAGE] if proposals else lines)
+
+
+def _line(nth: int, proposed: _Open) -> str:
+    memory, one = proposed
+    others = f" (not only your own words: {'; '.join(one.because)})" if one.because else ""
+    return f"{nth}. proposed: {_what(memory, one)}\n   why: {safe_line(one.reason + others, 400)}"
 
 
 def _what(memory: MemoryShown, one: MemoryProposalShown) -> str:
