@@ -617,6 +617,7 @@ export interface TranscriptPage {
   readonly marks?: Readonly<Record<string, string>>;
   readonly is_away?: boolean;
   readonly plan?: PlanShown;
+  readonly versions?: readonly string[];
   readonly undos?: readonly UndoShown[];
 }
 

@@ -200,6 +200,14 @@ async def test_a_run_that_waits_for_its_client_waits_for_no_person(store: Store)
     assert await store.runs(RunQuery(asking="client")) == []
 
 
+async def test_sessions_are_found_by_how_their_ids_begin(store: Store) -> None:
+    for session_id in ("s~9.2", "s", "s~2.2", "t~1.2", "s~2.2~4.3", "sa"):
+        await store.append(session_id, [e.SessionCreated(at_ms=AT_MS, epoch="e")])
+    await store.append("s~9.2", [e.SessionDeleted(at_ms=AT_MS, purge_at_ms=AT_MS + 1)])
+    assert list(await store.session_ids("s~")) == ["s~2.2", "s~2.2~4.3"]
+    assert list(await store.session_ids("s~", limit=1)) == ["s~2.2"]
+
+
 async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:
     fence = await begin(store, run_id="r1")
     question = e.QuestionAsked(

@@ -204,6 +204,12 @@ async def test_any_message_is_edited_and_every_version_stays_in_reach(visit: Vis
         await expect(versions).to_contain_text("2/2")
         await versions.get_by_role("button", name="Previous version").click()
         await chat.answered("third two")
+        # they are known however far down the list of chats they are
+        for _ in range(51):
+            assert (await server.served.call("POST", "/api/sessions", body={"title": "newer"})).status == 201
+        await chat.page.reload()
+        await expect(chat.rows.first).to_contain_text("newer")
+        await expect(versions).to_contain_text("3/3")
         # versions are no steps in the history: back leaves the chat (the reload is the one before)
         await chat.page.go_back()
         await expect(chat.page).to_have_url(f"{server.url}/")

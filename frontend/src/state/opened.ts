@@ -47,6 +47,7 @@ export class Opened implements OpenSession {
   readonly isAway = signal(false);
   readonly plan = signal<SeenPlan | null>(null);
   readonly forkedFrom = signal("");
+  readonly versions = signal<readonly string[]>([]);
   readonly undos = signal<readonly UndoShown[]>([]);
   readonly isPlanning = signal(false);
   readonly childrenSeq = signal(0);
@@ -80,6 +81,7 @@ export class Opened implements OpenSession {
   /** Start again from the server's state of the session. */
   load(page: NewestPage & { readonly session: SessionShown }): void {
     this.view = viewOf(page);
+    this.versions.value = page.versions ?? [];
     openRow.value = page.session;
     this.remark(page);
     this.stage.value = "ready";

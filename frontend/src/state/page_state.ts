@@ -111,6 +111,8 @@ export interface OpenSession {
   readonly plan: ReadonlySignal<SeenPlan | null>;
   /** The chat that it was forked from; "" if it wasn't, or if it's a version of that chat. */
   readonly forkedFrom: ReadonlySignal<string>;
+  /** The chats with versions of its messages, as of when it was loaded. */
+  readonly versions: ReadonlySignal<readonly string[]>;
   /** What can be redone, oldest first. */
   readonly undos: ReadonlySignal<readonly UndoShown[]>;
   /** Whether the next message stays in plan mode, as the newest run was. */

@@ -19,12 +19,12 @@ export interface Versions {
   readonly shown: number;
 }
 
-/** The place of the message, and its versions; the list of chats and the open one's id tell of them. */
+/** The place of the message, and its versions: those of the server, and those that came to the list since. */
 export function versionsOf(here: OpenSession, entry: PersonEntry): Versions {
   const place = placeIn(here.id, entry, here.entries.value);
   const own = placeOf(here.id);
   const shown = own?.place.base === place.base && own.place.at_seq === place.at_seq ? own.nth : 1;
-  const known = versionsAt(place, [here.id, ...sessions.value.map((row) => row.id)]);
+  const known = versionsAt(place, [here.id, ...here.versions.value, ...sessions.value.map((row) => row.id)]);
   return { place, known, shown };
 }
 

@@ -55,6 +55,7 @@ export interface NewestPage extends Page {
   readonly live: Readonly<Record<string, string>>;
   readonly plan?: SeenPlan | null;
   readonly undos?: readonly UndoShown[];
+  readonly versions?: readonly string[];
 }
 
 /** The view as of the page's `last_seq`, from the page's first entry on. */

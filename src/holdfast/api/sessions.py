@@ -274,6 +274,9 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     marks: dict[str, str] = {}  # noqa: RUF012  # each struct gets its own
     is_away: bool = False
     plan: PlanShown | None = None
+    versions: Annotated[
+        tuple[str, ...], msgspec.Meta(description="Sessions that hold other versions of its messages.")
+    ] = ()
     undos: Annotated[
         tuple[UndoShown, ...], msgspec.Meta(description="What can be redone, oldest first.")
     ] = ()

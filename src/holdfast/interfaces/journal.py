@@ -508,6 +508,10 @@ class Index(UsageSource, Protocol):
         """Open approvals and questions, oldest first: of a session, of a source, or of all."""
         ...
 
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        """The ids of sessions that begin with this and aren't deleted, in their order."""
+        ...
+
     async def open_ask_count(self) -> int:
         """The number of open approvals and questions of all sessions."""
         ...

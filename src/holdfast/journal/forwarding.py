@@ -179,6 +179,10 @@ class ForwardingStore(Store):
         return await self._inner.open_asks(limit=limit, session_id=session_id, source=source)
 
     @override
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        return await self._inner.session_ids(prefix, limit=limit)
+
+    @override
     async def open_ask_count(self) -> int:
         return await self._inner.open_ask_count()
 

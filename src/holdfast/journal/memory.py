@@ -367,6 +367,12 @@ class MemoryStore(Store):
         return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
 
     @override
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        self._check_open()
+        kept = (row.session_id for row in self._disk.sessions.values() if not row.purge_at_ms)
+        return sorted(session_id for session_id in kept if session_id.startswith(prefix))[:limit]
+
+    @override
     async def open_ask_count(self) -> int:
         return len(self._open_asks())
 

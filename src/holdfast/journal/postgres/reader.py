@@ -144,6 +144,11 @@ class PostgresReader(Index):
         return [AskRow(**dict(row)) for row in found]
 
     @override
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        found = await self._pool.rows("session_ids", prefix=prefix, end=prefix + "\U0010ffff", limit=limit)
+        return [session_id for (session_id,) in found]
+
+    @override
     async def open_ask_count(self) -> int:
         ((count,),) = await self._pool.rows("open_ask_count")
         return count

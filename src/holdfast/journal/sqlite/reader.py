@@ -156,6 +156,11 @@ class SqliteReader(Index):
         return [row_of(AskRow, row) for row in await self._rows("open_asks", bindings)]
 
     @override
+    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
+        bindings = {"prefix": prefix, "end": prefix + "\U0010ffff", "limit": limit}
+        return [session_id for (session_id,) in await self._rows("session_ids", bindings)]
+
+    @override
     async def open_ask_count(self) -> int:
         ((count,),) = await self._rows("open_ask_count", {})
         return count

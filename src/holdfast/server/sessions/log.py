@@ -87,7 +87,9 @@ class SessionLogRoutes:
             known = (await deps.lives.of(session_id)).lines if state.open_runs else {}
             live = {run_id: line for run_id, line in known.items() if line}
             shown = listed(found, deps.marks)
-            answer = replace(answer, **newest(state, seen), session=shown, live=live)
+            root_id = session_id.partition("~")[0]
+            versions = tuple(await deps.store.session_ids(f"{root_id}~"))
+            answer = replace(answer, **newest(state, seen), session=shown, live=live, versions=versions)
         return json_response(answer)
 
     async def events(self, request: Request) -> Any:

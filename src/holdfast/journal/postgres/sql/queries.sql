@@ -219,6 +219,10 @@ WHERE state = 'open' AND kind <> 'client_tools'
   AND (:session_id::text = '' OR session_id = :session_id) AND (:source::text = '' OR source = :source)
 ORDER BY asked_ms, ask_id LIMIT :limit
 
+-- name: session_ids
+SELECT session_id FROM sessions
+WHERE session_id >= :prefix AND session_id < :end AND purge_at_ms = 0 ORDER BY session_id LIMIT :limit
+
 -- name: open_ask_count
 SELECT count(*) FROM asks WHERE state = 'open' AND kind <> 'client_tools'
 
