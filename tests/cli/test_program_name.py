@@ -7,7 +7,7 @@ import pytest
 
 from cli.terminal.screen import Screen
 from cli.terminal.test_output import shown_on, watched
-from holdfast.cli.program_name import program
+from holdfast.cli.program_name import command_line, program
 from holdfast.cli.terminal.output import clear_step, show_step
 
 
@@ -44,6 +44,12 @@ def test_a_module_is_called_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "argv", ["/somewhere/holdfast/__main__.py"])
     monkeypatch.chdir(tmp_path)
     assert program() == f"{sys.executable} -m holdfast"
+
+
+def test_a_hint_keeps_the_data_directory_and_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = ["/x/pytest", "chat", "--data-dir", "my data", "--config=a.toml", "--session", "last"]
+    monkeypatch.setattr(sys, "argv", typed)
+    assert command_line("sessions list") == "holdfast sessions list --data-dir 'my data' --config a.toml"
 
 
 def test_a_start_says_what_it_does_and_leaves_no_trace(

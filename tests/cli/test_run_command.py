@@ -169,7 +169,7 @@ async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path)
         assert await process.wait() == 1
         ended = await command(tmp_path, "runs", "list", "--json")
     (run,) = json.loads(ended.out)
-    assert run["status"] == "cancelled"
+    assert (run["object"], run["status"]) == ("run", "cancelled")
 
 
 async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path) -> None:
@@ -270,11 +270,11 @@ async def test_without_a_server_the_commands_work_on_the_store_alone(tmp_path: P
         nothing = await command(tmp_path, "sessions", "list", "--json")
         assert nothing == Ended(0, "[]\n", f"holdfast: there is no data in {tmp_path}/data yet\n")
         assert (await command(tmp_path, "run", "find it")).code == 0
-    found = await command(tmp_path, "sessions", "search", "walrus")
+    found = await command(tmp_path, "sessions", "search", "the", "walrus")
     session_id = next(word for word in found.out.split() if word.startswith("ses_"))
     shown, deleted = (
         await command(tmp_path, "sessions", "show", session_id),
-        await command(tmp_path, "sessions", "delete", session_id, "--now"),
+        await command(tmp_path, "sessions", "delete", session_id[:10], "--now"),
     )
     assert shown == Ended(0, "> find it\n\nthe walrus\n", "")
     assert deleted == Ended(0, "Deleted.\n", "")

@@ -24,6 +24,7 @@ from holdfast.cli.options import (
     Port,
     RuleSession,
     Run,
+    RunModel,
     Session,
     Workspace,
 )
@@ -149,7 +150,7 @@ app.command("mcp-sign-in", short_help="Sign in to an MCP server.")(mcp_commands.
 @app.command(short_help="Chat in the terminal.")
 def chat(
     session: Session = "",
-    model: Model = None,
+    model: RunModel = None,
     workspace: Workspace = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -178,7 +179,7 @@ def run(
     ] = None,
     session: Session = "",
     as_json: AsJson = False,
-    model: Model = None,
+    model: RunModel = None,
     workspace: Workspace = None,
     data_dir: DataDir = None,
     config: Config = None,
@@ -416,9 +417,9 @@ def sessions_list(
     raise typer.Exit(list_sessions(flags, words="", archived=shown, limit=limit, form=_form(as_json)))
 
 
-@sessions_app.command("search", epilog="Example: holdfast sessions search 'disk full'")
+@sessions_app.command("search", epilog="Example: holdfast sessions search disk full")
 def sessions_search(
-    words: Annotated[str, typer.Argument(metavar="WORDS", help="The words to look for.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="The words to look for.")],
     limit: Limit = 20,
     as_json: AsJson = False,
     data_dir: DataDir = None,
@@ -428,7 +429,9 @@ def sessions_search(
     from holdfast.cli.sessions import list_sessions
 
     flags = _flags(data_dir, config)
-    raise typer.Exit(list_sessions(flags, words=words, archived="", limit=limit, form=_form(as_json)))
+    raise typer.Exit(
+        list_sessions(flags, words=" ".join(words), archived="", limit=limit, form=_form(as_json))
+    )
 
 
 @sessions_app.command("show")

@@ -1,9 +1,13 @@
 """Ids as people type them: whole, by their beginning, or `last` for the newest."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holdfast.cli.reader import Reader
 from holdfast.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from holdfast.client import Client
 
 LAST = "last"
 RUN, RUN_CHARS = "run_", 36
@@ -31,6 +35,15 @@ async def resolve_session(reader: Reader, word: str) -> str:
     page = await reader.sessions(limit=LOOKED_AT)
     newest_first = sorted(page.data, key=lambda one: one.updated_at, reverse=True)  # pinned ones come before
     return _meant(word, [one.session_id for one in newest_first], kind="session")
+
+
+async def check_model(client: "Client", name: str) -> None:
+    """Raise AmbiguousName unless a target has this name or model; a run would silently use the default."""
+    if name:
+        targets = await client.targets()
+        if name not in {word for target in targets for word in (target.name, target.model)}:
+            known = ", ".join(target.name for target in targets)
+            raise AmbiguousName(f"no target has the name or model {name}; the targets are {known}")
 
 
 def resolve_id(word: str, ids: Sequence[str], *, kind: str) -> str:

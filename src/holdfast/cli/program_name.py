@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 NAME = "holdfast"
@@ -18,6 +19,20 @@ def program() -> str:
     if found is not None and os.path.realpath(found) == os.path.realpath(started):
         return NAME
     return shlex.quote(_short(str(started.absolute())))
+
+
+def command_line(command: str) -> str:
+    """A command for this program that uses the same data directory and configuration as this one."""
+    return " ".join([program(), command, *_typed_places(sys.argv[1:])])
+
+
+def _typed_places(words: Sequence[str]) -> Iterator[str]:
+    """--data-dir and --config as they were typed."""
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in {"--data-dir", "--config"}:
+            yield f"{name} {shlex.quote(value if equals else next(rest, ''))}"
 
 
 def _short(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, UNAPPROVED, Attached, with_server
-from holdfast.cli.ids import resolve_session
+from holdfast.cli.ids import check_model, resolve_session
 from holdfast.cli.program_name import program
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
@@ -45,6 +45,7 @@ def run(flags: Mapping[str, object], task: Task) -> int:
         return 2
 
     async def work(attached: Attached) -> int:
+        await check_model(attached.client, task.model)
         started = await attached.client.start(
             task.text,
             session_id=await resolve_session(attached.client, task.session_id),

@@ -17,7 +17,7 @@ import uvicorn
 
 from holdfast import __version__
 from holdfast.cli.exits import kill_tools_on_exit
-from holdfast.cli.program_name import program
+from holdfast.cli.program_name import command_line
 from holdfast.cli.terminal.output import clear_step, echo, echo_error, show_step
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.host.assembly import open_application
@@ -123,9 +123,9 @@ def _way_in(app: AccessMiddleware, url: str, keys: tuple[ApiKey, ...] | None) ->
         minutes = LINK_MS // 60_000
         return (
             f"Open {url}/#token={app.sign_ins.new_link(keys[0].name)}\n"
-            f"     (works once, for {minutes} minutes; `{program()} sign-in` prints a new link)"
+            f"     (works once, for {minutes} minutes; `{command_line('sign-in')}` prints a new link)"
         )
-    return f"Open {url} (`{program()} sign-in` prints a link that signs you in)"
+    return f"Open {url} (`{command_line('sign-in')}` prints a link that signs you in)"
 
 
 def _greet(url: str, loaded: Loaded, *, first_key: str | None, way_in: str) -> None:

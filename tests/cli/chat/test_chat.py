@@ -216,6 +216,21 @@ async def compacted(window: Terminal) -> None:
     await window.until("There is nothing to compact")
 
 
+async def exported(window: Terminal, folder: Path) -> None:
+    await window.say("/export talk.md")
+    await window.until("Saved to")
+    assert "third" in await asyncio.to_thread((folder / "talk.md").read_text)
+    await window.say("/export talk.md")
+    await window.until("talk.md already exists. Choose another name")
+
+
+async def model_chosen(window: Terminal) -> None:
+    await window.say("/model nope")
+    await window.until("no target has the name or model nope; the targets are main")
+    await window.say("/model main")
+    await window.until("The next messages go to main.")
+
+
 async def test_without_arguments_it_is_the_chat_with_questions_and_slash_commands(tmp_path: Path) -> None:
     gate = Gate()
     ask = CallTool(ASK_USER, {"text": "Which colour?", "choices": ["red", "blue"]})
@@ -238,9 +253,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             await window.until(lambda screen: "second" in screen and "⋯" not in screen)
             await window.say("/retry")
             await window.until(lambda screen: "third" in screen and "⋯" not in screen)
-            await window.say("/export talk.md")
-            await window.until("Saved to")
-            assert "third" in await asyncio.to_thread((tmp_path / "talk.md").read_text)
+            await exported(window, tmp_path)
             await window.say("/fork")
             screen = await window.until("You are now in a copy")
             assert screen.count("> /etc/hosts is wrong") == 1, "nothing is printed again"
@@ -252,8 +265,7 @@ async def test_without_arguments_it_is_the_chat_with_questions_and_slash_command
             assert "open here · just now" in screen
             await window.keys("Escape")
             await window.until(lambda screen: "Sessions (2)" not in screen)
-            await window.say("/model other")
-            await window.until("The next messages go to other.")
+            await model_chosen(window)
             await window.say("/new")
             await window.say("paint it")
             await window.until("2. blue")

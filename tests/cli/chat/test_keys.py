@@ -126,3 +126,16 @@ async def test_the_output_of_a_tool_is_expanded_by_one_key_and_whole_in_a_pager(
             await window.until(lambda screen: "── shell seq 1 300" in screen and "\n250\n" in screen)
             await window.say("/help")  # the prompt reads again after the pager
             await window.until("start a new session")
+
+
+async def test_a_window_that_becomes_narrower_shows_no_line_twice(tmp_path: Path) -> None:
+    line = "a long line of an answer that is still being written, so it is drawn again"
+    async with ChaosServer([Say(line), Wait(Gate())]) as chaos:
+        await asyncio.to_thread(configure, tmp_path, chaos)
+        async with terminal(*chat(tmp_path), folder=tmp_path) as window:
+            await window.until(READY)
+            await window.say("hello")
+            await window.until(line)
+            await window.tmux("resize-window", "-x", "30", "-y", "40")
+            screen = await window.until(lambda screen: "an answer that\nis still" in screen)
+            assert screen.count("a long line") == 1

@@ -76,6 +76,17 @@ def test_a_terminal_gets_no_sequences_but_our_own_colors(
     assert "\x9b" not in encoded
 
 
+def test_live_lines_that_a_narrower_window_wrapped_are_erased_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    with watched(monkeypatch) as terminal:
+        region = LiveRegion(sys.stdout)
+        monkeypatch.setenv("COLUMNS", "100")
+        region.show("", f"\x1b[2m{'x' * 73}\x1b[0m\nshort")
+        shown_on(terminal)
+        monkeypatch.setenv("COLUMNS", "30")
+        region.clear()
+        assert shown_on(terminal).count("\x1b[A\x1b[2K") == 3 + 1
+
+
 @pytest.mark.parametrize(
     ("kind", "output"), [("dumb", PlainOutput), ("", PlainOutput), ("xterm-256color", TerminalOutput)]
 )

@@ -12,6 +12,7 @@ from holdfast.cli.chat.attachments import NotAttached, attach
 from holdfast.cli.chat.entries import person_text
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.chat.undo import ChatUndo
+from holdfast.cli.ids import check_model
 from holdfast.safe_text import safe, safe_line
 from holdfast.values import COMPACT
 
@@ -183,6 +184,7 @@ class Commands:
     async def _model(self, name: str) -> None:
         chat = self._chat
         if name:
+            await check_model(chat.client, name)
             chat.model = name
             await self._say(f"The next messages go to {safe_line(name, 80)}.")
             return
@@ -289,8 +291,11 @@ class Commands:
         name = name or f"session-{time.strftime('%Y-%m-%d-%H%M%S')}.md"
         try:
             path = await asyncio.to_thread(_write_new, name, data)
+        except FileExistsError:
+            await self._say(f"{safe_line(name)} already exists. Choose another name: /export NAME.md")
         except (OSError, RuntimeError) as error:
-            await self._say(f"Could not save the file: {safe_line(str(error))}")
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            await self._say(f"Couldn't save {safe_line(name)}: {why}.")
         else:
             await self._say(f"Saved to {path}")
 

@@ -29,8 +29,8 @@ from holdfast.cli.chat.commands import (
 )
 from holdfast.cli.chat.entries import entry_text, person_text
 from holdfast.cli.chat.learning import ChatLearning
-from holdfast.cli.ids import AmbiguousName, resolve_session
-from holdfast.cli.program_name import program
+from holdfast.cli.ids import AmbiguousName, check_model, resolve_session
+from holdfast.cli.program_name import command_line, program
 from holdfast.cli.terminal.child_asks import ChildAsks
 from holdfast.cli.terminal.output import echo, echo_error, is_drawable
 from holdfast.cli.terminal.renderer import Renderer, ask_id, settled_id
@@ -63,6 +63,7 @@ def chat(flags: Mapping[str, object], *, session: str, model: str) -> int:
         return FAILED
 
     async def work(attached: Attached) -> int:
+        await check_model(attached.client, model)
         return await ChatScreen(attached, model=model).run(session)
 
     return with_server(flags, work, works="all", patience=PATIENCE)
@@ -221,7 +222,7 @@ class ChatScreen:
     def _goodbye(self) -> str:
         if not self.session_id:
             return ""
-        again = f"{program()} chat --session {self.session_id}"
+        again = command_line(f"chat --session {self.session_id}")
         if self.renderer.stopped_here.issuperset(self.renderer.open_runs):
             return f"To come back: {again}"
         if self.attached.is_own:
@@ -291,7 +292,7 @@ class ChatScreen:
         except (Refused, AmbiguousName) as error:
             await self.complain(error)
             if isinstance(error, Refused) and error.code == "session_not_found":
-                there = "/sessions" if self.prompt.is_running else f"{program()} sessions list"
+                there = "/sessions" if self.prompt.is_running else command_line("sessions list")
                 await self.prompt.print(self.style.dim(f"  {there} lists the sessions that exist."))
             return False
         await self.close_session()

@@ -1,6 +1,7 @@
 """The input line of the chat, with what is live above it; it stays while answers are printed over it."""
 
 import asyncio
+import os
 import shutil
 import sys
 import time
@@ -27,6 +28,7 @@ from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.chat.pager import show_in_pager
 from holdfast.cli.chat.picker import Picker
+from holdfast.cli.chat.reflow import ReflowRenderer, wraps
 from holdfast.cli.lone_escape import LoneEscape
 from holdfast.cli.terminal.output import colored, write_all
 from holdfast.cli.terminal.renderer import AskEvent
@@ -166,6 +168,8 @@ class ChatPrompt:
         app.min_redraw_interval = REDRAW_S
         escape.watch(app)
         app.after_render += self._drawn
+        if wraps(os.environ):  # noqa: TID251  # this is the edge
+            app.renderer = ReflowRenderer.instead_of(app.renderer)
         # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)
         app.layout = Layout(HSplit([above, self._session.layout.container]), self._session.default_buffer)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.api.changes import RunChanges, RunUndone, UndoRequest
 from holdfast.cli.changes import change_lines, undone_notes
-from holdfast.cli.program_name import program
+from holdfast.cli.program_name import command_line
 from holdfast.client.errors import Refused
 from holdfast.safe_text import safe_line
 
@@ -76,7 +76,7 @@ class ChatUndo:
         shown = [style.line(line, _colour(line)) for line in lines[:DIFF_LINES_SHOWN]]
         if len(lines) > DIFF_LINES_SHOWN:
             left = len(lines) - DIFF_LINES_SHOWN
-            more = f"… {left:,} more lines; {program()} diff {found.run_id} shows them"
+            more = f"… {left:,} more lines; {command_line(f'diff {found.run_id}')} shows them"
             shown.append(style.dim(more))
         await self._chat.prompt.print("".join(shown))
 

@@ -13,6 +13,7 @@ from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.chat.history import HISTORY, ChatHistory
 from holdfast.cli.ids import resolve_id, short_id
+from holdfast.cli.program_name import command_line
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.folds.memory import DOCUMENT_CHARS_MAX
@@ -157,7 +158,7 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
                 await attached.client.purge(one.session_id)
             echo("\nThey were purged.")
         else:
-            echo("\nTo remove them for good: holdfast sessions delete ID --now")
+            echo(f"\nTo remove them for good: {command_line('sessions delete ID --now')}")
         return OK
 
     return with_server(flags, work, works="nothing")

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.powers import memory
+from holdfast.cli.program_name import command_line
 from holdfast.cli.terminal.columns import print_columns, print_json
 from holdfast.cli.terminal.output import echo, echo_error
 from holdfast.config.files import own_config_home
@@ -129,7 +130,8 @@ def remove(flags: Flags, name: str) -> int:
         newest = next((one for one in changes if one.document == name), None)
         if newest is not None and newest.after:
             await client.edit_memory({**SKILLS, "document": name, "text": ""})
-            echo(f"Removed the change of {name}. Undo it with: holdfast skills rollback {newest.seq}")
+            again = command_line(f"skills rollback {newest.seq}")
+            echo(f"Removed the change of {name}. Undo it with: {again}")
             return OK
         return await asyncio.to_thread(_remove_own, name)
 

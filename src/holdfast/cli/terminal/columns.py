@@ -73,7 +73,9 @@ def _with_defaults(value: object) -> object:
     names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
     fields = {sent: getattr(value, name) for sent, name in names}
     shown = {name: _with_defaults(one) for name, one in fields.items() if one is not msgspec.UNSET}
-    return ({config.tag_field: config.tag} if config.tag_field else {}) | shown
+    # On HTTP, some clients of hermes-agent check these tags; a script has no reason to.
+    kind = {config.tag_field: str(config.tag).removeprefix("hermes.")} if config.tag_field else {}
+    return kind | shown
 
 
 def when(at_s: float) -> str:
