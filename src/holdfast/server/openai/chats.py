@@ -30,7 +30,7 @@ TURNS_MAX = 500  # a longer chat isn't looked for
 
 
 @dataclass(frozen=True, slots=True)
-class Chat:
+class FrontEndChat:
     """Whose chats a request can continue; without a chat id, it is known by its history alone."""
 
     key: str
@@ -44,14 +44,14 @@ class Chat:
         return f"chat_{hashlib.sha256(msgspec.json.encode(about)).hexdigest()[:32]}"
 
 
-def chat_of(request: Request, model: str, deps: RouteDeps) -> Chat | None:
+def chat_of(request: Request, model: str, deps: RouteDeps) -> FrontEndChat | None:
     """The chat that the request is part of; None if the front end names none and histories don't count."""
     key: str = request.scope[KEY_NAME]
     user, chat_id = _header(request, USER_HEADERS), _header(request, CHAT_HEADERS)
     one_user = deps.options.one_user
     if is_task(request) or not (chat_id or one_user.get(key, one_user.get(EVERY_KEY, False))):
         return None
-    return Chat(key, user, chat_id, model)
+    return FrontEndChat(key, user, chat_id, model)
 
 
 def _header(request: Request, names: Sequence[str]) -> str:
@@ -94,7 +94,7 @@ def turns_in(messages: Sequence[HistoryMessage]) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-async def session_of(chat: Chat, said: ClientInput, deps: RouteDeps) -> str:
+async def session_of(chat: FrontEndChat, said: ClientInput, deps: RouteDeps) -> str:
     """The session that ends where the request's history does, or else the name of a new one.
 
     Empty if it needs no name, because nothing can continue it.
@@ -114,7 +114,7 @@ async def session_of(chat: Chat, said: ClientInput, deps: RouteDeps) -> str:
     return chat.session_name(turns, last, namesakes) if namesakes < NAMESAKES_MAX else ""
 
 
-async def _existing(chat: Chat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
+async def _existing(chat: FrontEndChat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
     """The sessions that began this way."""
     found: list[str] = []
     for nth in range(NAMESAKES_MAX):
@@ -125,7 +125,7 @@ async def _existing(chat: Chat, turns: Sequence[Turn], first: Turn, deps: RouteD
     return found
 
 
-async def _ends_with(session_id: str, turns: Sequence[Turn], chat: Chat, deps: RouteDeps) -> bool:
+async def _ends_with(session_id: str, turns: Sequence[Turn], chat: FrontEndChat, deps: RouteDeps) -> bool:
     """Whether the session's conversation is the one that the client has."""
     row = await deps.store.session(session_id)
     if row is None or row.purge_at_ms:
