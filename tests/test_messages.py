@@ -42,3 +42,8 @@ def test_attachments_count_as_what_they_usually_cost() -> None:
 def test_what_the_model_said_and_asked_for_counts() -> None:
     said = AssistantMessage((SaidText("s" * 10), AskedTool("t", "name", args={"a": 1}, bad_args="bad")))
     assert estimated_tokens(ModelRequest(messages=(said,))) == MESSAGE_TOKENS + (10 + 4 + 7 + 3) // 4
+
+
+def test_a_name_that_the_client_declared_is_the_clients() -> None:
+    request = ModelRequest(messages=(), client_tools=frozenset({"shell"}))
+    assert [request.owner_of(name) for name in ("shell", "read_file")] == ["client", "holdfast"]

@@ -291,6 +291,20 @@ def test_a_tool_goes_from_asked_to_started_to_ended() -> None:
     assert (tool.started, tool.ended, run.unfinished_tools) == (TOOL_STARTED, TOOL_ENDED, ())
 
 
+def test_a_call_belongs_to_its_owner_and_without_one_to_whoever_has_the_name() -> None:
+    """P8: a tool of the client with the name of ours is never taken for ours."""
+    settings = RunSettings(client_tools=(ClientTool(name="yours"),))
+    queued = [replace(one, settings=settings) if isinstance(one, e.RunQueued) else one for one in RUNNING]
+    for name, owner, own_tool in (
+        ("yours", None, ""),
+        ("shell", None, "shell"),
+        ("shell", "client", ""),
+        ("yours", "holdfast", "yours"),
+    ):
+        call = run_of(*queued, replace(TOOL_ASKED, name=name, owner=owner)).tools["t1"]
+        assert (call.own_tool, call.owner) == (own_tool, "holdfast" if own_tool else "client")
+
+
 def test_a_tool_may_start_again_after_a_crash() -> None:
     run = run_of(*RUNNING, TOOL_ASKED, TOOL_STARTED, RESUMED, TOOL_STARTED, TOOL_ENDED)
     assert run.tools["t1"].ended == TOOL_ENDED

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
@@ -18,6 +19,7 @@ from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.redaction import NO_SECRETS, Redactor
 from holdfast.runner.supervisor import RunnerLimits
+from holdfast.server.openai.chats import FrontEndChat, Turn
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.server.streams.hermes import TERMINAL_NAMES
 from holdfast.server.streams.shared_frames import FrameGone, FrameReader, RunFrame, SharedFrames
@@ -450,7 +452,24 @@ class CoversEveryCursor(SharedFrames):
             return None
 
 
+class ForgetsTheUser(FrontEndChat):
+    """Names a chat's session without its user."""
+
+    @override
+    def session_name(self, turns: Sequence[Turn], first: Turn, nth: int) -> str:
+        return FrontEndChat(self.key, "", self.chat_id, self.model).session_name(turns, first, nth)
+
+
+async def check_nobody_else_is_in_a_chat(chat: type[FrontEndChat]) -> None:
+    """P11: the same words under another key, user, chat or model are in another session."""
+    mine = ("key", "user", "chat", "model")
+    others = [(*mine[:at], "other", *mine[at + 1 :]) for at in range(len(mine))]
+    names = {chat(*one).session_name((), Turn("hi"), 0) for one in (mine, *others)}
+    assert len(names) == 1 + len(others)
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P11", check_nobody_else_is_in_a_chat, FrontEndChat, ForgetsTheUser),
     Sabotage("P2", check_what_was_accepted_is_there_after_a_restart, MemoryStore, Forgets),
     Sabotage("P2", check_the_same_request_has_one_effect, MemoryStore, TakesTwice),
     Sabotage("P4", check_a_run_ends_once, MemoryStore, EndsTwice),

@@ -5,6 +5,7 @@ from typing import Any
 
 from holdfast.api import access, nodes, openai, quarantine, server, usage
 from holdfast.api.operation import (
+    CHAT_HEADERS,
     EVENTS,
     ONCE,
     RELAY_ERRORS,
@@ -203,9 +204,10 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "response_format are passed to the model. If an answer doesn't match response_format, the model "
             "is asked once more, and then the run fails with `output_invalid`. With response_format, a "
             "stream sends the answer in one piece. `tools` are functions that you run, in addition to the "
-            "agent's own. If the model calls one, the response ends with `tool_calls`, and the run waits "
-            "(`waiting_for_client`). To continue the same run, send the messages again with the results of "
-            "all calls. Results are accepted once, from the same API key. `tool_choice` applies to the next "
+            "agent's own; one with the name of an agent's tool replaces it. If the model calls one, the "
+            "response ends with `tool_calls`, and the run waits (`waiting_for_client`). To continue the same "
+            "run, send the messages again with the results of all calls. Results are accepted once, from the "
+            "same API key. `tool_choice` applies to the next "
             "answer. top_p, stop, seed, the penalties, logit_bias, verbosity and parallel_tool_calls are "
             "passed to models that support them. A field that can't be honoured is a 400 that names it, such "
             f"as `n` above 1, `logprobs`, {_listed(openai.CHAT_REFUSED)}. These fields are accepted and "
@@ -215,7 +217,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         request=openai.ChatRequest,
         responses={200: {"application/json": openai.ChatCompletion, EVENTS: None}},
         errors={**OPENAI_ERRORS, 404: "response_not_found, model_not_found, model_missing"},
-        headers={**ONCE, **SESSION_HEADER},
+        headers={**ONCE, **SESSION_HEADER, **CHAT_HEADERS},
         needs_request=True,
         scopes=("chat", "relay"),
     ),
