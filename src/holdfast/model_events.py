@@ -73,6 +73,7 @@ class TokensUsed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    is_estimate: bool = False  # by us, because the answer was ended early
 
 
 class ErrorReported(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -86,10 +87,15 @@ class ErrorReported(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Finished(msgspec.Struct, frozen=True, gc=False):
-    """The protocol's own terminal marker arrived; with `too_long` we ended the answer ourselves."""
+    """The protocol's own terminal marker arrived; with `too_long` we ended the answer ourselves.
+
+    `is_early` says that the answer ends here although its provider would continue: `stop_sequence` was found.
+    """
 
     reason: FinishReason
     detail: str = ""
+    stop_sequence: str = ""
+    is_early: bool = False
 
 
 ModelEvent: TypeAlias = (

@@ -60,6 +60,9 @@ SAMPLING: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+# Options that Holdfast applies itself where a wire lacks them.
+APPLIED_HERE = frozenset({"stop"})
+
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a request goes; falling back picks another target and changes none.

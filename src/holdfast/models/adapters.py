@@ -11,6 +11,7 @@ from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.output_tool import OutputToolParser, output_tool_name
 from holdfast.models.responses import ResponsesParser
+from holdfast.models.stop_sequences import StopParser, stops_to_find
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
 from holdfast.targets import Target, Wire
 
@@ -32,8 +33,11 @@ class WireAdapter(msgspec.Struct, frozen=True):
 
     def parser_of(self, request: ModelRequest, target: Target) -> StreamParser:
         """Reads the answer to this request."""
-        by_tool = request.output is not None and self.outputs_by_tool(request, target)
-        return OutputToolParser(self.parser(), output_tool_name(request)) if by_tool else self.parser()
+        parser = self.parser()
+        if request.output is not None and self.outputs_by_tool(request, target):
+            parser = OutputToolParser(parser, output_tool_name(request))
+        stops = stops_to_find(request, target)
+        return StopParser(parser, stops, request) if stops else parser
 
 
 ADAPTERS: dict[Wire, WireAdapter] = {

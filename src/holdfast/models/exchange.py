@@ -166,13 +166,13 @@ class ModelExchange:
             for run in runs(piece):
                 self._feed(run)
             pass_on(piece)
-            return sink.full or receiver.is_full or self._error is not None
+            return sink.full or receiver.is_full or self._is_over
 
         enough = feed(start)
         start = start.lstrip(BLANK)[:EXCERPT_BYTES_MAX]
         while enough or await reply.body.each(feed):
             enough = False
-            if self._error is not None:
+            if self._is_over:
                 return
             if self._receiver.is_full:
                 self._cut()
@@ -185,6 +185,11 @@ class ModelExchange:
             self._cut()
         if start and self._watchdog.state in _STAGES and not sse.comments:
             raise MalformedFrame(f"no event stream: {start.decode(errors='replace')}")
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more is read: the provider reported an error, or we ended the answer."""
+        return self._error is not None or (self._finish is not None and self._finish.is_early)
 
     def _cut(self) -> None:
         """Cut off an answer that is too long: keep what there is, and read no more."""

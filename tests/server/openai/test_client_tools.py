@@ -359,6 +359,8 @@ async def test_sampling_options_reach_a_model_that_knows_them_and_are_refused_el
         chosen, plain = [request.body or {} for request in chaos.seen.requests]
         async with served(replace(target_of(chaos), wire="responses")) as server:
             refused = await server.post("/v1/chat/completions", {"messages": HI, **options})
+            cut = await server.post("/v1/chat/completions", {"messages": HI, "stop": "k"})
     assert {name: chosen[name] for name in options} == options
+    assert cut[1]["choices"][0]["message"]["content"] == "o"  # by Holdfast, because the wire has no "stop"
     assert not plain.keys() & usual.keys()
-    assert (refused[0], refused[1]["error"]["param"]) == (400, "stop")
+    assert (refused[0], refused[1]["error"]["param"]) == (400, "seed")

@@ -134,6 +134,9 @@ SAMPLES: dict[str, Any] = {
     "stop_sequences": ["x"],
     "presence_penalty": 0.5,
     "frequency_penalty": 0.5,
+    "top_k": 5,
+    "top_logprobs": 5,
+    "max_tool_calls": 5,
 }
 
 

@@ -102,6 +102,8 @@ def test_an_attempt_that_never_connected_is_free() -> None:
     assert meter.unreported() == TokensUsed()
     meter.is_sent = True
     assert meter.unreported() == TokensUsed(input_tokens=1000)
+    meter.chars, meter.answers = 400, 3
+    assert meter.unreported() == TokensUsed(input_tokens=1000, output_tokens=300)
 
 
 IMPOSSIBLE: dict[str, list[Any]] = {

@@ -7,9 +7,13 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from anthropic.types import Message
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response
 
-from holdfast.chaos import CallTool, ChaosServer, Drop, ReportedUsage, Say, Think, overloaded
+from holdfast.chaos import CallTool, ChaosServer, ClosedBy, Drop, Hang, ReportedUsage, Say, Think, overloaded
 from holdfast.chaos.server import ChaosOptions
+from holdfast.model_events import LONG_CHARS
 from holdfast.models.adapters import ADAPTERS
 from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.requests import translated
@@ -264,8 +268,41 @@ def test_sampling_options_are_translated_where_the_target_knows_them(client: Wir
     if client in stops and target in stops:
         assert sent_to(target, client, **{stops[client]: ["x"]})[stops[target]] == ["x"]
     elif client in stops:
-        with pytest.raises(AssertionError):
-            sent_to(target, client, **{stops[client]: ["x"]})
+        assert not sent_to(target, client, **{stops[client]: ["x"]}).keys() & {"stop", "stop_sequences"}
+
+
+STOP_ON: dict[Wire, str] = {"chat": "stop", "anthropic": "stop_sequences"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("client", STOP_ON)
+async def test_the_relay_cuts_at_a_stop_sequence_that_the_target_cannot_be_told(
+    client: Wire, *, stream: bool
+) -> None:
+    """P5: the sequence is split over deltas, and the provider, which would never end, is cut off."""
+    script = [Think("hm"), Say("one two <END> three", chunk_chars=4), Hang()]
+    async with ChaosServer(script) as chaos, relaying(target_on(chaos, "responses")) as server:
+        body = body_for(client, stream=stream) | {STOP_ON[client]: ["nowhere", "<END>"]}
+        answer = await server.call("POST", PATHS[client], body=body)
+        assert answer.status == 200, answer.body
+        assert await chaos.seen.until_closed(1) is ClosedBy.PEER
+        (record,) = (await server.get("/api/usage"))[1]["rows"]
+    said = answer.body.decode()
+    assert "three" not in said
+    assert "END" not in said.replace('"stop_sequence":"<END>"', "")
+    if client == "anthropic":
+        assert '"stop_reason":"stop_sequence"' in said
+        assert '"stop_sequence":"<END>"' in said
+    else:
+        assert '"finish_reason":"stop"' in said
+    if not stream:
+        text = answer.json["content"][-1]["text"] if client == "anthropic" else _content(answer.json)
+        assert text == "one two "
+    assert record["input_tokens"] > 0
+
+
+def _content(completion: dict[str, Any]) -> str:
+    return completion["choices"][0]["message"]["content"]
 
 
 @each_pair
@@ -290,3 +327,121 @@ async def test_a_fallback_may_speak_another_wire() -> None:
         async with relaying(*targets, models={"both": ["a", "b"]}) as server:
             text = await text_by_package(server, "anthropic", model="both", stream=True)
         assert text == "from the other"
+
+
+# What the Open Responses specification requires of every response object.
+RESPONSE_FIELDS = frozenset(
+    """id object created_at completed_at status incomplete_details model previous_response_id instructions
+    output error tools tool_choice truncation parallel_tool_calls text top_p presence_penalty
+    frequency_penalty top_logprobs temperature reasoning usage max_output_tokens max_tool_calls store
+    background service_tier metadata safety_identifier prompt_cache_key""".split()  # noqa: SIM905
+)
+
+
+def events_in(body: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line[6:]) for line in body.splitlines() if line.startswith(b"data: {")]
+
+
+@pytest.mark.parametrize("target", ["chat", "anthropic"])
+async def test_a_translated_response_has_every_field_and_its_events_are_numbered_in_order(
+    target: Wire,
+) -> None:
+    function = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+    asked: dict[str, Any] = {
+        "temperature": 0.5,
+        "metadata": {"a": "b"},
+        "tools": [function],
+        "instructions": "Be brief.",
+    }
+    script = [Think("hm"), Say("one two", chunk_chars=3), CallTool("look", {"at": 1})]
+    async with (
+        ChaosServer(script, script, [Say("half"), Drop()]) as chaos,
+        relaying(target_on(chaos, target)) as server,
+    ):
+        whole = await server.call("POST", PATHS["responses"], body=body_for("responses", **asked))
+        streamed = [
+            await server.call("POST", PATHS["responses"], body=body_for("responses", stream=True, **asked))
+            for _ in range(2)
+        ]
+    events = [events_in(answer.body) for answer in streamed]
+    for told in events:
+        assert [event["sequence_number"] for event in told] == list(range(len(told)))
+        assert [event["type"] for event in told[:2]] == ["response.created", "response.in_progress"]
+    assert (events[0][-1]["type"], events[1][-1]["type"]) == ("response.completed", "response.failed")
+    shown = [event["response"] for told in events for event in told if "response" in event]
+    for response in (whole.json, *shown):
+        assert response.keys() >= RESPONSE_FIELDS
+        assert (response["temperature"], response["metadata"]) == (0.5, {"a": "b"})
+        assert (response["instructions"], response["store"]) == ("Be brief.", False)
+        assert response["tools"][0]["name"] == "look"
+        Response.model_validate(response | {"error": None})  # the codes of errors are our own
+    assert len({response["id"] for response in shown[3:]}) == 1  # a failure ends the response that began
+
+
+@pytest.mark.parametrize("target", ["responses", "anthropic"])
+async def test_a_translated_chat_completion_has_every_field(target: Wire) -> None:
+    script = [Say("ok")]
+    async with ChaosServer(script, script) as chaos, relaying(target_on(chaos, target)) as server:
+        whole = await server.call("POST", PATHS["chat"], body=body_for("chat"))
+        streamed = await server.call("POST", PATHS["chat"], body=body_for("chat", stream=True))
+    message = whole.json["choices"][0]["message"]
+    assert (message["refusal"], message["annotations"]) == (None, [])
+    ChatCompletion.model_validate(whole.json)
+    for chunk in events_in(streamed.body):
+        ChatCompletionChunk.model_validate(chunk)
+        assert all("logprobs" in choice for choice in chunk["choices"])
+
+
+async def test_a_message_has_no_empty_block() -> None:
+    """Reasoning that its provider keeps to itself is no block: clients read the first one."""
+    script = [Think(""), Say("ok"), CallTool("look", {})]
+    async with ChaosServer(script, script) as chaos, relaying(target_on(chaos, "responses")) as server:
+        whole = await server.call("POST", PATHS["anthropic"], body=body_for("anthropic"))
+        streamed = await server.call("POST", PATHS["anthropic"], body=body_for("anthropic", stream=True))
+    assert [block["type"] for block in whole.json["content"]] == ["text", "tool_use"]
+    starts = [event for event in events_in(streamed.body) if event["type"] == "content_block_start"]
+    assert [event["content_block"]["type"] for event in starts] == ["text", "tool_use"]
+    Message.model_validate(whole.json)
+
+
+async def test_a_long_text_of_a_message_comes_whole() -> None:
+    text = "x" * (LONG_CHARS + 1)
+    async with ChaosServer([Say(text)]) as chaos, relaying(target_on(chaos, "chat")) as server:
+        whole = await server.call("POST", PATHS["anthropic"], body=body_for("anthropic"))
+    assert whole.json["content"][0]["text"] == text
+
+
+@pytest.mark.parametrize("target", ["chat", "responses"])
+async def test_anthropics_tool_runner_goes_on_without_a_thread_at_a_target_that_has_none(
+    target: Wire,
+) -> None:
+    """It asks the provider to hold the conversation, and sends all of it once that is refused."""
+
+    @anthropic.beta_async_tool
+    async def look(at: str) -> str:
+        """Look at something."""
+        return f"saw {at}"
+
+    scripts = [CallTool("look", {"at": "it"})], [CallTool("look", {"at": "that"})], [Say("done")]
+    async with (
+        ChaosServer(*scripts) as chaos,
+        relaying(target_on(chaos, target)) as server,
+        anthropic_client(server) as client,
+    ):
+        messages: Any = USER
+        runner = client.beta.messages.tool_runner(
+            model="main", max_tokens=100, messages=messages, tools=[look]
+        )
+        last = await runner.until_done()
+        refused = await server.call(
+            "POST",
+            PATHS["anthropic"],
+            body=body_for("anthropic") | {"thread": {"type": "continue", "previous_message_id": "msg_1"}},
+        )
+        sent = [json.dumps(request.body) for request in chaos.seen.requests]
+    assert last.content[0].type == "text"
+    assert ("saw it" in sent[-1], "saw that" in sent[-1], len(sent)) == (True, True, 3)
+    assert (refused.status, refused.json["error"]["details"]) == (
+        400,
+        {"error_code": "thread_unsupported_request"},
+    )

@@ -14,7 +14,7 @@ from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.names import AGENT_NAMES, AGENT_ON, RelayNames, agent_model
 from holdfast.server.transport.bodies import json_response
-from holdfast.targets import SAMPLING, Target
+from holdfast.targets import APPLIED_HERE, SAMPLING, Target
 
 _NEVER_PASSED: Mapping[str, object] = MappingProxyType({"n": 1, "logprobs": False, "top_logprobs": 0})
 # Many clients always send these, and they change nothing.
@@ -136,7 +136,7 @@ def sampling_of(wanted: OpenAIRequest, deps: RouteDeps) -> dict[str, object]:
     named = agent_model(wanted.model or "")
     target = next((one for one in targets if named in {one.name, one.model}), next(iter(targets), None))
     for name in options:
-        if target is not None and name not in SAMPLING[target.wire]:
+        if target is not None and name not in SAMPLING[target.wire] and name not in APPLIED_HERE:
             raise unsupported(name, f"is not known to the target {target.name}")
     return options
 

@@ -35,6 +35,7 @@ class AttemptMeter:
 
     target: Target
     input_tokens: int  # estimated
+    answers: int = 1  # that were asked for; only the text of the first is counted
     is_sent: bool = False
     is_whole: bool = False
     is_refused: bool = False  # the provider reported an error
@@ -57,7 +58,7 @@ class AttemptMeter:
         is_free = not self.is_sent or (self.is_refused and not self.chars)
         if is_free or (self.is_whole and has_report):
             return _NO_TOKENS
-        made = max(1, self.chars // CHARS_PER_TOKEN) if self.chars else 0
+        made = self.answers * max(1, self.chars // CHARS_PER_TOKEN) if self.chars else 0
         return TokensUsed(
             input_tokens=0 if has_report else self.input_tokens,
             output_tokens=max(0, made - reported.output_tokens),

@@ -19,7 +19,7 @@ _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config
 _USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 # What only the endpoint and account that made it can read.
 _BOUND = re.compile(
-    rb'"(?:previous_response_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*(?:"[^"]|\{)'
+    rb'"(?:previous_response_id|previous_message_id|encrypted_content|signature|file_id|container|conversation)"\s*:\s*(?:"[^"]|\{)'
     rb'|"type"\s*:\s*"(?:redacted_thinking|item_reference|compaction)"'
 )
 _OWN_TOOLS: dict[Wire, frozenset[str]] = {

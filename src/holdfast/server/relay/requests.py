@@ -22,7 +22,7 @@ from holdfast.server.relay.attempts import AttemptMeter, PassThrough, RelayRecei
 from holdfast.server.relay.lifecycle import RelayParser
 from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
-from holdfast.server.relay.translation.receiver import TranslatingReceiver, encoder_for
+from holdfast.server.relay.translation.receiver import Asked, TranslatingReceiver, encoder_for
 from holdfast.targets import Target
 from holdfast.values import Failure
 
@@ -41,7 +41,7 @@ class Translation:
 
     request: ModelRequest
     attached: Attached
-    include_usage: bool
+    asked: Asked
 
 
 class RelayedRequest(CallRequest):
@@ -114,7 +114,7 @@ class RelayedRequest(CallRequest):
 
     def _receiver(self, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
         wire = self._raw.wire
-        meter = AttemptMeter(target, self.input_tokens)
+        meter = AttemptMeter(target, self.input_tokens, self.answers)
         self.meters.append(meter)
         if target.wire == wire:
             return PassThrough(
@@ -124,8 +124,8 @@ class RelayedRequest(CallRequest):
                 before_first=before_first,
                 make_parser=self.output.surface.parser or ADAPTERS[wire].parser,
             )
-        include_usage = self._translation is not None and self._translation.include_usage
-        encoder = encoder_for(wire, self._raw.model, include_usage=include_usage)
+        assert self._translation is not None, "targets on other wires get a translation"
+        encoder = encoder_for(wire, self._translation.asked)
         return TranslatingReceiver(
             self.output, encoder, meter=meter, is_streamed=self.client_streams, before_first=before_first
         )

@@ -42,8 +42,10 @@ from holdfast.server.relay.requests import RelayedRequest, SentAlong, Translatio
 from holdfast.server.relay.response import RelayResponse, RelayTimes
 from holdfast.server.relay.sink import AskedBy, RelaySink
 from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
+from holdfast.server.relay.translation.as_responses import repeated_fields
 from holdfast.server.relay.translation.choices import untranslatable
-from holdfast.server.relay.translation.conversations import not_translatable
+from holdfast.server.relay.translation.conversations import not_translatable, thread_unsupported
+from holdfast.server.relay.translation.receiver import Asked
 from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
@@ -316,6 +318,7 @@ def _closed(
     """The record of a call, with an estimate of what its providers haven't reported."""
     for meter in asked.meters if not asked.output.surface.is_free else ():
         used = meter.unreported()
+        sink.is_estimated |= meter.reported.is_estimate
         if used.input_tokens or used.output_tokens:
             sink.estimate(used, meter.target, cost_usd=caller.deps.prices.cost_usd(meter.target, used))
     if isinstance(ended, NoAnswer):
@@ -333,7 +336,8 @@ async def _translated(
     """
     if raw.bound_by:
         if targets[0].wire != raw.wire:
-            raise not_translatable(raw.bound_by)
+            is_thread = raw.bound_by == "previous_message_id"
+            raise thread_unsupported() if is_thread else not_translatable(raw.bound_by)
         return targets[:1], None
     if all(target.wire == raw.wire for target in targets):
         return targets, None
@@ -348,7 +352,8 @@ async def _translated(
     if refused[targets[0].name]:
         raise not_translatable(refused[targets[0].name])
     usable = tuple(target for target in targets if not refused[target.name])
-    return usable, Translation(request, attached, raw.includes_usage)
+    fields = await _off_loop(repeated_fields, raw.body) if raw.wire == "responses" else {}
+    return usable, Translation(request, attached, Asked(raw.model, raw.includes_usage, fields))
 
 
 def _refused(raw: RawRequest, request: ModelRequest, target: Target) -> str:

@@ -40,7 +40,7 @@ class RelaySink(UnrecordedSink):
         self._began_s = clock.monotonic_s()
         self._attempts = 0
         self._used: list[e.Usage] = []
-        self._is_estimated = False
+        self.is_estimated = False  # some of the usage
 
     @property
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
@@ -79,7 +79,7 @@ class RelaySink(UnrecordedSink):
                 cost_usd=cost_usd,
             )
         )
-        self._is_estimated = True
+        self.is_estimated = True
 
     def close(self, outcome: Outcome, failure: Failure | None = None) -> e.RelayCalled:
         """Count the call, however it ended, and return its record."""
@@ -98,7 +98,7 @@ class RelaySink(UnrecordedSink):
             outcome=outcome,
             failure=failure,
             attempts=self._attempts,
-            estimated=self._is_estimated,
+            estimated=self.is_estimated,
             cost_usd=sum(costs) if costs else None,
             ms=int(1000 * (self._clock.monotonic_s() - self._began_s)),
             **{name: sum(getattr(used, name) for used in self._used) for name in _TOKENS},

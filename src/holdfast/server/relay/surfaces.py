@@ -1,6 +1,7 @@
 """The three protocols that clients of the relay speak: keep-alives, errors and error events of each."""
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.models.wire import StreamParser
+from holdfast.server.openai.response_fields import response_fields
 from holdfast.server.problems import Problem
 from holdfast.server.relay.lifecycle import DocumentParser
 from holdfast.targets import Wire
@@ -28,8 +30,9 @@ _ANTHROPIC_TYPES = {
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
+_ANTHROPIC_CODES = frozenset({"thread_unsupported_request"})  # its packages know what to do about them
 _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
-_RESPONSE_ID = re.compile(rb'"id"\s*:\s*"(resp[^"\\]*)"')
+_CREATED = re.compile(rb'^data: ?(\{.*"type"\s*:\s*"response\.created".*\})\r?$', re.MULTILINE)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -76,35 +79,48 @@ def error_body(problem: Problem, *, wire: Wire) -> bytes:
     if kind is None:
         is_ours = problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         kind = "api_error" if is_ours else "invalid_request_error"
-    error = {"type": kind, "message": problem.message, "param": problem.param, "code": problem.code}
+    error: dict[str, Any] = {"type": kind, "message": problem.message}
+    error |= {"param": problem.param, "code": problem.code}
+    if problem.code in _ANTHROPIC_CODES:
+        error["details"] = {"error_code": problem.code}
     return _encode({"type": "error", "error": error})
 
 
 @dataclass(slots=True)
 class SentFrames:
-    """What an error event must continue: the id of the response, and the number of its last event."""
+    """What an error event must continue: the response as it was created, and the number of its last event."""
 
-    response_id: str = ""
+    created: bytes = b""
     number: int = -1
 
     def take(self, piece: bytes) -> None:
         """Read more of what was sent."""
-        if not self.response_id and (found := _RESPONSE_ID.search(piece)):
-            self.response_id = found[1].decode(errors="replace")
+        if not self.created and (found := _CREATED.search(piece)):
+            self.created = found[1]
         at = piece.rfind(b'"sequence_number"')
         if at >= 0 and (found := _NUMBER.match(piece, at)):
             self.number = int(found[1])
 
 
+class _Created(msgspec.Struct):
+    response: dict[str, Any]
+
+
+def _created_response(frame: bytes) -> dict[str, Any]:
+    """The response that a stream began with; without one, a response that says only when it failed."""
+    fields: dict[str, Any] = {"id": "resp_failed", "object": "response", "created_at": int(time.time())}
+    fields |= {"model": "", "output": [], **response_fields({})}
+    try:
+        return fields | msgspec.json.decode(frame, type=_Created).response
+    except msgspec.MsgspecError:
+        return fields
+
+
 def _failed_response(problem: Problem, sent: SentFrames) -> bytes:
-    response: dict[str, Any] = {
-        "id": sent.response_id or "resp_failed",
-        "object": "response",
+    response = {
+        **_created_response(sent.created),
         "status": "failed",
         "error": {"code": problem.code, "message": problem.message},
-        "incomplete_details": None,
-        "output": [],
-        "usage": None,
     }
     event = {"type": "response.failed", "sequence_number": sent.number + 1, "response": response}
     return b"event: response.failed\ndata: %b\n\n" % _encode(event)

@@ -39,11 +39,11 @@ class AnthropicEncoder(AnswerEncoder):
         self._ended: set[int] = set()  # items whose block is over
         self._calls: dict[int, ItemOpened] = {}
         self._content: list[dict[str, Any]] = []
+        self._texts: dict[int, list[str]] = {}  # of text and thinking, by item
 
     @override
     def opening(self) -> bytes:
-        usage = {"input_tokens": 0, "output_tokens": 0}
-        message = self._message([], stop_reason=None, usage=usage)
+        message = self._message([], stop_reason=None, usage=_usage(TokensUsed()))
         return _event("message_start", message=message)
 
     @override
@@ -53,9 +53,11 @@ class AnthropicEncoder(AnswerEncoder):
                 self._calls[event.index] = event
                 return self._begin(event.index, "tool")
             case TextPiece():
+                self._texts.setdefault(event.index, []).append(event.text)
                 before = self._enter(event.index, "text")
                 return before + self._delta("text_delta", text=event.text)
             case ReasoningPiece():
+                self._texts.setdefault(event.index, []).append(event.text)
                 before = self._enter(event.index, "reasoning")
                 return before + self._delta("thinking_delta", thinking=event.text)
             case ArgsPiece():
@@ -69,14 +71,12 @@ class AnthropicEncoder(AnswerEncoder):
 
     @override
     def ending(self, finish: Finished, used: TokensUsed) -> bytes:
-        delta = {"stop_reason": STOPS[finish.reason], "stop_sequence": None}
-        return b"".join(
-            (self._end(), _event("message_delta", delta=delta, usage=_usage(used)), _event("message_stop"))
-        )
+        changed = _event("message_delta", delta=_stopped(finish), usage=_usage(used))
+        return b"".join((self._end(), changed, _event("message_stop")))
 
     @override
     def whole(self, finish: Finished, used: TokensUsed) -> bytes:
-        return encode(self._message(self._content, stop_reason=STOPS[finish.reason], usage=_usage(used)))
+        return encode(self._message(self._content, **_stopped(finish), usage=_usage(used)))
 
     def _enter(self, index: int, kind: ItemKind) -> bytes:
         """Open a block for the item, unless it is open."""
@@ -96,11 +96,11 @@ class AnthropicEncoder(AnswerEncoder):
 
     def _empty(self, kind: ItemKind, index: int) -> dict[str, Any]:
         if kind == "text":
-            return {"type": "text", "text": ""}
+            return {"type": "text", "text": "", "citations": None}
         if kind == "reasoning":
             return {"type": "thinking", "thinking": "", "signature": ""}
         call = self._calls[index]
-        return {"type": "tool_use", "id": call.tool_call_id, "name": call.name, "input": {}}
+        return _tool_use(call, {})
 
     def _end(self) -> bytes:
         if self._open_item is None:
@@ -113,13 +113,14 @@ class AnthropicEncoder(AnswerEncoder):
         return _event("content_block_delta", index=self._block, delta={"type": kind, **fields})
 
     def _keep(self, item: ItemClosed) -> None:
+        """Keep a block for the whole message. A client reads the first one, so no block is empty."""
+        text = item.text or "".join(self._texts.pop(item.index, ()))  # of a long one, only pieces came
         if item.kind == "tool":
-            call = {"type": "tool_use", "id": item.tool_call_id, "name": item.name}
-            self._content.append({**call, "input": arguments(item.text)})
-        elif item.kind == "text":
-            self._content.append({"type": "text", "text": item.text})
-        else:
-            self._content.append({"type": "thinking", "thinking": item.text, "signature": ""})
+            self._content.append(_tool_use(item, arguments(text)))
+        elif text and item.kind == "text":
+            self._content.append({"type": "text", "text": text, "citations": None})
+        elif text:
+            self._content.append({"type": "thinking", "thinking": text, "signature": ""})
 
     def _message(self, content: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
         return {
@@ -129,12 +130,26 @@ class AnthropicEncoder(AnswerEncoder):
             "model": self._model,
             "content": content,
             "stop_sequence": None,
+            "stop_details": None,
+            "container": None,
             **fields,
         }
 
 
+def _tool_use(call: ItemOpened | ItemClosed, given: Any) -> dict[str, Any]:
+    named = {"id": call.tool_call_id, "name": call.name}
+    return {"type": "tool_use", **named, "input": given, "caller": {"type": "direct"}}
+
+
 def _event(name: str, **fields: Any) -> bytes:
     return data_frame({"type": name, **fields}, event=name)
+
+
+def _stopped(finish: Finished) -> dict[str, Any]:
+    """Why the message ends here."""
+    by_sequence = bool(finish.stop_sequence)
+    reason = "stop_sequence" if by_sequence else STOPS[finish.reason]
+    return {"stop_reason": reason, "stop_sequence": finish.stop_sequence or None}
 
 
 def _usage(used: TokensUsed) -> dict[str, Any]:
@@ -144,4 +159,9 @@ def _usage(used: TokensUsed) -> dict[str, Any]:
         "cache_read_input_tokens": used.cached_tokens,
         "cache_creation_input_tokens": used.cache_write_tokens,
         "output_tokens": used.output_tokens,
+        "output_tokens_details": {"thinking_tokens": used.reasoning_tokens},
+        "cache_creation": None,
+        "inference_geo": None,
+        "server_tool_use": None,
+        "service_tier": None,
     }

@@ -39,7 +39,7 @@ class ChatEncoder(AnswerEncoder):
 
     @override
     def opening(self) -> bytes:
-        return self._chunk({"role": "assistant", "content": ""})
+        return self._chunk({"role": "assistant", "content": "", "refusal": None})
 
     @override
     def add(self, event: ModelEvent) -> bytes:
@@ -74,7 +74,8 @@ class ChatEncoder(AnswerEncoder):
 
     @override
     def whole(self, finish: Finished, used: TokensUsed) -> bytes:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts) or None}
+        text = "".join(self._texts) or None
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         if self._thoughts:
             message["reasoning_content"] = "".join(self._thoughts)
         if self._made:
@@ -86,7 +87,7 @@ class ChatEncoder(AnswerEncoder):
         return {"object": f"chat.completion.{kind}".rstrip("."), **self._head}
 
     def _chunk(self, delta: dict[str, Any], *, finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return data_frame(self._named("chunk") | {"choices": [choice]})
 
 
@@ -95,6 +96,9 @@ def _usage(used: TokensUsed) -> dict[str, Any]:
         "prompt_tokens": used.input_tokens,
         "completion_tokens": used.output_tokens,
         "total_tokens": used.input_tokens + used.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        "prompt_tokens_details": {
+            "cached_tokens": used.cached_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+        },
         "completion_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
     }

@@ -1,8 +1,11 @@
 """An answer as OpenAI Responses: numbered events, and items that are opened, filled and done."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from typing_extensions import override
 
 from holdfast.model_events import (
@@ -16,9 +19,20 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
+from holdfast.server.openai.response_fields import DEFAULTS, response_fields
 from holdfast.server.relay.translation.encoding import AnswerEncoder, data_frame, encode
 
 INCOMPLETE = {"length": "max_output_tokens", "too_long": "max_output_tokens", "refused": "content_filter"}
+
+
+_REPEATED = (*DEFAULTS, "reasoning", "tool_choice", "tools")
+_Repeated = msgspec.defstruct("_Repeated", [(name, Any, None) for name in _REPEATED])
+
+
+def repeated_fields(body: bytes) -> dict[str, object]:
+    """The fields of a request that its response repeats."""
+    given = msgspec.json.decode(body, type=_Repeated)
+    return {name: getattr(given, name) for name in _REPEATED}
 
 
 @dataclass(slots=True)
@@ -48,18 +62,15 @@ class _Item:
 class ResponsesEncoder(AnswerEncoder):
     """Events of a response, or the whole of it."""
 
-    def __init__(self, answer_id: str, model: str, *, created_s: int) -> None:
+    def __init__(self, answer_id: str, model: str, *, created_s: int, asked: Mapping[str, object]) -> None:
         self._answer_id = answer_id
         self._response: dict[str, Any] = {
             "id": f"resp_{answer_id}",
             "object": "response",
             "created_at": created_s,
             "model": model,
-            "error": None,
-            "incomplete_details": None,
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
+            **response_fields(asked),
+            "store": False,  # a translated answer can't be continued by its id
         }
         self._number = -1
         self._items: dict[int, _Item] = {}
@@ -162,6 +173,7 @@ class ResponsesEncoder(AnswerEncoder):
             "incomplete_details": {"reason": why} if why else None,
             "output": [self._done[place] for place in sorted(self._done)],
             "usage": _usage(used),
+            "completed_at": None if why else int(time.time()),
         }
         return {**self._response, **ended}
 
@@ -180,7 +192,10 @@ def _text_part(text: str) -> dict[str, Any]:
 def _usage(used: TokensUsed) -> dict[str, Any]:
     return {
         "input_tokens": used.input_tokens,
-        "input_tokens_details": {"cached_tokens": used.cached_tokens},
+        "input_tokens_details": {
+            "cached_tokens": used.cached_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+        },
         "output_tokens": used.output_tokens,
         "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
         "total_tokens": used.input_tokens + used.output_tokens,

@@ -5,7 +5,7 @@ from typing import cast
 from holdfast.messages import ModelRequest
 from holdfast.server.problems import bad_request
 from holdfast.server.relay.translation.conversations import Fields, not_translatable, table_in
-from holdfast.targets import SAMPLING, Target, Wire
+from holdfast.targets import APPLIED_HERE, SAMPLING, Target, Wire
 
 NO_TOOLS = "none"
 ONE_CALL = "parallel_tool_calls"
@@ -45,10 +45,15 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
         value = fields.get(own)
         if name == ONE_CALL or value is None or value == []:
             continue
-        if name == "stop" and not isinstance(value, str | list):
+        if name == "stop" and not _is_texts(value):
             raise bad_request(f"'{own}' must be a text or a list of texts", param=own)
         found[name] = value
     return found
+
+
+def _is_texts(value: object) -> bool:
+    texts = cast("list[object]", value) if isinstance(value, list) else [value]
+    return all(isinstance(text, str) for text in texts)
 
 
 def _wants_one_call(fields: Fields, wire: Wire) -> bool:
@@ -61,7 +66,7 @@ def _wants_one_call(fields: Fields, wire: Wire) -> bool:
 def untranslatable(request: ModelRequest, target: Target, *, wire: Wire) -> str:
     """The client's field that this target can't be told; empty if it can be told everything."""
     for name in request.sampling:
-        if name not in SAMPLING[target.wire]:
+        if name not in SAMPLING[target.wire] and name not in APPLIED_HERE:
             return SAMPLING[wire][name]
     if target.wire == "anthropic" and request.tool_choice and request.reasoning_effort:
         return "tool_choice"  # a model that thinks chooses by itself

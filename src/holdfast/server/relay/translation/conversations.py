@@ -27,6 +27,16 @@ def not_translatable(field_name: str) -> Problem:
     )
 
 
+def thread_unsupported() -> Problem:
+    """The conversation can't be held by a target on another wire; a package then sends all of it."""
+    return bad_request(
+        "'thread' can't be translated: this model speaks another protocol, which has no threads. Send all "
+        "messages, without 'thread'",
+        param="thread",
+        code="thread_unsupported_request",
+    )
+
+
 def table_in(fields: Fields, name: str) -> Fields:
     """An object in an object; empty if there's none."""
     value = fields.get(name)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from typing_extensions import override
 
@@ -21,20 +22,29 @@ from holdfast.targets import Wire
 JSON_HEAD = ResponseHead(200, {"content-type": "application/json"})
 
 
-def encoder_for(wire: Wire, model: str, *, include_usage: bool) -> AnswerEncoder:
-    """A fresh encoder of one answer; `include_usage` is for chat streams."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a client's request says about the form of its answer."""
+
+    model: str
+    include_usage: bool = False  # of a chat stream
+    fields: Mapping[str, object] = field(default_factory=dict[str, object])  # that a response repeats
+
+
+def encoder_for(wire: Wire, asked: Asked) -> AnswerEncoder:
+    """A fresh encoder of one answer."""
     answer_id, created_s = new_call_id().removeprefix("call_"), int(time.time())
     match wire:
         case "chat":
-            return ChatEncoder(answer_id, model, created_s=created_s, include_usage=include_usage)
+            return ChatEncoder(answer_id, asked.model, created_s=created_s, include_usage=asked.include_usage)
         case "responses":
-            return ResponsesEncoder(answer_id, model, created_s=created_s)
+            return ResponsesEncoder(answer_id, asked.model, created_s=created_s, asked=asked.fields)
         case "anthropic":
-            return AnthropicEncoder(answer_id, model)
+            return AnthropicEncoder(answer_id, asked.model)
 
 
 class TranslatingReceiver(RelayReceiver):
-    """Encodes one attempt's answer for its client, from its first content; until then it holds the frames."""
+    """Encodes one attempt's answer for its client, from its first content; until then it holds the events."""
 
     def __init__(
         self,
@@ -53,7 +63,7 @@ class TranslatingReceiver(RelayReceiver):
         self._encoder = encoder
         self._is_streamed = is_streamed
         self._before_first = before_first
-        self._held: list[bytes] = []
+        self._held: list[ModelEvent] = []
 
     @property
     @override
@@ -81,15 +91,14 @@ class TranslatingReceiver(RelayReceiver):
     def write(self, event: ModelEvent) -> None:
         self.meter.take(event)
         self._output.secrets.take(event)
-        frames = self._encoder.add(event)
         if not self._is_streamed:
-            return
-        if not self.said:
-            self._held.append(frames)
+            self._encoder.add(event)
+        elif self.said:
+            self._output.pass_on(self._encoder.add(event))
+        else:
+            self._held.append(event)
             if sign_of(event) is Sign.PROGRESS:
                 self._show()
-        elif frames:
-            self._output.pass_on(frames)
 
     @override
     def cut(self) -> None:
@@ -124,6 +133,7 @@ class TranslatingReceiver(RelayReceiver):
         head = own_stream_head()
         self._output.begin(head.status, head.headers)
         self._output.has_content = True
-        opening = b"" if self._output.has_lifecycle else self._encoder.opening()
-        self._output.pass_on(b"".join((opening, *self._held)))
+        opening = self._encoder.opening()  # the numbers of events begin with it
+        held = [self._encoder.add(event) for event in self._held]
+        self._output.pass_on(b"".join((b"" if self._output.has_lifecycle else opening, *held)))
         self._held = []

@@ -18,6 +18,7 @@ from holdfast.server.relay.translation.conversations import (
     from_responses,
     not_translatable,
     table_in,
+    thread_unsupported,
 )
 from holdfast.server.transport.bodies import json_value
 from holdfast.targets import SAMPLING, Wire
@@ -109,6 +110,8 @@ _READ: Mapping[Wire, Read] = {"chat": from_chat, "responses": from_responses, "a
 def translated(body: bytes, wire: Wire, attached: Attached) -> ModelRequest:
     """The request; files go into `attached`. Raises a Problem that names what can't be translated."""
     fields: Fields = json_value(body, dict[str, Any])
+    if wire == "anthropic" and fields.get("thread"):
+        raise thread_unsupported()
     for name, value in fields.items():
         is_known = name in TRANSLATED[wire] or name in DROPPED[wire] or name in SAMPLING[wire].values()
         if not is_known and _says_something(value):
