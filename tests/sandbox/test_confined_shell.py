@@ -175,7 +175,7 @@ async def test_no_background_process_moves_a_secret_or_a_mount_out_of_the_next_c
         command = f"mkdir -p guide/.claude; OUTSIDE={tmp_path / 'outside'} exec perl swaps.pl"
         await world.run(command, background=True)
         [job] = world.background.jobs("session-1")
-        for _ in range(12):
+        for _ in range(8):
             result = await world.run("cat sub*/deep/.env */.claude/notes")
             assert SECRET not in result.text
         assert job.running

@@ -3,10 +3,10 @@
 A rule's `argv` is compared word by word with the program that runs, never with a wrapper around it.
 
 - An allow rule matches a command that begins with these words and whose words are all literal. Further words
-  must be harmless: files of the workspace, or options that `program_usages` lists. With `exact`
-  there must be none. Redirections that write, variables, secret files and anything that cannot be parsed are
-  covered only by a rule with `paths` (everything that the command may touch must be below them), or, for the
-  whole shell, by a rule with neither.
+  must be harmless: files of the workspace, or options that `program_usages` lists. With `exact`, or for a
+  program that isn't listed there, there must be none. Redirections that write, variables, secret files and
+  anything that cannot be parsed are covered only by a rule with `paths` (everything that the command may
+  touch must be below them), or, for the whole shell, by a rule with neither.
 - An ask or deny rule matches more: its words in this order with others between them, any path to the
   program, and any wrapper; with `paths`, it matches if the command may touch anything below them, or
   searches or lists a directory above one of them.
