@@ -268,6 +268,7 @@ export interface SessionModeSet {
   readonly at_ms: number;
   readonly mode?: "" | "allow-workspace" | "ask" | "unattended";
   readonly by?: string;
+  readonly workspace?: string | null;
 }
 
 /** A person's message is on disk. */

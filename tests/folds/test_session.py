@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import TYPES
@@ -372,3 +373,6 @@ def test_what_is_allowed_in_one_workspace_is_not_allowed_in_the_next(
     assert fold(log_of(*log)).mode_set_by == ("someone" if kept else "")
     assert fold(log_of(*log, ended("r1"), said("m2"), back, started("r2"))).approval_mode == kept
     assert fold(log_of(*log, chosen)).approval_mode == mode
+    # A channel names its own workspace, wherever the newest run works.
+    there_again = replace(chosen, workspace="/a")
+    assert fold(log_of(*log, ended("r1"), there_again, said("m2"), back, started("r2"))).approval_mode == mode

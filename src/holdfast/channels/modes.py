@@ -13,12 +13,13 @@ async def set_mode(deps: ChannelDeps, options: ChannelOptions, session_id: str, 
     """
     setter = f"channel {options.name}"
     session = await deps.inbox.state(session_id)
-    chosen = e.SessionModeSet(at_ms=deps.clock.now_ms(), mode=options.approvals, by=setter)
-    if session.mode_set_by not in {"", setter} or session.approval_mode == options.approvals:
+    workspace, now_ms = options.settings.workspace, deps.clock.now_ms()
+    is_elsewhere = options.approvals == "allow-workspace" and session.mode_workspace != workspace
+    is_set = session.approval_mode == options.approvals and not is_elsewhere
+    if session.mode_set_by not in {"", setter} or is_set:
         return
-    created = e.SessionCreated(
-        at_ms=chosen.at_ms, epoch=new_epoch(), source=source, workspace=options.settings.workspace
-    )
+    chosen = e.SessionModeSet(at_ms=now_ms, mode=options.approvals, by=setter, workspace=workspace)
+    created = e.SessionCreated(at_ms=now_ms, epoch=new_epoch(), source=source, workspace=workspace)
     if not session.epoch:
         await deps.store.append(session_id, [created, chosen], when=[IfSessionNew()])
     else:

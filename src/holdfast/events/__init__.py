@@ -167,10 +167,14 @@ class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
 
 
 class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
-    """A person chose how actions of this session are approved; an empty mode is the configured one."""
+    """A person chose how actions of this session are approved; an empty mode is the configured one.
+
+    `allow-workspace` holds for one workspace, and without one, for that of the newest run that has started.
+    """
 
     mode: Literal["", ApprovalMode] = ""
     by: str = ""
+    workspace: str | None = None
 
 
 class MessageAccepted(Input, frozen=True, kw_only=True, tag="message.accepted"):

@@ -55,6 +55,7 @@ class Session:
     home: str = ""  # the machine or volume that has its files, as `node:NAME` or `volume:NAME`
     approval_mode: Literal["", ApprovalMode] = ""  # empty: as configured
     mode_set_by: str = ""  # empty: nobody set it
+    mode_workspace: str = ""  # where allow-workspace holds
     folder: str = ""  # the workspace of the newest run that started; empty: the configured one
     has_moved: bool = False  # a person let other machines continue it without its files
     parent: ParentLink | None = None  # of a sub-agent's session
@@ -148,6 +149,7 @@ def _session_moved(session: Session, _: int, event: e.SessionMoved) -> None:
 
 def _mode_set(session: Session, _: int, event: e.SessionModeSet) -> None:
     session.approval_mode, session.mode_set_by = event.mode, event.by
+    session.mode_workspace = session.folder if event.workspace is None else event.workspace
 
 
 def _parent_told(session: Session, _: int, _event: e.ParentTold) -> None:
@@ -275,7 +277,7 @@ def _run_started(session: Session, seq: int, event: e.RunStarted) -> None:
     if message.run_id == event.run_id and message.state is MessageState.QUEUED:
         session.inbox.hand_over(message.message_id, event.run_id)
     folder = session.runs[event.run_id].settings.workspace
-    if folder != session.folder and session.approval_mode == "allow-workspace":
+    if folder != session.mode_workspace and session.approval_mode == "allow-workspace":
         # It was allowed for another workspace. The stricter modes apply anywhere.
         session.approval_mode, session.mode_set_by = "", ""
     session.folder = folder

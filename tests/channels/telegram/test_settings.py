@@ -9,6 +9,8 @@ from holdfast.config.channels import ChannelSettings
 from holdfast.config.fields import Secret
 from holdfast.folds.session import Session
 from holdfast.host.channels import channel_options
+from holdfast.runner.inbox import IncomingMessage
+from holdfast.values import RunSettings
 
 
 async def session_of(world: World) -> Session:
@@ -38,6 +40,27 @@ async def test_a_conversation_has_the_mode_of_its_channel_until_a_person_chooses
             assert (await session_of(world)).approval_mode == "allow-workspace"
         modes = [one.event for one in await world.log(session_id) if isinstance(one.event, e.SessionModeSet)]
         assert [one.by for one in modes] == ["channel tg", "channel tg", "laptop"]
+
+
+async def test_a_channel_sets_its_mode_again_after_a_run_elsewhere() -> None:
+    """P13: a message from the page, in another workspace, ends what the channel allows in its own."""
+    async with (
+        FakeTelegram() as telegram,
+        ChaosServer(*[[Say("ok")]] * 3) as chaos,
+        process(chaos) as world,
+        channel(world, options_for(telegram, approvals="allow-workspace")),
+    ):
+        telegram.world.say(ME, "one")
+        await said(telegram, "ok")
+        assert (await session_of(world)).approval_mode == "allow-workspace"
+        (session_id,) = (await state_of(world)).chats
+        settings = RunSettings(workspace="/elsewhere")
+        await world.inbox.send(session_id, IncomingMessage(text="two", settings=settings))
+        await world.until(session_id, e.RunEnded, times=2)
+        assert (await session_of(world)).approval_mode == ""
+        telegram.world.say(ME, "three")
+        await said(telegram, "ok", "ok")
+        assert (await session_of(world)).approval_mode == "allow-workspace"
 
 
 async def test_a_channel_without_a_mode_sets_none() -> None:
