@@ -1412,6 +1412,7 @@ export interface TriggerShown {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
 }
@@ -1468,6 +1469,7 @@ export interface TriggerMade {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
   readonly secret?: string;

@@ -17,8 +17,10 @@ from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
+from holdfast.cli.doctor.triggers import held
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.targets import Target
 
 _Asked = TypeVar("_Asked")
@@ -125,6 +127,7 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
+    yield from asyncio.run(held(settings, SystemClock()))
     if settings.channels:
         yield from asyncio.run(_answers(undelivered, settings))
     if settings.channels or any(server.url for server in settings.mcp_servers):
