@@ -1478,6 +1478,7 @@ export interface TriggerShown {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
 }
@@ -1534,6 +1535,7 @@ export interface TriggerMade {
   readonly failures_max: number;
   readonly failures?: number;
   readonly deliver?: readonly string[];
+  readonly held_until?: number;
   readonly unanswered?: MissedShown;
   readonly last?: FireShown;
   readonly secret?: string;

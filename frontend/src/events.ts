@@ -1335,6 +1335,7 @@ export interface TriggerResumed {
   readonly type: "trigger.resumed";
   readonly at_ms: number;
   readonly by?: string;
+  readonly from_ms?: number;
 }
 
 /** A person wants it to fire now. */

@@ -83,11 +83,15 @@ export function totalMs(result: Timeline): number {
 /** Says of each event how the time since the one before it was spent. */
 export class Spending {
   private readonly activity = newActivity("between");
+  private isPaused = false; // the queue, until a person resumes it
 
   /** How the time up to this event was spent. */
   until(event: AnyEvent): Spent {
     const how = this.spent(event);
     take(this.activity, event);
+    if (event.type === "queue.paused" || event.type === "queue.resumed") {
+      this.isPaused = event.type === "queue.paused";
+    }
     return how;
   }
 
@@ -97,6 +101,9 @@ export class Spending {
     }
     if (event.type === "attempt.failed" && STALLS.has(event.failure.kind)) {
       return "stalled";
+    }
+    if (this.activity.latest === "queued" && this.isPaused) {
+      return "people";
     }
     const people = Object.keys(this.activity.asks).length > 0 ? "people" : "between";
     return SPENT[this.activity.latest] ?? (atWork(this.activity).length > 0 ? "tools" : people);

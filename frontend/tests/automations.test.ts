@@ -106,6 +106,8 @@ test("an edited automation begins with what it has", () => {
     kind: "silent",
     words: "Paused after 5 failed runs in a row",
   });
+  const held = words.stateOf({ ...trigger, state: "active", held_until: 0 });
+  assert.match(held.words, /^Held until .*, because the server's clock was ahead$/);
 });
 
 test("a run that stands for missed times says so", () => {

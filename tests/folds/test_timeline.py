@@ -51,6 +51,13 @@ def test_a_tool_that_asks_a_question_is_time_of_the_person() -> None:
     assert _spent(_started(0, "a"), question, answer, _ended(512, "a")) == {"tools": 12, "people": 500}
 
 
+def test_a_paused_queue_is_time_of_the_person_who_can_resume_it() -> None:
+    queued = e.RunQueued(at_ms=0, run_id=RUN, message_id="m")
+    paused, resumed = e.QueuePaused(at_ms=5), e.QueueResumed(at_ms=705)
+    started = e.RunStarted(at_ms=715, run_id=RUN)
+    assert _spent(queued, paused, resumed, started) == {"queued": 15, "people": 700}
+
+
 def test_what_a_crash_interrupted_runs_no_longer() -> None:
     resumed = e.RunResumed(at_ms=900, run_id=RUN, after="crash")
     call = e.CallStarted(at_ms=950, run_id=RUN, call_id="c", turn=1)

@@ -146,6 +146,21 @@ def test_what_is_missed_is_one_record_and_asked_about_until_somebody_answers() -
     )
 
 
+def test_times_decided_on_while_the_clock_was_ahead_are_held_until_it_is_resumed() -> None:
+    """P14, P3: for a day at most; an instant that was fired keeps its key."""
+    trigger = fold(created(), due("at/3600000", 3_600_000))
+    assert trigger.held_until_ms(60_000) == 3_600_000
+    assert trigger.held_until_ms(3_540_000) == 0
+    assert fold(created(), due("at/3600000", 3_600_000), e.TriggerPaused(at_ms=1)).held_until_ms(0) == 0
+    assert Trigger(cursor_ms=3_600_000).held_until_ms(0) == 0
+    resumed = fold(created(), due("at/3600000", 3_600_000), e.TriggerResumed(at_ms=3_600_000, from_ms=90_000))
+    assert (resumed.held_until_ms(90_000), resumed.cursor_ms, resumed.anchor_ms) == (0, 90_000, 0)
+    late = e.TriggerCreated(at_ms=10**12, settings=settings())
+    assert fold(late, e.TriggerResumed(at_ms=10**12, from_ms=5)).anchor_ms == 5
+    year = fold(created(), due("at/1", 365 * 86_400_000), fired("at/1"), ended(key="at/1"))
+    assert step(year, 90_000).events == (e.TriggerResumed(at_ms=90_000, from_ms=90_000, by="clock"),)
+
+
 def test_an_edit_of_the_times_begins_anew_and_any_other_edit_does_not() -> None:
     same = fold(created(), due(), e.TriggerEdited(at_ms=99_000, settings=settings(overlap="skip")))
     assert (same.cursor_ms, same.anchor_ms) == (60_000, 0)

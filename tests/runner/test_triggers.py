@@ -69,6 +69,26 @@ async def test_a_clock_that_jumps_neither_skips_nor_repeats_an_instant() -> None
     check_each_instant_once(world, [at_ms for at_ms in await instants(when, most=50) if at_ms <= now_ms])
 
 
+@pytest.mark.parametrize("ahead_s", [3_600, 365 * 86_400])
+async def test_a_clock_that_was_ahead_silences_no_trigger_for_long(ahead_s: int) -> None:
+    """P14, P3: a person resumes it after an hour, it does so itself after a day, and nothing runs twice."""
+    world = TriggerWorld()
+    await world.create(when=EveryTimes(seconds=600))
+    world.start()
+    await world.pass_s(700)
+    world.clock.set_ms(world.clock.now_ms() + 1_000 * ahead_s)
+    await world.pass_s(60)
+    world.clock.set_ms(world.clock.now_ms() - 1_000 * ahead_s)
+    if ahead_s <= 86_400:
+        now_ms = world.clock.now_ms()
+        await world.put(e.TriggerResumed(at_ms=now_ms, from_ms=now_ms))
+    before = len(world.queued())
+    await world.pass_s(3_000)
+    await world.stop()
+    assert len(world.queued()) - before == 5
+    assert len({one.run_id for one in world.queued()}) == len(world.queued())
+
+
 @pytest.mark.parametrize(("rule", "runs"), [("once", 1), ("skip", 0), ("ask", 0)])
 async def test_instants_that_passed_while_nobody_ran_are_said_and_made_up_for_as_the_rule_says(
     rule: str, runs: int

@@ -39,6 +39,11 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
           <span class={state.kind === "silent" ? "warned" : ""}>{state.words}</span>
         </Fact>
         <Fact name="Asks">{harmless(trigger.prompt)}</Fact>
+        {trigger.workspace ? (
+          <Fact name="Folder">
+            <code>{harmless(trigger.workspace)}</code>
+          </Fact>
+        ) : null}
         {trigger.next?.length ? (
           <Fact name="Next">
             {trigger.next.map((at) => (
@@ -162,6 +167,9 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
         : button(isPaused ? "Resume" : "Pause", () =>
             act(() => tell(trigger.id, isPaused ? "resume" : "pause")),
           )}
+      {trigger.held_until === undefined
+        ? null
+        : button("Start now", () => void act(() => tell(trigger.id, "resume")))}
       {trigger.kind === "after" ? null : button("Edit", onEdit)}
       {trigger.kind === "webhook" ? button("New secret", () => setSure("secret")) : null}
       {button("Delete", () => setSure("delete"))}

@@ -146,6 +146,10 @@ export interface StateWords {
 }
 
 export function stateOf(trigger: TriggerShown): StateWords {
+  if (trigger.held_until !== undefined) {
+    const until = moment(1000 * trigger.held_until);
+    return { kind: "silent", words: `Held until ${until}, because the server's clock was ahead` };
+  }
   switch (trigger.state) {
     case "active":
       return { kind: "good", words: "Active" };

@@ -88,7 +88,7 @@ TRIGGER_OPERATIONS: tuple[Operation, ...] = (
         "/api/triggers/{trigger_id}/resume",
         "triggers.resume",
         tag="Triggers",
-        summary="Let it fire again, from the next instant on.",
+        summary="Resume a trigger that is paused, or held because the clock was ahead.",
         scopes=("admin",),
         responses={200: triggers.TriggerShown},
         errors=_MISSING,

@@ -134,6 +134,7 @@ class TriggerShown(ResponseBody, frozen=True, kw_only=True):
     failures_max: int
     failures: int = 0  # in a row
     deliver: tuple[str, ...] = ()
+    held_until: float | None = None  # the clock was ahead, so it fires after this; POST …/resume resets it
     unanswered: MissedShown | None = None  # say with POST …/missed whether to make up for them
     last: FireShown | None = None
 

@@ -15,12 +15,13 @@ from holdfast.decisions.schedules import (
     Schedule,
     passed,
 )
-from holdfast.events.bases import OwnedEvent
 from holdfast.events.triggers import SkipReason
 from holdfast.folds.trigger import ASKED, INSTANT, MISSED, PendingFire, Trigger, TriggerFire
 from holdfast.values import AtTime, CronTimes, EveryTimes, TriggerSettings, When
 
 QUEUE_MAX = 50  # fires that wait for the ones before
+AHEAD_MS_MAX = 86_400_000  # a trigger whose clock was further ahead than this begins anew by itself
+CLOCK = "clock"  # what resumed it then
 Zones: TypeAlias = Callable[[str], tzinfo]
 
 
@@ -28,7 +29,7 @@ Zones: TypeAlias = Callable[[str], tzinfo]
 class AppendEvents:
     """Append these, under this idempotency key if there is one, and look again."""
 
-    events: tuple[OwnedEvent, ...]
+    events: tuple[e.Event, ...]
     key: str = ""
 
 
@@ -102,6 +103,9 @@ def _must_wait(trigger: Trigger, settings: TriggerSettings) -> bool:
 
 def _scheduled(trigger: Trigger, schedule: Schedule, moment: TriggerMoment) -> Step:
     assert trigger.settings is not None, "next_step has looked"
+    if trigger.cursor_ms - moment.now_ms > AHEAD_MS_MAX:
+        # An instant that was fired already has its idempotency key, so none fires twice.
+        return AppendEvents((e.TriggerResumed(at_ms=moment.now_ms, from_ms=moment.now_ms, by=CLOCK),))
     at_ms = schedule.after(trigger.cursor_ms)
     if at_ms is None or at_ms > moment.now_ms:
         return WaitForInstant(at_ms or 0)

@@ -44,9 +44,14 @@ class TriggerPaused(Input, frozen=True, kw_only=True, tag="trigger.paused"):
 
 
 class TriggerResumed(Input, frozen=True, kw_only=True, tag="trigger.resumed"):
-    """It fires again, from the next instant on."""
+    """It fires again, from the next instant on.
+
+    `from_ms` is the time at which it was resumed, whatever instants were decided on while the clock was
+    ahead. The event's own time may be later, because the times of a log never go back.
+    """
 
     by: str = ""
+    from_ms: int = 0
 
 
 class TriggerRunAsked(Input, frozen=True, kw_only=True, tag="trigger.run_asked"):

@@ -89,11 +89,14 @@ class Spending:
 
     def __init__(self) -> None:
         self._activity = Activity("between")
+        self._is_paused = False  # the queue, until a person resumes it
 
     def until(self, event: e.Event) -> Spent:
         """How the time up to this event was spent."""
         spent = self._spent(event)
         self._activity.take(event)
+        if isinstance(event, e.QueuePaused | e.QueueResumed):
+            self._is_paused = isinstance(event, e.QueuePaused)
         return spent
 
     def _spent(self, event: e.Event) -> Spent:
@@ -102,6 +105,8 @@ class Spending:
             return "away"
         if isinstance(event, e.AttemptFailed) and event.failure.kind in STALLS:
             return "stalled"
+        if activity.latest == "queued" and self._is_paused:
+            return "people"
         if activity.latest in _SPENT:
             return _SPENT[activity.latest]
         if activity.at_work:

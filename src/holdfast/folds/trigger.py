@@ -10,12 +10,14 @@ import msgspec
 
 from holdfast import events as e
 from holdfast.events.triggers import SkipReason
-from holdfast.values import AfterRun, OutcomeKind, TriggerSettings
+from holdfast.values import AfterRun, AtTime, CronTimes, EveryTimes, OutcomeKind, TriggerSettings
 
 HISTORY_MAX = 100
+HELD_MS_MIN = 60_000  # clocks of several servers differ by less
 FireState: TypeAlias = Literal["due", "fired", "ended", "skipped"]
 # How keys of fires begin.
 INSTANT, ASKED, DELIVERED, MISSED, AFTER = "at/", "run/", "hook/", "missed/", "after/"
+_TIMED = (CronTimes, EveryTimes, AtTime)
 _SUCCESSES: frozenset[OutcomeKind | None] = frozenset({"completed"})
 _NEUTRAL: frozenset[OutcomeKind | None] = frozenset({"cancelled", "interrupted", None})
 
@@ -78,6 +80,12 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
     missed: list[MissedInstants] = []  # the newest ones
     unanswered: MissedInstants | None = None  # a person is to say what is done about them
 
+    def held_until_ms(self, now_ms: int) -> int:
+        """Until when its times are decided because the clock was ahead; 0 if that isn't long."""
+        is_timed = self.settings is not None and isinstance(self.settings.when, _TIMED)
+        is_held = is_timed and not self.is_paused and self.cursor_ms - now_ms > HELD_MS_MIN
+        return self.cursor_ms if is_held else 0
+
     @property
     def due_fires(self) -> list[TriggerFire]:
         """Fires that are not in their session's log, as far as this log knows."""
@@ -126,12 +134,15 @@ def _set(trigger: Trigger, event: e.TriggerCreated | e.TriggerEdited) -> None:
 
 
 def _pause_or_resume(trigger: Trigger, event: e.TriggerPaused | e.TriggerResumed | e.TriggerGaveUp) -> None:
-    trigger.is_paused = not isinstance(event, e.TriggerResumed)
+    was_paused, trigger.is_paused = trigger.is_paused, not isinstance(event, e.TriggerResumed)
     trigger.gave_up_after = event.failures if isinstance(event, e.TriggerGaveUp) else 0
     if isinstance(event, e.TriggerResumed):
         # What passed meanwhile was not missed: nobody wanted it.
-        trigger.cursor_ms = max(trigger.cursor_ms, event.at_ms)
-        trigger.failures = 0
+        trigger.cursor_ms = event.from_ms or max(trigger.cursor_ms, event.at_ms)
+        if event.from_ms:
+            trigger.anchor_ms = min(trigger.anchor_ms, event.from_ms)
+        if was_paused:
+            trigger.failures = 0
 
 
 def _pending_of(event: e.TriggerRunAsked | e.HookDelivered) -> PendingFire:

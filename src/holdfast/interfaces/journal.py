@@ -281,6 +281,14 @@ class Following(Protocol):
         ...
 
 
+class Reading(Protocol):
+    """A store whose logs can be read."""
+
+    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """Events after a seq, in order."""
+        ...
+
+
 class Journal(Protocol):
     """The logs. Every event is appended, committed and published, in that order.
 

@@ -31,8 +31,8 @@ from holdfast.interfaces.journal import (
     Fence,
     IdempotencyKey,
     IfSessionKnown,
-    Journal,
     Notes,
+    Reading,
     Replayed,
     Store,
 )
@@ -63,7 +63,7 @@ async def trigger_state(store: Store, trigger_id: str) -> Trigger:
     return trigger
 
 
-async def catch_up(journal: Journal, trigger_id: str, trigger: Trigger) -> None:
+async def catch_up(journal: Reading, trigger_id: str, trigger: Trigger) -> None:
     """Apply what the log has by now."""
     while records := await journal.read(trigger_id, after=trigger.last_seq, limit=READ_MAX):
         for record in records:

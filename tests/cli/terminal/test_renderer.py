@@ -86,6 +86,23 @@ def test_titles_and_summaries_are_no_part_of_the_conversation() -> None:
     assert told(renderer(), events) == "> hello"
 
 
+@pytest.mark.parametrize(
+    ("by_stop", "later"), [(False, "queued · the queue is paused"), (True, "queued · 3 s")]
+)
+def test_a_run_behind_a_paused_queue_counts_no_seconds(by_stop: bool, later: str) -> None:  # noqa: FBT001
+    """P3: nothing happens before a person resumes it; a message after a stop starts as usual."""
+    telling = renderer()
+    telling.hear(e.RunQueued(at_ms=0, run_id=RUN, message_id="m1"))
+    assert telling.status(3000) == "queued · 3 s"
+    assert "the queue is paused" in telling.hear(e.QueuePaused(at_ms=3000, by_stop=by_stop))
+    assert telling.status(60_000) == "queued · the queue is paused"
+    telling.hear(e.RunEnded(at_ms=60_000, run_id=RUN, outcome="cancelled"))
+    telling.hear(e.RunQueued(at_ms=60_000, run_id="run_2", message_id="m2"))
+    assert telling.status(63_000) == later
+    telling.hear(e.QueueResumed(at_ms=63_000))
+    assert telling.status(63_000) == "queued · 3 s"
+
+
 def test_the_status_says_what_is_waited_for_and_a_steer_waits_until_it_is_taken_up() -> None:
     """P3: every wait is visible."""
     telling = renderer()

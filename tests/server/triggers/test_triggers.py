@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from holdfast import events as e
 from holdfast.chaos import ChaosServer, Say
+from holdfast.journal.memory import MemoryStore
 from serving import Served, served, target_of
 
 
@@ -18,7 +20,11 @@ async def until_ended(server: Served, trigger_id: str, *, fires: int = 1) -> lis
 
 
 async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
-    async with ChaosServer([Say("done")], [Say("again")]) as chaos, served(target_of(chaos)) as server:
+    store = MemoryStore()
+    async with (
+        ChaosServer([Say("done")], [Say("again")]) as chaos,
+        served(target_of(chaos), store=store) as server,
+    ):
         wanted = {"name": "morning", "prompt": "news", "cron": "0 8 * * 1-5", "zone": "Europe/Berlin"}
         status, made = await server.post("/api/triggers", wanted)
         assert (status, made["state"], made["kind"], len(made["next"])) == (201, "active", "cron", 5)
@@ -34,6 +40,12 @@ async def test_a_trigger_is_made_shown_changed_run_and_deleted() -> None:
         assert (paused["state"], "next" in paused) == ("paused", False)
         _, resumed = await server.post(f"{path}/resume")
         assert resumed["state"] == "active"
+        ahead_ms = int(1000 * resumed["next"][0])
+        await store.append(made["id"], [e.TriggerResumed(at_ms=ahead_ms, from_ms=ahead_ms)])
+        _, held = await server.get(path)
+        assert (held["held_until"], held["next"][0] > resumed["next"][0]) == (resumed["next"][0], True)
+        _, reset = await server.post(f"{path}/resume")
+        assert ("held_until" in reset, reset["next"]) == (False, resumed["next"])
         answer = await server.call("PATCH", path, body={"every": "2h", "prompt": "other"})
         assert (answer.json["kind"], answer.json["every"]) == ("every", "2h")
         sessions = await server.get("/api/sessions?all=true")

@@ -1,19 +1,23 @@
 """The doctor's checks of chat platforms: do the tokens work, and does the platform answer."""
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.doctor.findings import DoctorFinding, counted, fault, note, ok
 from holdfast.config.channels import ChannelSettings
 from holdfast.config.settings import Settings
 from holdfast.host.stores import require_postgres
 from holdfast.interfaces.ids import channel_log_id
-from holdfast.interfaces.journal import JournalError
+from holdfast.interfaces.journal import JournalError, Reading
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.reader import SqliteReader
-from holdfast.server.channels.folds import ChannelFolds, Reading
+from holdfast.server.channels.folds import ChannelFolds
+
+if TYPE_CHECKING:  # an optional dependency
+    from holdfast.journal.postgres.reader import PostgresReader
 
 WITHIN_S = 20.0
 NETWORK = "check the network, and `base_url` if it is set"
@@ -131,7 +135,7 @@ async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
     if not settings.channels:
         return []
     try:
-        async with _journal(settings) as journal:
+        async with stored(settings) as journal:
             if journal is None:
                 return []
             return [await _lost(journal, channel.name) for channel in settings.channels]
@@ -140,12 +144,12 @@ async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
 
 
 @asynccontextmanager
-async def _journal(settings: Settings) -> AsyncGenerator[Reading | None]:
+async def stored(settings: Settings) -> AsyncGenerator["SqliteReader | PostgresReader | None"]:
     """The store, to be read; None if there is none yet. Raises a JournalError."""
     if settings.server.store:
         async with _database(settings) as reader:
             yield reader
-    elif await asyncio.to_thread(settings.store_path.exists):
+    elif await asyncio.to_thread(os.path.exists, settings.store_path):  # never raises
         reader = SqliteReader(settings.store_path)
         try:
             yield reader
@@ -156,7 +160,7 @@ async def _journal(settings: Settings) -> AsyncGenerator[Reading | None]:
 
 
 @asynccontextmanager
-async def _database(settings: Settings) -> AsyncGenerator[Reading | None]:
+async def _database(settings: Settings) -> AsyncGenerator["PostgresReader | None"]:
     require_postgres()
     from holdfast.journal.postgres.connection import Database, Pool
     from holdfast.journal.postgres.reader import PostgresReader

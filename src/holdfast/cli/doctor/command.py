@@ -17,10 +17,12 @@ from holdfast.cli.doctor.database import check_database
 from holdfast.cli.doctor.findings import DoctorFinding, State, counted, fault, note, ok
 from holdfast.cli.doctor.mcp_servers import ask_no_server, ask_servers
 from holdfast.cli.doctor.targets import ask_targets
+from holdfast.cli.doctor.triggers import held
 from holdfast.cli.terminal.output import echo, echo_json
 from holdfast.config.load import BadConfiguration, Loaded, load_configuration
 from holdfast.config.settings import Settings
 from holdfast.host.used_settings import changed_settings
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.safe_text import safe
 from holdfast.targets import Target
 
@@ -131,6 +133,7 @@ def examine(
     yield machine.quarantine(settings.data_dir)
     yield machine.page()
     yield from machine.programs(settings)
+    yield from asyncio.run(held(settings, SystemClock()))
     if settings.channels:
         yield from asyncio.run(_answers(undelivered, settings))
     if settings.channels or any(server.url for server in settings.mcp_servers):

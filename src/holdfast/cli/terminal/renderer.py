@@ -68,6 +68,8 @@ class Renderer:
     _thoughts_told: set[int] = field(default_factory=set[int])
     _is_answer: bool = True
     _messages: dict[str, str] = field(default_factory=dict[str, str])  # of runs that wait
+    _pause: e.QueuePaused | None = None  # of the queue, until it is resumed
+    _held: set[str] = field(default_factory=set[str])  # runs that don't start before that
 
     def __post_init__(self) -> None:
         self._text = AnswerText(self.style)
@@ -126,6 +128,8 @@ class Renderer:
         return f"{words} · {count} {'message' if count == 1 else 'messages'} queued" if count else words
 
     def _words(self, activity: Activity, now_ms: int) -> str:
+        if activity.name == "queued" and self.run_id in self._held:
+            return "queued · the queue is paused"
         said = self.server_says
         if said is not None and said.run_id == self.run_id and activity.name not in CERTAIN:
             return safe_line(said.text)
@@ -232,8 +236,25 @@ class Renderer:
         self._thought = ""
         return shown
 
+    def queue_paused(self, event: e.QueuePaused) -> str:
+        """The queue is paused: runs that haven't started wait for a person."""
+        self._pause = event
+        self._held = {run_id for run_id in self.open_runs if self._is_queued(run_id)}
+        return self.style.dim("· the queue is paused; use /queue resume or /queue clear")
+
+    def queue_resumed(self, _: e.QueueResumed) -> str:
+        """Queued runs start again."""
+        self._pause, self._held = None, set()
+        return ""
+
+    def _is_queued(self, run_id: str) -> bool:
+        known = self.activities.get(run_id)
+        return known is not None and known.name == "queued"
+
     def queued(self, event: e.RunQueued) -> str:
         """A run exists."""
+        if self._pause is not None and not self._pause.by_stop:
+            self._held.add(event.run_id)  # what is sent after a stop starts as usual
         self.open_runs.append(event.run_id)
         self.activities[event.run_id] = Activity(changed_ms=event.at_ms)
         self._messages[event.run_id] = event.message_id
@@ -353,7 +374,8 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         ),
         e.RunResumed: _notice(lambda event: f"resumed after a {event.after}"),
         e.SessionRewound: _notice(_rewound),
-        e.QueuePaused: _notice(lambda _: "the queue is paused; use /queue resume or /queue clear"),
+        e.QueuePaused: Renderer.queue_paused,
+        e.QueueResumed: Renderer.queue_resumed,
         e.RunEnded: Renderer.ended,
     }
 )

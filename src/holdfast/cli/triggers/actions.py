@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from holdfast.api.triggers import FireShown, TriggerShown
 from holdfast.cli.attach import OK, Attached, with_server
@@ -14,9 +15,13 @@ FAILED = 1
 NO_SERVER = "No server is running, so it happens once you start `holdfast serve`. "
 
 
-def when(at: float) -> str:
-    """A time on this machine's clock, with its offset: a trigger may have another time zone."""
-    return datetime.fromtimestamp(at, UTC).astimezone().isoformat(" ", "seconds")
+def when(at: float, zone: str = "") -> str:
+    """A time in this zone, or else on this machine's clock, with its offset."""
+    try:
+        local = ZoneInfo(zone) if zone else None
+    except (ValueError, OSError, KeyError):  # a server can know zones that this machine doesn't
+        local = None
+    return datetime.fromtimestamp(at, UTC).astimezone(local).isoformat(" ", "seconds")
 
 
 class NoSuchTrigger(Exception):
@@ -42,7 +47,7 @@ def list_triggers(flags: Mapping[str, object], *, form: str) -> int:
         if form == "json":
             print_json(found)
         else:
-            rows = [(one.id, one.state, _next(one), one.when, one.name) for one in found]
+            rows = [(one.id, _state(one), _next(one), one.when, one.name) for one in found]
             print_columns(("ID", "STATE", "NEXT", "WHEN", "NAME"), rows)
         return OK
 
@@ -64,7 +69,7 @@ def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form:
     """Make a trigger; its next instants are shown, and the secret of a hook this once."""
 
     async def work(attached: Attached) -> int:
-        made = await attached.client.add_trigger(fields)
+        made = await attached.client.add_trigger(_in_folder(attached, fields))
         if form == "json":
             print_json(made)
             return OK
@@ -75,6 +80,13 @@ def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form:
         return OK
 
     return _with(flags, work)
+
+
+def _in_folder(attached: Attached, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The request; runs in new sessions work in the folder that the command works in, like `holdfast run`."""
+    if fields.get("session_id"):
+        return fields  # a session has its own folder
+    return {"workspace": str(attached.directory.settings.workspace), **fields}
 
 
 def edit_trigger(flags: Mapping[str, object], name: str, fields: Mapping[str, Any]) -> int:
@@ -150,10 +162,11 @@ def show_history(flags: Mapping[str, object], name: str, *, form: str) -> int:
         if form == "json":
             print_json(history)
             return OK
-        print_columns(("DUE", "STATE", "RUN"), [_fire(fire) for fire in history.fires])
+        print_columns(("DUE", "STATE", "RUN"), [_fire(fire, found.zone) for fire in history.fires])
         for missed in history.missed:
             more = "more than " if missed.is_more else ""
-            echo(f"Missed: {more}{missed.count} times from {when(missed.first_at)} to {when(missed.last_at)}")
+            first, last = when(missed.first_at, found.zone), when(missed.last_at, found.zone)
+            echo(f"Missed: {more}{missed.count} times from {first} to {last}")
         return OK
 
     return _with(flags, work)
@@ -189,23 +202,32 @@ async def _named(attached: Attached, name: str) -> TriggerShown:
 
 
 def _next(trigger: TriggerShown) -> str:
-    return when(trigger.next[0]) if trigger.next else "-"
+    return when(trigger.next[0], trigger.zone) if trigger.next else "-"
 
 
-def _fire(fire: FireShown) -> Sequence[str]:
+def _state(trigger: TriggerShown) -> str:
+    return trigger.state if trigger.held_until is None else "held"
+
+
+def _fire(fire: FireShown, zone: str) -> Sequence[str]:
     state = fire.outcome or (f"{fire.state} ({fire.why})" if fire.why else fire.state)
-    return (when(fire.due_at), state, fire.run_id or "-")
+    return (when(fire.due_at, zone), state, fire.run_id or "-")
 
 
 def _print(trigger: TriggerShown) -> None:
-    echo(f"{trigger.id}  {trigger.name}  ({trigger.state})")
+    echo(f"{trigger.id}  {trigger.name}  ({_state(trigger)})")
     echo(f"Asks: {safe(trigger.prompt)}")
     echo(f"When: {trigger.when}")
     if trigger.hook:
         echo(f"Post to: {trigger.hook}")
         echo(f"A repeated delivery is told {trigger.repeats}.")
+    if trigger.workspace:
+        echo(f"Folder: {safe(trigger.workspace)}")
+    if trigger.held_until is not None:
+        echo(f"Held until {when(trigger.held_until, trigger.zone)}: the clock was ahead when it last fired.")
+        echo(f"To start now, run `holdfast triggers resume {trigger.id}`.")
     for at in trigger.next:
-        echo(f"  next {when(at)}")
+        echo(f"  next {when(at, trigger.zone)}")
     if trigger.unanswered is not None:
         echo(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
@@ -213,4 +235,4 @@ def _print(trigger: TriggerShown) -> None:
     if trigger.deliver:
         echo(f"Delivers to: {', '.join(trigger.deliver)}")
     if trigger.last is not None:
-        echo(f"Last: {'  '.join(_fire(trigger.last))}")
+        echo(f"Last: {'  '.join(_fire(trigger.last, trigger.zone))}")

@@ -1,10 +1,11 @@
 """The commands about triggers; a command imports what it needs when it runs."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from holdfast.cli.options import AsJson, Config, DataDir
+from holdfast.cli.options import AsJson, Config, DataDir, Workspace
 
 triggers_app = typer.Typer(
     help="What Holdfast does by itself. Exit codes: 0 success, 1 failure, 2 wrong usage.",
@@ -89,6 +90,7 @@ def triggers_add(
     webhook: Webhook = None,
     secret_file: SecretFile = None,
     session: Session = None,
+    workspace: Workspace = None,
     tool: Tool = None,
     approvals: Approvals = None,
     network: Network = None,
@@ -109,7 +111,8 @@ def triggers_add(
         approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
         paused=paused,
     )  # fmt: skip
-    raise typer.Exit(add_trigger(_flags(data_dir, config), fields, form="json" if as_json else "text"))
+    flags = {**_flags(data_dir, config), "agent_workspace": workspace}
+    raise typer.Exit(add_trigger(flags, fields, form="json" if as_json else "text"))
 
 
 @triggers_app.command("show")
@@ -132,6 +135,7 @@ def triggers_edit(
     every: Every = None,
     at: At = None,
     session: Session = None,
+    workspace: Workspace = None,
     tool: Tool = None,
     approvals: Approvals = None,
     network: Network = None,
@@ -146,6 +150,7 @@ def triggers_edit(
 
     fields = _given(
         name=name, prompt=prompt, cron=cron, zone=zone, every=every, at=at, session_id=session, tools=tool,
+        workspace=str(Path(workspace).resolve()) if workspace else None,
         approvals=approvals, network=network, missed=missed, overlap=overlap, deliver=deliver,
     )  # fmt: skip
     raise typer.Exit(edit_trigger(_flags(data_dir, config), trigger, fields))
@@ -161,7 +166,7 @@ def triggers_pause(trigger: Trigger, data_dir: DataDir = None, config: Config = 
 
 @triggers_app.command("resume")
 def triggers_resume(trigger: Trigger, data_dir: DataDir = None, config: Config = None) -> None:
-    """Let it fire again."""
+    """Resume a trigger that is paused, or held because the clock was ahead."""
     from holdfast.cli.triggers.actions import change_trigger
 
     raise typer.Exit(change_trigger(_flags(data_dir, config), trigger, "resume"))

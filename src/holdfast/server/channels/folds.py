@@ -1,21 +1,11 @@
 """The states of channels, kept up to date from their logs for everyone who asks."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
 
 from holdfast.folds.channel import ChannelState, apply_to_channel
-from holdfast.interfaces.journal import Record
+from holdfast.interfaces.journal import Reading
 
 READ_AT_ONCE = 500
-
-
-class Reading(Protocol):
-    """What a fold needs of a journal."""
-
-    async def read(self, session_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Record]:
-        """Events after a seq, in order."""
-        ...
 
 
 class ChannelFolds:

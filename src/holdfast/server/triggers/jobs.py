@@ -105,8 +105,8 @@ class JobRoutes:
         edited = e.TriggerEdited(at_ms=now_ms, from_ms=now_ms, settings=settings, by=by)
         inputs: list[e.Input] = [edited] if changes else []
         if wanted.enabled is not None and wanted.enabled == trigger.is_paused:
-            kind = e.TriggerResumed if wanted.enabled else e.TriggerPaused
-            inputs.append(kind(at_ms=now_ms, by=by))
+            resumed = e.TriggerResumed(at_ms=now_ms, from_ms=now_ms, by=by)
+            inputs.append(resumed if wanted.enabled else e.TriggerPaused(at_ms=now_ms, by=by))
         if inputs:
             await self._deps.store.append(trigger_id, inputs, when=[IfSessionKnown()])
         return await self._answer(trigger_id, differs=await self._differs(wanted))
@@ -127,7 +127,8 @@ class JobRoutes:
 
     async def resume(self, request: Request) -> Response:
         """POST /api/jobs/{job_id}/resume."""
-        resumed = e.TriggerResumed(at_ms=self._deps.clock.now_ms(), by=request.scope[KEY_NAME])
+        now_ms = self._deps.clock.now_ms()
+        resumed = e.TriggerResumed(at_ms=now_ms, from_ms=now_ms, by=request.scope[KEY_NAME])
         return await self._changed(request, resumed)
 
     async def run(self, request: Request) -> Response:

@@ -161,9 +161,10 @@ class TriggerRoutes:
     async def resume(self, request: Request) -> Response:
         """POST /api/triggers/{trigger_id}/resume."""
         trigger_id, trigger = await self._found(request)
-        if not trigger.is_paused:
+        now_ms = self._deps.clock.now_ms()
+        if not trigger.is_paused and not trigger.held_until_ms(now_ms):
             return await self._shown(trigger_id, trigger)
-        resumed = e.TriggerResumed(at_ms=self._deps.clock.now_ms(), by=request.scope[KEY_NAME])
+        resumed = e.TriggerResumed(at_ms=now_ms, from_ms=now_ms, by=request.scope[KEY_NAME])
         return await self._changed(trigger_id, resumed)
 
     async def run(self, request: Request) -> Response:

@@ -56,6 +56,7 @@ async def _fields(trigger_id: str, trigger: Trigger, now_ms: int) -> dict[str, A
         "failures_max": settings.failures_max,
         "failures": trigger.failures,
         "deliver": settings.deliver,
+        "held_until": held_ms / 1000 if (held_ms := trigger.held_until_ms(now_ms)) else None,
         "unanswered": None if trigger.unanswered is None else missed_shown(trigger.unanswered),
         "last": fire_shown(fires[-1]) if fires else None,
     }

@@ -1,0 +1,39 @@
+"""The doctor's check of triggers: does one wait because the clock was ahead."""
+
+from collections.abc import Sequence
+
+from holdfast.cli.doctor.channels import stored
+from holdfast.cli.doctor.findings import DoctorFinding, note
+from holdfast.codec import UnreadableEvent
+from holdfast.config.settings import Settings
+from holdfast.decisions.trigger_times import length
+from holdfast.folds.trigger import Trigger
+from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.journal import JournalError
+from holdfast.runner.triggers import catch_up
+from holdfast.values import TRIGGER
+
+
+async def held(settings: Settings, clock: Clock) -> Sequence[DoctorFinding]:
+    """The triggers that don't fire for a while because their times are already decided."""
+    findings: list[DoctorFinding] = []
+    try:
+        async with stored(settings) as store:
+            if store is None:
+                return ()
+            for row in await store.logs(TRIGGER):
+                trigger = Trigger()
+                await catch_up(store, row.session_id, trigger)
+                findings += _held(row.session_id, trigger, now_ms=clock.now_ms())
+    except (JournalError, UnreadableEvent):
+        return ()  # the check of the store reports it
+    return findings
+
+
+def _held(trigger_id: str, trigger: Trigger, *, now_ms: int) -> Sequence[DoctorFinding]:
+    if not (until_ms := trigger.held_until_ms(now_ms)):
+        return ()
+    assert trigger.settings is not None, "only a trigger with times is held"
+    left = length((until_ms - now_ms) // 1000)
+    text = f"doesn't fire for {left}, because the clock was ahead when it last fired"
+    return (note(f"trigger {trigger.settings.name}", text, f"run `holdfast triggers resume {trigger_id}`"),)
