@@ -23,6 +23,7 @@ _UNKNOWN_OUTCOME = "outcome_unknown"  # whether a request that writes was saved
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
 _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
 _YES_OR_NO = {"type": "boolean"}
+_BYTES = {"type": "string", "format": "binary", "minLength": 1}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
     "offset": {"type": "integer", "minimum": 0, "maximum": OFFSET_MAX},
@@ -40,6 +41,43 @@ _QUERIES: Mapping[str, Any] = {
     "total": _YES_OR_NO,
     "stream": _YES_OR_NO,
     "starting_after": {"type": "integer", "minimum": 0},
+    "one_shots": _YES_OR_NO,
+    "sessions": {"enum": ["all"]},
+    "order": {"enum": ["asc", "desc"]},
+    "by": {"enum": ["day", "target", "session", "key"]},
+    "scope": {"enum": ["user", "workspace", "skills"]},
+    "Idempotency-Key": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+}
+# What the fields of a body need together, or beyond their types.
+_TEXT = {"type": "string", "pattern": r"^[^\s]"}
+_IDS = {"client_id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{2,64}$"}}
+_NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
+
+
+def _any_text(*names: str) -> dict[str, Any]:
+    """At least one of the fields has text."""
+    return {"anyOf": [{"required": [name], "properties": {name: _TEXT}} for name in names]}
+
+
+_MEMORY = {
+    "anyOf": [
+        {"properties": {"scope": {"enum": ["user", "workspace", "skills"]}}},
+        {"properties": {"scope": {"enum": ["chat"]}, "chat": _TEXT}, "required": ["chat"]},
+    ]
+}
+_APPROVAL_CHOICES = ["once", "session", "always", "deny", "approve", "allow"]
+_RULES: Mapping[str, Mapping[str, Any]] = {
+    "AllowRequest": {"allOf": [{"properties": {"user": _NAME}}]},
+    "AnswerRequest": _any_text("answer", "response"),
+    "ApprovalRequest": {"allOf": [{"properties": {"choice": {"enum": _APPROVAL_CHOICES}}}]},
+    "ChangeMessageRequest": {"allOf": [{"properties": {"text": {"anyOf": [_TEXT, {"type": "null"}]}}}]},
+    "CreateConversationRequest": {"allOf": [{"properties": {"items": {"maxItems": 0}}}]},
+    "CreateKeyRequest": {"allOf": [{"properties": {"name": _NAME, "scopes": {"minItems": 1}}}]},
+    "MemoryDecisionRequest": _MEMORY,
+    "MemoryEditRequest": _MEMORY,
+    "MemoryForgetRequest": _MEMORY,
+    "MemoryRollbackRequest": _MEMORY,
+    "SayRequest": _any_text("message", "text", "input"),
 }
 _FRAME = {
     "type": "object",
@@ -57,6 +95,9 @@ def openapi_document(operations: Iterable[Operation]) -> dict[str, Any]:
     known = dict(zip(kinds, schemas, strict=True))
     # Its fields have defaults so that a client can read a proxy's error; the server sends them all.
     components["ErrorDetail"]["required"] = list(components["ErrorDetail"]["properties"])
+    for name, rule in _RULES.items():
+        if name in components:
+            components[name] |= rule
     if "HealthShown" in components:
         components["HealthShown"]["required"] = ["status", "version", "platform"]
     paths: dict[str, dict[str, Any]] = {}
@@ -127,7 +168,7 @@ def _described(path: str, operation: Operation, known: Mapping[Any, Any]) -> dic
         made["security"] = []
     if takes_body:
         kind = operation.raw_request or "application/json"
-        schema: dict[str, Any] = {} if operation.raw_request else known[operation.request]
+        schema: dict[str, Any] = _BYTES if operation.raw_request else known[operation.request]
         if not operation.needs_request:
             schema = {"anyOf": [schema, {"type": "null"}]}  # an empty body counts as an empty object
         made["requestBody"] = {"content": {kind: {"schema": schema}}, "required": operation.needs_request}
@@ -178,8 +219,12 @@ def _answer(words: str, content: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(path: str, operation: Operation) -> Iterator[dict[str, Any]]:
     for name in _PARAMETER.findall(path):
-        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        schema = _IDS.get(name, {"type": "string", "minLength": 1})
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
     for place, named in (("query", operation.query), ("header", operation.headers)):
         for name, words in named.items():
             schema = _QUERIES.get(name, {"type": "string"})
-            yield {"name": name, "in": place, "description": words, "schema": schema}
+            described = {"name": name, "in": place, "description": words, "schema": schema}
+            if name in operation.required:
+                described |= {"required": True, "schema": {**schema, "minLength": 1}}
+            yield described

@@ -39,6 +39,7 @@ class Operation:
     errors: Mapping[int, str] = field(default_factory=dict[int, str])
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    required: frozenset[str] = frozenset()  # of the query and the headers
     scopes: tuple[Scope, ...] = ("chat",)
     by_ticket: bool = False  # a browser may use a ticket instead of headers
     by_cookie: bool = False  # a browser may use its cookie alone

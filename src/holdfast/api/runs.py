@@ -69,6 +69,7 @@ SessionId: TypeAlias = Annotated[
     msgspec.Meta(
         extra_json_schema={
             "description": "1 to 256 printable characters without / and \\; a new one makes a new session.",
+            "pattern": r"^[ -.0-\[\]-~]+$",
             "maxLength": SESSION_ID_CHARS_MAX,
         }
     ),

@@ -328,6 +328,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             416: "no_such_range",
             503: _SLOW,
         },
+        required=frozenset({"path"}),
         query={
             "path": "The file, relative to the workspace.",
             "download": "true saves it in a browser instead of showing it.",
@@ -354,6 +355,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
             503: _SLOW,
             507: "disk_full",
         },
+        required=frozenset({"path"}),
         query={
             "path": "The file, relative to the workspace. Its folder must exist.",
             "overwrite": "true replaces a file that is there.",
