@@ -21,7 +21,8 @@ import uvloop
 from holdfast import events as e
 from holdfast.codec import encode
 from holdfast.folds.transcript import fold
-from holdfast.interfaces.journal import Fence, SessionQuery
+from holdfast.interfaces.index import SessionQuery
+from holdfast.interfaces.journal import Fence
 from holdfast.journal.sqlite.commits import WAL_PAGES_MAX
 from holdfast.journal.sqlite.connection import connect_for_writing, migrate
 from holdfast.journal.sqlite.queries import queries

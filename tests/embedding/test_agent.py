@@ -152,7 +152,7 @@ async def test_an_agent_that_was_opened_twice_stays_open_until_both_are_done() -
 
 
 async def _rows(agent: Agent[Any]) -> Any:
-    from holdfast.interfaces.journal import RunQuery
+    from holdfast.interfaces.index import RunQuery
 
     async with agent.runtime.use() as runner:
         return await runner.store.runs(RunQuery())

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from holdfast.events import Event, Input
 from holdfast.folds import rows
+from holdfast.interfaces.index import RunQuery, SessionQuery
 from holdfast.interfaces.journal import (
     Condition,
     IfAskOpen,
     IfRunOpen,
     IfSessionKnown,
     IfSessionNew,
-    RunQuery,
-    SessionQuery,
     Store,
     UnknownSession,
 )

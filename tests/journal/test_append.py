@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.codec import encode
+from holdfast.interfaces.index import RunQuery, SessionQuery
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
@@ -20,8 +21,6 @@ from holdfast.interfaces.journal import (
     IfUntitled,
     KeyConflict,
     Replayed,
-    RunQuery,
-    SessionQuery,
     Store,
     StoreClosed,
     UnknownSession,

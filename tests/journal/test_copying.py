@@ -9,15 +9,8 @@ import pytest
 
 from holdfast import events as e
 from holdfast.cli.stores.copy import copy_store
-from holdfast.interfaces.journal import (
-    Appended,
-    IdempotencyKey,
-    Replayed,
-    RunQuery,
-    SessionQuery,
-    Store,
-    StoreDamaged,
-)
+from holdfast.interfaces.index import RunQuery, SessionQuery
+from holdfast.interfaces.journal import Appended, IdempotencyKey, Replayed, Store, StoreDamaged
 from holdfast.interfaces.usage import UsageQuery
 from holdfast.journal.copying.copy import copy
 from holdfast.journal.copying.postgres_side import PostgresTarget

@@ -12,7 +12,8 @@ import pytest
 from typing_extensions import override
 
 from holdfast.events import MessageAccepted
-from holdfast.interfaces.journal import JournalError, SessionQuery, StoreDamaged
+from holdfast.interfaces.index import SessionQuery
+from holdfast.interfaces.journal import JournalError, StoreDamaged
 from holdfast.journal.blobs import FileBlobs
 from holdfast.journal.sqlite.commit_mark import CommitMark, number_in
 from holdfast.journal.sqlite.commits import Commits

@@ -4,16 +4,8 @@ from typing import Any
 
 from holdfast import events as e
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.journal import (
-    Fence,
-    IdempotencyKey,
-    RunQuery,
-    SessionCursor,
-    SessionQuery,
-    Store,
-    StoreDamaged,
-    StoredResponse,
-)
+from holdfast.interfaces.index import RunQuery, SessionCursor, SessionQuery, StoredResponse
+from holdfast.interfaces.journal import Fence, IdempotencyKey, Store, StoreDamaged
 from journal.sample import AT_MS, answered, asked, begin, created, ended, message, queued, started
 
 

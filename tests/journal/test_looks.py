@@ -3,7 +3,8 @@
 import asyncio
 
 from holdfast import events as e
-from holdfast.interfaces.journal import IdempotencyKey, SessionQuery, Store, StoredResponse
+from holdfast.interfaces.index import SessionQuery, StoredResponse
+from holdfast.interfaces.journal import IdempotencyKey, Store
 from journal.sample import AT_MS, begin, created, delta, message
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast import events as e
-from holdfast.interfaces.journal import SearchHit, Store
+from holdfast.interfaces.index import SearchHit
+from holdfast.interfaces.journal import Store
 from journal.sample import AT_MS, begin, created, message
 
 

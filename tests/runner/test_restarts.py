@@ -14,7 +14,8 @@ from agent.world import Effect, World, asks_about, ending, process
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.rows import RunRow
-from holdfast.interfaces.journal import Record, RunQuery, StoreDamaged
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.interfaces.tool import Tool
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

@@ -24,7 +24,7 @@ from holdfast.folds.memory import Memory
 from holdfast.folds.run import Run
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript
-from holdfast.interfaces.journal import RunQuery
+from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolTraits
 from holdfast.journal.memory import MemoryStore

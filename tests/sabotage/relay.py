@@ -9,7 +9,7 @@ from yarl import URL
 from holdfast import events as e
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import client_call_id
-from holdfast.interfaces.journal import Index
+from holdfast.interfaces.index import Index
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

@@ -13,7 +13,8 @@ from holdfast import events as e
 from holdfast.agent.shared_fold import SharedFold
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Say
 from holdfast.events import Event, Input
-from holdfast.interfaces.journal import Fence, ListedSession, Pace, Record, Store, StoredResponse
+from holdfast.interfaces.index import ListedSession, StoredResponse
+from holdfast.interfaces.journal import Fence, Pace, Record, Store
 from holdfast.journal.follow import Follower
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

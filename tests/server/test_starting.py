@@ -5,7 +5,8 @@ from itertools import count
 
 from holdfast.chaos import ChaosServer, Say
 from holdfast.folds.rows import RunRow
-from holdfast.interfaces.journal import RunQuery, Store, StoreUnreachable
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import Store, StoreUnreachable
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.journal.memory import MemoryStore
 from serving import served, target_of

@@ -27,7 +27,8 @@ from holdfast.folds.transcript import Transcript
 from holdfast.host.data_dir import running_server
 from holdfast.host.server_keys import key_for_clients, key_limits_of, keys_of
 from holdfast.host.stores import store_place
-from holdfast.interfaces.journal import ListedSession, Record, RunQuery, SessionQuery, StoreFailed
+from holdfast.interfaces.index import ListedSession, RunQuery, SessionQuery
+from holdfast.interfaces.journal import Record, StoreFailed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader

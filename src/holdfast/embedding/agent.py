@@ -29,7 +29,7 @@ from holdfast.embedding.streams import RunStream
 from holdfast.events import ApprovalAsked, PersonAsked, QuestionAsked
 from holdfast.folds.rows import RunStatus
 from holdfast.interfaces.ids import new_session_id
-from holdfast.interfaces.journal import RunQuery
+from holdfast.interfaces.index import RunQuery
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import Tool
 from holdfast.tools.functions import FunctionTool

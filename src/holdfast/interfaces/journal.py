@@ -12,11 +12,10 @@ import msgspec
 
 from holdfast.codec import decode, native_frame
 from holdfast.events import AnyEvent, Event, Input
-from holdfast.folds.rows import AskRow, RunRow, RunStatus, SessionRow
 from holdfast.interfaces.blobs import Blobs
+from holdfast.interfaces.index import Index
 from holdfast.interfaces.nodes import Nodes
-from holdfast.interfaces.usage import UsageSource
-from holdfast.values import AUTOMATION_SOURCES, CHILD, OPENAI, RELAY, LogEnd, OutcomeKind
+from holdfast.values import LogEnd
 
 
 class Record(msgspec.Struct, eq=False, gc=False):
@@ -126,14 +125,6 @@ class IdempotencyKey:
     digest: str
     answer: bytes
     expires_at_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResponse:
-    """What an idempotency key was used for, and the stored answer."""
-
-    digest: str
-    answer: bytes
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -405,133 +396,6 @@ class Journal(Protocol):
         Each step is one short transaction or one short read. You can stop after any step; the next call
         continues from there. Raises StoreDamaged or UnreadableEvent if the log can't be read; the log is then
         left alone, and is not tried again until the session has new events.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class SessionQuery:
-    """Which sessions to list: pinned ones first, then newest first; `before` continues after a page."""
-
-    limit: int = 50
-    before: "SessionCursor | None" = None
-    archived: bool = False
-    sources_hidden: tuple[str, ...] = (OPENAI, RELAY, CHILD, *AUTOMATION_SOURCES)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionCursor:
-    """The position of the last session on a page."""
-
-    pinned: bool
-    updated_ms: int
-    session_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListedSession:
-    """A session with counts of its open runs and asks."""
-
-    row: SessionRow
-    open_runs: int
-    open_asks: int
-    begun_runs: int = 0  # open runs that are no longer queued
-
-
-@dataclass(frozen=True, slots=True)
-class SearchHit:
-    """A session found by its text, with a passage that has each match between the bytes 2 and 3.
-
-    `seq` 0 is the title.
-    """
-
-    session_id: str
-    title: str
-    seq: int
-    passage: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunQuery:
-    """Which runs to list, newest first; `before` is (created_ms, run_id) of the last run on a page."""
-
-    limit: int = 50
-    before: tuple[int, str] | None = None
-    session_id: str = ""
-    status: RunStatus | None = None
-    outcomes: tuple[OutcomeKind, ...] = ()  # any of these; empty means all
-    asking: Literal["person", "client", "nobody"] | None = None  # whom the run waits for
-
-
-class Index(UsageSource, Protocol):
-    """Look-ups beside the logs, always as current as the newest committed event."""
-
-    async def session(self, session_id: str) -> SessionRow | None:
-        """One session's row, also if it is deleted but not yet purged."""
-        ...
-
-    async def sessions(self, query: SessionQuery) -> Sequence[ListedSession]:
-        """A page of the session list, without deleted sessions."""
-        ...
-
-    async def listed(self, session_id: str) -> ListedSession | None:
-        """One session as the list would show it, also if it is deleted but not yet purged."""
-        ...
-
-    async def logs(self, source: str) -> Sequence[SessionRow]:
-        """All logs of this source that aren't deleted, oldest first."""
-        ...
-
-    async def undelivered_steers(self) -> Sequence[str]:
-        """Ids of sessions (not deleted) with a message for a running agent that no run has received yet."""
-        ...
-
-    async def sessions_to_purge(self, *, source: str, before_ms: int) -> Sequence[SessionRow]:
-        """Sessions that wait to be purged, and unpinned ones of `source` not changed since then."""
-        ...
-
-    async def unthinned(self, *, before_ms: int, limit: int = 100) -> Sequence[str]:
-        """Ids of sessions (not deleted) that can still be thinned for runs that ended before then."""
-        ...
-
-    async def stored_response(self, key: str, *, now_ms: int) -> StoredResponse | None:
-        """The stored answer of an idempotency key that hasn't expired."""
-        ...
-
-    async def run(self, run_id: str) -> RunRow | None:
-        """A run's row."""
-        ...
-
-    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
-        """A page of runs."""
-        ...
-
-    async def ask(self, ask_id: str) -> AskRow | None:
-        """One approval or question."""
-        ...
-
-    async def open_asks(
-        self, *, limit: int = 200, session_id: str = "", source: str = ""
-    ) -> Sequence[AskRow]:
-        """Open approvals and questions, oldest first: of a session, of a source, or of all."""
-        ...
-
-    async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:
-        """The ids of sessions that begin with this and aren't deleted, in their order."""
-        ...
-
-    async def open_ask_count(self) -> int:
-        """The number of open approvals and questions of all sessions."""
-        ...
-
-    async def search(
-        self, text: str, *, limit: int = 50, archived: bool | None = None, session_id: str = ""
-    ) -> Sequence[SearchHit]:
-        """Sessions with a passage that has every word, the last as a prefix; newest first, one hit each.
-
-        Case and diacritics on Latin letters are ignored. Nothing in `text` is an operator. `archived` selects
-        archived or other sessions; None selects all. With `session_id`, only that session is searched,
-        archived or not: each matching passage is a hit, but its title is not.
         """
         ...
 

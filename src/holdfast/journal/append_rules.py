@@ -14,6 +14,7 @@ from holdfast.codec import encode
 from holdfast.events import Event, SessionCreated, SessionForked
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow, usage_of
+from holdfast.interfaces.index import ListedSession
 from holdfast.interfaces.journal import (
     Condition,
     Declined,
@@ -26,7 +27,6 @@ from holdfast.interfaces.journal import (
     IfSessionNew,
     IfUntitled,
     KeyConflict,
-    ListedSession,
     Record,
     Replayed,
     UnknownSession,

@@ -6,6 +6,7 @@ from typing_extensions import override
 
 from holdfast.events import Event, Input
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
+from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -15,16 +16,11 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    ListedSession,
     Pace,
     Record,
     Replayed,
-    RunQuery,
-    SearchHit,
-    SessionQuery,
     Store,
     StoreDamaged,
-    StoredResponse,
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum

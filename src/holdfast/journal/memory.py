@@ -9,6 +9,7 @@ from holdfast.codec import encode
 from holdfast.events import Event, Input
 from holdfast.folds import rows
 from holdfast.folds.usage import UsageRow
+from holdfast.interfaces.index import ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -18,17 +19,12 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    ListedSession,
     Pace,
     Record,
     Replayed,
-    RunQuery,
-    SearchHit,
-    SessionQuery,
     Store,
     StoreClosed,
     StoreDamaged,
-    StoredResponse,
 )
 from holdfast.interfaces.nodes import Node, OwnershipChange, SessionPlace
 from holdfast.interfaces.usage import UsageQuery, UsageSum

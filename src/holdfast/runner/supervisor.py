@@ -17,15 +17,8 @@ from holdfast.agent.shared_fold import SharedFold
 from holdfast.agent.wakes import NewRun
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import RunRow, RunStatus
-from holdfast.interfaces.journal import (
-    FenceLost,
-    HomedElsewhere,
-    Index,
-    JournalError,
-    NotOffered,
-    OwnedElsewhere,
-    RunQuery,
-)
+from holdfast.interfaces.index import Index, RunQuery
+from holdfast.interfaces.journal import FenceLost, HomedElsewhere, JournalError, NotOffered, OwnedElsewhere
 from holdfast.interfaces.nodes import SessionPlace
 from holdfast.journal.retrying_append import PASSING, once_readable, ready
 from holdfast.racing import is_about

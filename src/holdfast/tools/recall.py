@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.folds.rows import SessionRow
-from holdfast.interfaces.journal import Record, RunQuery, SearchHit, Store
+from holdfast.interfaces.index import RunQuery, SearchHit
+from holdfast.interfaces.journal import Record, Store
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SEARCH_SESSIONS
 from holdfast.safe_text import safe_line

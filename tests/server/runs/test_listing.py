@@ -11,7 +11,8 @@ from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.client import Client
 from holdfast.folds.rows import RunRow
-from holdfast.interfaces.journal import IfSessionNew, Record, RunQuery, StoreDamaged
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import IfSessionNew, Record, StoreDamaged
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.sqlite.reader import SqliteReader
 from holdfast.journal.sqlite.store import SqliteStore

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-from holdfast.interfaces.journal import ListedSession, StoreFailed
+from holdfast.interfaces.index import ListedSession
+from holdfast.interfaces.journal import StoreFailed
 from holdfast.journal.memory import MemoryStore
 from server.toolbox import Counted
 from serving import PATIENT, AsksAbout, Served, Setting, served, target_of

@@ -10,7 +10,8 @@ from holdfast.chaos import ChaosServer, Hang, Say
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import RunRow, SessionRow
-from holdfast.interfaces.journal import JournalError, Record, RunQuery, StoreDamaged, StoreFailed, StoreLocked
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import JournalError, Record, StoreDamaged, StoreFailed, StoreLocked
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk

@@ -6,16 +6,8 @@ from typing import Any
 from typing_extensions import override
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.journal import (
-    Index,
-    ListedSession,
-    Record,
-    RunQuery,
-    SearchHit,
-    SessionQuery,
-    StoreDamaged,
-    StoredResponse,
-)
+from holdfast.interfaces.index import Index, ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
+from holdfast.interfaces.journal import Record, StoreDamaged
 from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.postgres.connection import Pool, Row
 from holdfast.journal.postgres.words import clean, word_query

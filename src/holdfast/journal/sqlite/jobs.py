@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from holdfast.interfaces.journal import Appended, Condition, Fence, IdempotencyKey, ListedSession, Record
+from holdfast.interfaces.journal import Appended, Condition, Fence, IdempotencyKey, Record
 
 if TYPE_CHECKING:
     from asyncio import Future
 
     from holdfast.folds.rows import RunRow
+    from holdfast.interfaces.index import ListedSession
     from holdfast.journal.follow import Tails
     from holdfast.journal.sqlite.row_cache import RowCache
     from holdfast.journal.sqlite.transaction import Transaction

@@ -9,19 +9,8 @@ import apsw
 from typing_extensions import override
 
 from holdfast.folds.rows import AskRow, RunRow, SessionRow
-from holdfast.interfaces.journal import (
-    Index,
-    ListedSession,
-    Record,
-    RunQuery,
-    SearchHit,
-    SessionQuery,
-    StoreDamaged,
-    StoredResponse,
-    StoreFailed,
-    StoreFull,
-    StoreLocked,
-)
+from holdfast.interfaces.index import Index, ListedSession, RunQuery, SearchHit, SessionQuery, StoredResponse
+from holdfast.interfaces.journal import Record, StoreDamaged, StoreFailed, StoreFull, StoreLocked
 from holdfast.interfaces.usage import UsageQuery, UsageSum
 from holdfast.journal.search_terms import fts_query, phrases
 from holdfast.journal.sqlite.connection import sqlite_errors_named

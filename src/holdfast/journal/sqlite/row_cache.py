@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from holdfast.folds.rows import RunRow
-from holdfast.interfaces.journal import ListedSession
+from holdfast.interfaces.index import ListedSession
 
 KEPT_MAX = 4_096
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 from holdfast.codec import UnreadableEvent, encode
 from holdfast.events import Event, Input
 from holdfast.folds.rows import RunRow, SessionRow
+from holdfast.interfaces.index import ListedSession
 from holdfast.interfaces.journal import (
     Appended,
     Condition,
@@ -22,7 +23,6 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
-    ListedSession,
     Pace,
     Record,
     Replayed,

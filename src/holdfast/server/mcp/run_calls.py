@@ -11,7 +11,7 @@ from holdfast import events as e
 from holdfast.api.mcp import AnswerArguments, RpcId, RunAgentArguments, SendArguments
 from holdfast.folds.rows import RunRow
 from holdfast.folds.session_fold import RunReadModel
-from holdfast.interfaces.journal import RunQuery
+from holdfast.interfaces.index import RunQuery
 from holdfast.runner.asks import ApprovalVerdict, AskAnswer, QuestionAnswer
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.server.access.caller import KEY_NAME, KEY_SCOPES, check_scope

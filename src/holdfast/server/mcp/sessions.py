@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from holdfast.api.mcp import ListSessionsArguments, ReadSessionArguments
-from holdfast.interfaces.journal import ListedSession, SessionQuery
+from holdfast.interfaces.index import ListedSession, SessionQuery
 from holdfast.server.deps import RouteDeps
 from holdfast.server.mcp.frames import TEXT_CHARS_MAX, tool_result
 from holdfast.server.mcp.rpc import INVALID_PARAMS, RESOURCE_NOT_FOUND, Json, RpcError

@@ -15,7 +15,8 @@ from holdfast.api.live import SessionLive
 from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
-from holdfast.interfaces.journal import KeyConflict, Replayed, RunQuery
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import KeyConflict, Replayed
 from holdfast.runner.inbox import IncomingMessage, NotSent, Sent
 from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps

@@ -10,7 +10,7 @@ from holdfast.folds.entries import shown as entry_shown
 from holdfast.folds.phases import Phase
 from holdfast.folds.session import Session
 from holdfast.folds.transcript import Transcript, interruption_text, resumption_text
-from holdfast.interfaces.journal import ListedSession, SearchHit, SessionCursor
+from holdfast.interfaces.index import ListedSession, SearchHit, SessionCursor
 from holdfast.server.problems import bad_request
 from holdfast.server.sessions.read_marks import ReadMarks
 

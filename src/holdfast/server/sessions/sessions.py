@@ -22,16 +22,14 @@ from holdfast.api.sessions import (
 )
 from holdfast.folds.rows import GIVEN_TITLE_CHARS_MAX, SessionRow
 from holdfast.interfaces.ids import new_epoch, new_session_id
+from holdfast.interfaces.index import ListedSession, SearchHit, SessionQuery
 from holdfast.interfaces.journal import (
     Appended,
     Declined,
     IfSessionKnown,
     IfSessionNew,
     KeyConflict,
-    ListedSession,
     Replayed,
-    SearchHit,
-    SessionQuery,
     UnknownSession,
 )
 from holdfast.safe_text import safe_line

@@ -8,7 +8,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed, StoredResponse
+from holdfast.interfaces.index import StoredResponse
+from holdfast.interfaces.journal import IdempotencyKey, KeyConflict, Replayed
 from holdfast.redaction import is_like_key
 from holdfast.runner.inbox import IncomingMessage, OnceFor, Sent
 from holdfast.server.access.caller import KEY_NAME

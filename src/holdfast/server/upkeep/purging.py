@@ -8,7 +8,8 @@ from holdfast import events as e
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.phases import IllegalEvent
 from holdfast.folds.rows import SessionRow
-from holdfast.interfaces.journal import IfSessionKnown, JournalError, RunQuery, StoreDamaged
+from holdfast.interfaces.index import RunQuery
+from holdfast.interfaces.journal import IfSessionKnown, JournalError, StoreDamaged
 from holdfast.interfaces.nodes import leads
 from holdfast.server.deps import RouteDeps
 from holdfast.values import OPENAI, RELAY, LogEnd
