@@ -369,15 +369,16 @@ class LooksAtTheLine(Slots):
     """Sees how long the line is, and holds no place in it."""
 
     @contextmanager
-    def reserve(self, *, waiting_max: int) -> Generator[bool]:
+    def reserve(self, *, waiting_max: int, key: str = "") -> Generator[bool]:
+        del key
         yield self.waiting < waiting_max
 
 
 class ForgetsWhoIsComing(Slots):
     """Counts nobody between the storing of a run and its place in the line."""
 
-    def add_pending(self, run_id: str, *, session_id: str) -> None:
-        del run_id, session_id
+    def add_pending(self, run_id: str, *, session_id: str, key: str = "") -> None:
+        del run_id, session_id, key
 
 
 async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
