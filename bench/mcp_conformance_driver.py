@@ -56,6 +56,7 @@ class DriverCall:
         self.run_id = "run"
         self.tool_call_id = "call"
         self.effect_key = "key"
+        self.api_key = ""
         self.approved = ""
         self.judged_paths: tuple[str, ...] = ()
         self.confinement: Confinement | None = None
