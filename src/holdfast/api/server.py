@@ -1,11 +1,31 @@
-"""The bodies of responses about files, targets and the server itself."""
+"""The bodies of relayed requests, and of responses about files, targets and the server itself."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.scopes import Scope
+
+_Model: TypeAlias = Annotated[
+    str, msgspec.Meta(min_length=1, description="A relayed model; GET /v1/models lists them.")
+]
+
+
+class RelayBody(msgspec.Struct):
+    """A body as the provider's API describes it. Every field is passed on."""
+
+    model: _Model
+
+
+class MessagesRequest(RelayBody):
+    """A body as Anthropic's Messages API describes it. Every field is passed on."""
+
+    messages: Annotated[
+        list[dict[str, Any]],
+        msgspec.Meta(min_length=1, description="The last one is the user's; content may be blocks."),
+    ]
 
 
 class BlobStored(ResponseBody, frozen=True):

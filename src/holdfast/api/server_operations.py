@@ -15,7 +15,6 @@ from holdfast.api.operation import (
     WHOLE_ERRORS,
     Operation,
 )
-from holdfast.api.relay import MessagesRequest, RelayedRequest
 from holdfast.api.scopes import EVERY, NO_KEY
 
 _IMAGES: dict[str, None] = dict.fromkeys(
@@ -233,7 +232,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "body passes as it is; only the model's name changes. Errors have Anthropic's shape. An agent's "
             "name gets 404 `route_not_served`."
         ),
-        request=MessagesRequest,
+        request=server.MessagesRequest,
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
         errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         query={"beta": "Passed on like every other parameter."},
@@ -249,7 +248,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "The number of input tokens, as the provider counts them. If the target speaks another wire, it "
             "is Holdfast's estimate, and the response has the header `X-Holdfast-Estimate`."
         ),
-        request=MessagesRequest,
+        request=server.MessagesRequest,
         responses={200: dict[str, Any]},
         errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         needs_request=True,
@@ -267,7 +266,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
             "only the model's name changes. Agents have neither route, and nor do targets that speak "
             "Anthropic's protocol. If the provider hasn't got the route, you get its own error."
         ),
-        request=RelayedRequest,
+        request=server.RelayBody,
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
         errors={**RELAY_ERRORS, 404: "model_not_found, route_not_served"},
         needs_request=True,

@@ -1,19 +1,133 @@
-"""The three wire formats: how each one builds a request and parses an answer."""
+"""The three wire formats: how each one builds a request and parses an answer.
 
-from collections.abc import Callable
-from typing import Protocol
+A wire without stop sequences gets them here: the answer ends before the first one, and the rest isn't read.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, cast
 
 import msgspec
+from typing_extensions import override
 
-from holdfast.messages import ModelRequest
+from holdfast.messages import CHARS_PER_TOKEN, ModelRequest, estimated_tokens
+from holdfast.model_events import LONG_CHARS, Finished, ItemClosed, ModelEvent, TextPiece, TokensUsed
 from holdfast.models import anthropic_request, chat_request, responses_request
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.output_tool import OutputToolParser, output_tool_name
 from holdfast.models.responses import ResponsesParser
-from holdfast.models.stop_sequences import StopParser, stops_to_find
+from holdfast.models.sse import FrameRun, SseFrame
 from holdfast.models.wire import Blobs, StreamParser, WireRequest
-from holdfast.targets import Target, Wire
+from holdfast.targets import SAMPLING, Target, Wire
+
+STOP = "stop"
+
+
+def stops_to_find(request: ModelRequest, target: Target) -> tuple[str, ...]:
+    """The request's stop sequences, if the target's wire can't say them."""
+    given = request.sampling.get(STOP)
+    if STOP in SAMPLING[target.wire] or not given:
+        return ()
+    stops = [given] if isinstance(given, str) else cast("list[str]", given)
+    return tuple(filter(None, stops))
+
+
+class StopParser(StreamParser):
+    """Another parser, whose answer ends before the first stop sequence in its text.
+
+    The end of a text that may begin a stop sequence is held back until more text decides.
+    """
+
+    def __init__(self, parser: StreamParser, stops: Sequence[str], request: ModelRequest) -> None:
+        self._parser = parser
+        self._stops = stops
+        self._request = request
+        self._is_cut = False
+        self._held: dict[int, str] = {}  # by item: the end of its text
+        self._shown: dict[int, list[str]] = {}
+        self._shown_chars = 0
+
+    @property
+    def finished(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
+        """Whether the answer is complete."""
+        return self._is_cut or self._parser.finished
+
+    @override
+    def text_of(self, run: FrameRun) -> None:
+        return None  # each piece of text is looked at
+
+    @override
+    def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        return () if self._is_cut else list(self._cut(self._parser.parse(frame)))
+
+    @override
+    def end(self) -> Sequence[ModelEvent]:
+        return () if self._is_cut else list(self._cut(self._parser.end()))
+
+    @override
+    def answer(self, body: bytes) -> Sequence[ModelEvent]:
+        return list(self._cut(self._parser.answer(body)))
+
+    def _cut(self, events: Sequence[ModelEvent]) -> Iterator[ModelEvent]:
+        for event in events:
+            if isinstance(event, TextPiece):
+                yield from self._more(event.index, event.text)
+            elif isinstance(event, ItemClosed) and event.kind == "text":
+                yield from self._closed(event)
+            else:
+                yield event
+            if self._is_cut:
+                return
+
+    def _more(self, index: int, text: str) -> Iterator[ModelEvent]:
+        text = self._held.pop(index, "") + text
+        at, stop = self._first_stop(text)
+        if stop:
+            yield from self._show(index, text[:at])
+            yield from self._ending(index, stop)
+            return
+        held = max(_overlap(text, stop) for stop in self._stops)
+        if held:
+            self._held[index] = text[-held:]
+        yield from self._show(index, text[: len(text) - held])
+
+    def _closed(self, item: ItemClosed) -> Iterator[ModelEvent]:
+        if item.index not in self._shown and item.index not in self._held:  # it came as a whole
+            yield from self._more(item.index, item.text)
+        if not self._is_cut:
+            yield from self._show(item.index, self._held.pop(item.index, ""))
+            yield item
+
+    def _show(self, index: int, text: str) -> Iterator[ModelEvent]:
+        if text:
+            self._shown.setdefault(index, []).append(text)
+            self._shown_chars += len(text)
+            yield TextPiece(index, text)
+
+    def _ending(self, index: int, stop: str) -> Iterator[ModelEvent]:
+        """What ends the answer; its provider won't report what it used."""
+        self._is_cut = True
+        whole = "".join(self._shown.get(index, ()))
+        yield ItemClosed(index, "text", whole if len(whole) <= LONG_CHARS else "")
+        yield TokensUsed(
+            input_tokens=estimated_tokens(self._request),
+            output_tokens=max(1, self._shown_chars // CHARS_PER_TOKEN),
+            is_estimate=True,
+        )
+        yield Finished("stop", stop_sequence=stop, is_early=True)
+
+    def _first_stop(self, text: str) -> tuple[int, str]:
+        """The stop sequence that is complete first, and where it begins; empty if there is none."""
+        found = [(at + len(stop), at, stop) for stop in self._stops if (at := text.find(stop)) >= 0]
+        return min(found, default=(0, 0, ""))[1:]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many of the last characters may be the beginning of the stop sequence."""
+    at = text.find(stop[0], max(0, len(text) - len(stop) + 1))
+    while at >= 0 and not stop.startswith(text[at:]):
+        at = text.find(stop[0], at + 1)
+    return len(text) - at if at >= 0 else 0
 
 
 class Build(Protocol):

@@ -22,7 +22,7 @@ from holdfast.server.relay.attempts import AttemptMeter, PassThrough, RelayRecei
 from holdfast.server.relay.lifecycle import RelayParser
 from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
-from holdfast.server.relay.translation.receiver import Asked, TranslatingReceiver, encoder_for
+from holdfast.server.relay.translation.receiver import AnswerForm, TranslatingReceiver, encoder_for
 from holdfast.targets import Target
 from holdfast.values import Failure
 
@@ -41,7 +41,7 @@ class Translation:
 
     request: ModelRequest
     attached: Attached
-    asked: Asked
+    asked: AnswerForm
 
 
 class RelayedRequest(CallRequest):

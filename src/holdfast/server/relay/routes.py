@@ -45,7 +45,7 @@ from holdfast.server.relay.surfaces import COUNTING, SURFACES, Surface
 from holdfast.server.relay.translation.as_responses import repeated_fields
 from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.conversations import not_translatable, thread_unsupported
-from holdfast.server.relay.translation.receiver import Asked
+from holdfast.server.relay.translation.receiver import AnswerForm
 from holdfast.server.relay.translation.requests import translated_with_images
 from holdfast.server.transport.bodies import LARGE_BYTES, json_response
 from holdfast.targets import Target, Wire
@@ -353,7 +353,7 @@ async def _translated(
         raise not_translatable(refused[targets[0].name])
     usable = tuple(target for target in targets if not refused[target.name])
     fields = await _off_loop(repeated_fields, raw.body) if raw.wire == "responses" else {}
-    return usable, Translation(request, attached, Asked(raw.model, raw.includes_usage, fields))
+    return usable, Translation(request, attached, AnswerForm(raw.model, raw.includes_usage, fields))
 
 
 def _refused(raw: RawRequest, request: ModelRequest, target: Target) -> str:

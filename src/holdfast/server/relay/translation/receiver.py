@@ -23,7 +23,7 @@ JSON_HEAD = ResponseHead(200, {"content-type": "application/json"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AnswerForm:
     """What a client's request says about the form of its answer."""
 
     model: str
@@ -31,7 +31,7 @@ class Asked:
     fields: Mapping[str, object] = field(default_factory=dict[str, object])  # that a response repeats
 
 
-def encoder_for(wire: Wire, asked: Asked) -> AnswerEncoder:
+def encoder_for(wire: Wire, asked: AnswerForm) -> AnswerEncoder:
     """A fresh encoder of one answer."""
     answer_id, created_s = new_call_id().removeprefix("call_"), int(time.time())
     match wire:
