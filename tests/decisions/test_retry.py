@@ -25,6 +25,7 @@ from holdfast.decisions.retry import (
     backoff_ms,
     decide,
     hedge_target,
+    reported,
 )
 from holdfast.targets import RetryLimits, Target
 from holdfast.values import Failure, FailureKind
@@ -338,3 +339,20 @@ def test_whether_another_target_is_asked_beside_a_slow_one_is_for_the_preferred_
     assert hedge_target(history(eager, B, after=("overloaded",))) == B
     assert hedge_target(history(eager, B, after=("overloaded", "overloaded"))) is None
     assert hedge_target(history(eager)) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "shown"),
+    [
+        ("auth", "connect_failed", "auth"),
+        ("connect_failed", "auth", "auth"),
+        ("quota_exhausted", "auth", "auth"),
+        ("overloaded", "connect_failed", "connect_failed"),
+    ],
+)
+def test_a_call_reports_the_failure_that_only_a_person_can_fix(
+    first: FailureKind, last: FailureKind, shown: FailureKind
+) -> None:
+    """P9: an unreachable fallback doesn't hide a rejected key."""
+    tried = (Tried("main", failure(first)), Tried("backup", failure(last)))
+    assert reported(failure(last), tried).kind == shown
