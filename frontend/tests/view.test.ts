@@ -39,3 +39,13 @@ test("who has read any part of a log before its deltas were joined goes on and e
     assert.deepEqual(picture(view), whole);
   }
 });
+
+test("of two superseded texts the longer one is kept, counted in characters as on the server", () => {
+  const long = "\u{1F600}".repeat(4); // 8 UTF-16 units, but 4 characters
+  const log = logOf("retry_superseded").map((record) =>
+    record.type === "text.delta" ? { ...record, text: record.segment === 1 ? long : "wor" } : record,
+  );
+  const superseded = log.findLastIndex((record) => record.type === "attempt.superseded");
+  const [run] = fold(log.slice(0, superseded + 1)).runs.values();
+  assert.equal(run?.superseded?.text, "worwor");
+});

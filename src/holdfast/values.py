@@ -17,8 +17,8 @@ AUTOMATION_SOURCES = (TRIGGER, CHANNEL, MEMORY)
 COMPACT = "/compact"  # how the message of a compaction begins; what follows is what to keep
 PARENT_STOPPED, PARENT_GONE = "parent_stopped", "parent_gone"  # why a sub-agent is cancelled
 NOT_CREATED = "not_created"  # the cause of a sub-agent's ending that never began
-# A call of these only waits for sub-agents: meanwhile its run holds no slot and has nothing in flight.
 NO_TOOLS = ("none",)  # for RunSettings.tools, where an empty list means all of them
+# A call of these only waits for sub-agents: meanwhile its run holds no slot and has nothing in flight.
 WAITING_TOOLS = frozenset({"delegate", "child_wait"})
 OUTPUT_INVALID = "output_invalid"  # the cause of a failed run whose answer fits no schema
 PEOPLE_SOURCES = frozenset({PAGE, CHAT})

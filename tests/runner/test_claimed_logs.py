@@ -1,14 +1,19 @@
 """Owners of logs that act by themselves: one for each, on one node, whatever becomes of the nodes."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
+
+from typing_extensions import override
 
 from holdfast import events as e
 from holdfast.interfaces.journal import Fence, Store
+from holdfast.journal.follow import Changes
 from holdfast.journal.memory import MemoryStore
 from holdfast.runner.claimed_logs import LOOK_S, RETRY_S, ClaimedLogs
+from holdfast.supervision import PAUSE_FIRST_S, BackgroundTasks
 from holdfast.values import TRIGGER
 from journal.labs import PostgresLab, until
 from runner.memory_nodes import Cluster
@@ -97,6 +102,40 @@ async def test_an_owner_that_returned_begins_again_when_something_is_appended_an
         await settle()
         assert len(owners.began) == begun
         await store.append("trg_a", [e.SessionUnpinned(at_ms=AT_MS)])
+        await settle()
+        assert len(owners.began) > begun
+
+
+class FailsToWatch(MemoryStore):
+    """Its first stream of changes breaks when something changes."""
+
+    is_broken = False
+
+    @override
+    def changes(self) -> Changes[str]:
+        return cast("Changes[str]", self._broken(super().changes()))
+
+    async def _broken(self, changes: Changes[str]) -> AsyncGenerator[Sequence[str]]:
+        async for ids in changes:
+            if not self.is_broken:
+                self.is_broken = True
+                raise ValueError("no more changes")
+            yield ids
+
+
+async def test_changes_are_watched_again_after_an_error() -> None:
+    """P14: an owner that returned sees what was appended while nobody watched."""
+    store, clock = FailsToWatch(), SteeredClock()
+    await store.append("trg_a", [made()])
+    owners = Owners(store, returns=True)
+    logs = ClaimedLogs(store, clock, source=TRIGGER, own=owners.own)
+    async with BackgroundTasks(sleep_s=clock.sleep_s) as background:
+        background.start("triggers", logs.run)
+        await settle()
+        begun = len(owners.began)
+        assert store.is_broken
+        assert list(background.failing) == ["triggers"]
+        clock.advance(PAUSE_FIRST_S)
         await settle()
         assert len(owners.began) > begun
 

@@ -100,7 +100,8 @@ function forgetSegments(run: RunView): Seen {
 function superseded(run: RunView, event: e.AttemptSuperseded): Seen {
   const goes = (entry: Entry) => ofAttempt(entry, run.run_id, event.attempt_id);
   const said = run.entries.map((entry) => (entry.kind === "text" && goes(entry) ? entry.text : "")).join("");
-  if (said !== "" && !event.problem && said.length >= (run.superseded?.text.length ?? 0)) {
+  // in characters, as on the server: a string's length counts some of them twice
+  if (said !== "" && !event.problem && [...said].length >= [...(run.superseded?.text ?? "")].length) {
     const last = run.entries.at(-1);
     const isResumed = last?.kind === "notice" && last.notice === "resumed";
     run.superseded = { text: said, cause: isResumed ? "restart" : "retry" };

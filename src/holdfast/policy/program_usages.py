@@ -83,9 +83,6 @@ _GIT_CHANGES: dict[str, ProgramUsage] = {
 _NODE = "-s --silent --if-present --offline --prefer-offline --json --workspaces --ignore-scripts"
 _NODE_PATHS: Mapping[Value, str] = MappingProxyType({"read": "-w --workspace"})
 _PACKAGES = "-DEP --save-dev --save-exact --no-save --save --omit --no-audit --no-fund --frozen-lockfile"
-_NPM_PACKAGES = usage(
-    f"{_NODE} {_PACKAGES}", values={**_NODE_PATHS, "named": "-gf --global --force"}, operands="none"
-)
 _NPM: dict[str, ProgramUsage] = {
     "": usage("-v --version"),
     **dict.fromkeys(("test", "start", "run", "run-script", "stop", "t"), usage(_NODE, values=_NODE_PATHS)),

@@ -55,21 +55,20 @@ class ClaimedLogs:
         return frozenset(self._owned)
 
     async def run(self) -> None:
-        """Own what can be claimed; returns only if it is cancelled."""
+        """Own what can be claimed, until it is cancelled or can't see what changes."""
         await self._store.writable()
-        watching = [asyncio.create_task(self._watch_changes(), name=f"watch logs of {self._source}")]
-        if self._store.node.name:
-            watching.append(asyncio.create_task(self._watch_ownership(), name="watch who owns logs"))
+        self._idle.clear()  # nobody watched what was appended since
         try:
-            while True:
-                self._wanted.clear()
-                await self._look()
-                await self._until_wanted()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._watch_changes(), name=f"watch logs of {self._source}")
+                if self._store.node.name:
+                    tasks.create_task(self._watch_ownership(), name="watch who owns logs")
+                while True:
+                    self._wanted.clear()
+                    await self._look()
+                    await self._until_wanted()
         finally:
-            for task in watching:
-                task.cancel()
             await self._cancel_all("shutdown")
-            await wait_through_cancel(*watching)
 
     async def _until_wanted(self) -> None:
         if not self._store.node.name:

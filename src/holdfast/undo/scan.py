@@ -264,7 +264,7 @@ def _walk(root: str, one: _Scan) -> Scanned:
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # A later rule wins, so a repository that keeps one of the caches can say so.
-        rules = [(0, parse_rules(CACHES)), (0, parse_rules(_excluded(fd)))]
+        rules = [(0, parse_rules(text)) for text in (CACHES, _excluded(fd)) if text]
         one.result.root = one.folder(fd, "", rules=rules, depth=0)
     finally:
         os.close(fd)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.chaos import ChaosServer, Say, Status
+from holdfast.chaos import ChaosServer, Drop, Raw, Say, Status
 from holdfast.model_events import ItemClosed
 from holdfast.redaction import MARK, Redactor
 from holdfast.server.relay.redacting import FrameFilter
@@ -96,6 +96,20 @@ async def test_a_streamed_key_never_reaches_the_client(wire: Wire, target: Wire)
         text = await text_by_package(server, wire, stream=True)
     assert KEY[4:] not in text
     assert text.endswith(f"{MARK} is wrong")
+
+
+async def test_a_broken_frame_is_dropped_before_the_error_event() -> None:
+    """P12: its package could only report that the frame is no JSON."""
+    script = [Say("hel"), Raw('data: {"id": "c", "choi'), Drop()]
+    async with (
+        ChaosServer(script, after_last="repeat") as chaos,
+        relaying(target_on(chaos, "chat"), setting=knowing_the_key()) as server,
+    ):
+        answer = await server.call("POST", PATHS["chat"], body=body_for("chat", stream=True))
+    frames = [
+        json.loads(line[6:]) for line in answer.body.decode().splitlines() if line.startswith("data: {")
+    ]
+    assert frames[-1]["error"]["code"] == "dropped"
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -149,7 +149,7 @@ class RelayOutput:
             self.begin(problem.status, headers)
             self._show(self.surface.error_body(problem))
         else:
-            self._put(self.secrets.flush())
+            self._put(self.secrets.flush_frames())
             self._unsaved.clear()
             apart = b"" if self._is_between_frames else _FRAME_END
             self._show(apart + self.surface.error_event(problem, sent=self._sent))

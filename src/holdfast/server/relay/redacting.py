@@ -77,6 +77,11 @@ class FrameFilter:
         self._undecided.clear()
         return self._cleaned(held)
 
+    def flush_frames(self) -> bytes:
+        """The whole frames of the rest; call it if the provider broke off."""
+        self._held = self._held[: _end_of_frames(self._held)]
+        return self.flush()
+
     def _cleaned(self, data: bytes) -> bytes:
         if data and self._is_split:
             self._is_split = False
