@@ -19,6 +19,7 @@ class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
             "permission_error",
             "rate_limit_error",
             "server_error",
+            "not_found_error",  # on Anthropic's routes, whose packages expect it
         ),
     ] = ""
     param: str | None = None

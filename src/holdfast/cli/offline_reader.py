@@ -37,7 +37,7 @@ from holdfast.server.access.budgets import KeyBudgets
 from holdfast.server.access.keys import AddedKeys
 from holdfast.server.problems import Problem
 from holdfast.server.runs.listing import preview_of, previews_of, runs_with
-from holdfast.server.runs.run_state import open_ask_of, run_shown, run_state
+from holdfast.server.runs.run_state import open_asks_in, run_shown, run_state
 from holdfast.server.sessions.exports import markdown_in_pieces
 from holdfast.server.sessions.read_marks import ReadMarks
 from holdfast.server.sessions.responses import entry, hit, listed
@@ -165,12 +165,7 @@ class OfflineReader:
 
     async def approvals(self) -> Sequence[OpenAsk]:
         """See Reads."""
-        data: list[OpenAsk] = []
-        for ask in await self._reader.open_asks():
-            found = await self._reader.read(ask.session_id, after=ask.seq - 1, limit=1)
-            shown = open_ask_of(ask.session_id, found[0].event) if found else None
-            data += [shown] if shown is not None else []
-        return tuple(data)
+        return tuple(await open_asks_in(self._reader))
 
     async def keys(self) -> Sequence[KeyShown]:
         """See Reads."""

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
-from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,7 +13,6 @@ from holdfast.api.approvals import (
     ApprovalRequest,
     ApprovalSettled,
     AskList,
-    OpenAsk,
     QuestionSettled,
     RulePreview,
 )
@@ -41,9 +39,8 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, bad_request, run_not_found, session_not_found
 from holdfast.server.runs.requests import too_many_parts
 from holdfast.server.runs.responses import accepted, not_sent, reserved_place, started
-from holdfast.server.runs.run_state import open_ask_of, run_state, waits_for_someone
+from holdfast.server.runs.run_state import open_asks_in, run_state, waits_for_someone
 from holdfast.server.runs.runs import row_of
-from holdfast.server.sessions.roots import root_of
 from holdfast.server.sessions.sessions import session_of
 from holdfast.server.streams import hermes
 from holdfast.server.transport.bodies import decoded, flag, json_response, parsed, read_body, truth
@@ -194,23 +191,9 @@ class RunInputRoutes:
         """GET /v1/approvals."""
         del request
         deps = self._deps
-        data: list[OpenAsk] = []
-        for ask in await deps.store.open_asks():
-            row = await deps.store.run(ask.run_id)
-            found = await deps.store.read(ask.session_id, after=ask.seq - 1, limit=1)
-            shown = open_ask_of(ask.session_id, found[0].event) if found else None
-            if row is not None and shown is not None:
-                data.append(await self._with_session(shown))
+        data = tuple(await open_asks_in(deps.store))
         total = await deps.store.open_ask_count()
-        return json_response(AskList(data=tuple(data), total=max(total, len(data))))
-
-    async def _with_session(self, ask: OpenAsk) -> OpenAsk:
-        """The request with the session in which people see it."""
-        store = self._deps.store
-        root_id = await root_of(store, ask.session_id)
-        root = await store.session(root_id)
-        named = {} if root is None else {"title": root.title or root.preview, "source": root.source}
-        return replace(ask, root_session_id=root_id if root_id != ask.session_id else "", **named)
+        return json_response(AskList(data=data, total=max(total, len(data))))
 
     async def rule(self, request: Request) -> Response:
         """GET /v1/runs/{run_id}/approval/{approval_id}/rule."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from holdfast import events as e
 from holdfast.api.approvals import OpenApproval, OpenAsk, OpenQuestion
@@ -11,6 +11,7 @@ from holdfast.folds.asks import ask_kind
 from holdfast.folds.rows import RunRow
 from holdfast.folds.run import ChildState, Run
 from holdfast.folds.session_fold import RunReadModel
+from holdfast.server.sessions.roots import SessionLogs, root_of
 from holdfast.server.streams import hermes
 from holdfast.server.streams.hermes import HermesStatus
 
@@ -116,3 +117,21 @@ def open_ask_of(session_id: str, asked: e.Event) -> OpenAsk | None:
     fields = asdict(hermes.ask_of(asked))
     fields |= {"run_id": asked.run_id, "session_id": session_id, "asked_at": asked.at_ms / 1000}
     return OpenApproval(**fields) if isinstance(asked, e.ApprovalAsked) else OpenQuestion(**fields)
+
+
+async def open_asks_in(logs: SessionLogs) -> list[OpenAsk]:
+    """The approvals and questions that wait, each with the session in which people see it."""
+    data: list[OpenAsk] = []
+    for ask in await logs.open_asks():
+        found = await logs.read(ask.session_id, after=ask.seq - 1, limit=1)
+        shown = open_ask_of(ask.session_id, found[0].event) if found else None
+        if shown is not None:
+            data.append(await _with_session(logs, shown))
+    return data
+
+
+async def _with_session(logs: SessionLogs, ask: OpenAsk) -> OpenAsk:
+    root_id = await root_of(logs, ask.session_id)
+    root = await logs.session(root_id)
+    named = {} if root is None else {"title": root.title or root.preview, "source": root.source}
+    return replace(ask, root_session_id=root_id if root_id != ask.session_id else "", **named)
