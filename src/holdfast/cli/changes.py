@@ -52,7 +52,7 @@ def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, 
 
 
 def preview_lines(found: UndoPreviewed) -> Iterator[str]:
-    """Each turn that would leave the conversation, then each file that would change."""
+    """List the turns that would be removed, then the files that would change."""
     for turn in found.turns:
         yield f"removed   turn {turn.number}: {safe_line(turn.text)}"
     if found.turns_total > len(found.turns):
@@ -94,7 +94,7 @@ def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
 
 
 def undone_notes(done: RunUndone) -> Iterator[str]:
-    """What an undo or a redo left alone, and what it did beyond the one run and its files."""
+    """The files that an undo or a redo skipped, and its effects on the conversation and git."""
     for one in done.left:
         yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
     if done.log_kept:
@@ -127,7 +127,7 @@ def change_lines(found: RunChanges) -> Iterator[str]:
 
 
 def _git_lines(moved: GitMoved) -> Iterator[str]:
-    yield "The run changed git's history, and an undo leaves that alone. To go back:"
+    yield "The run also changed git's history, which an undo doesn't reverse. To go back:"
     yield f"  {safe_line(moved.way_back)}"
 
 

@@ -485,7 +485,7 @@ class Client:
         return (await self._get("/api/triggers", TriggerList)).data
 
     async def add_trigger(self, fields: Mapping[str, Any]) -> TriggerMade:
-        """Make a trigger; the secret of a hook is shown only once."""
+        """Create a trigger. Only this response contains the webhook's secret."""
         return await self._post("/api/triggers", dict(fields), TriggerMade)
 
     async def next_instants(self, fields: Mapping[str, Any]) -> NextInstants:

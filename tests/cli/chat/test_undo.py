@@ -48,7 +48,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/undo earlier")
             screen = await window.until("before the run, and removed 2 turns from the conversation")
-            await window.until("Changed: notes.txt. /redo brings it back.")
+            await window.until("Changed: notes.txt. Use /redo to reverse this.")
             assert screen.count("put back") == 1, "it is said once"
             assert await notes(tmp_path) == "mine\n"
             session_id = session_on(await left(window))

@@ -46,7 +46,9 @@ class ChatUndo:
             await self._say(NO_FILES if runs and EARLIER not in words else "There is nothing to undo.")
         else:
             await self._note(done)
-            await self._say("Changed: " + ", ".join(map(safe_line, done.files)) + ". /redo brings it back.")
+            await self._say(
+                "Changed: " + ", ".join(map(safe_line, done.files)) + ". Use /redo to reverse this."
+            )
 
     async def redo(self, how: str) -> None:
         """Take the newest undo of this session back, also one from before the chat was opened."""

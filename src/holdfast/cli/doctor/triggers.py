@@ -1,4 +1,4 @@
-"""The doctor's check of triggers: does one wait because the clock was ahead."""
+"""The doctor's check for triggers that are held because the clock was ahead."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from holdfast.values import TRIGGER
 
 
 async def held(settings: Settings, clock: Clock) -> Sequence[DoctorFinding]:
-    """The triggers that don't fire for a while because their times are already decided."""
+    """A finding for each trigger that won't fire for a while because the clock was ahead."""
     findings: list[DoctorFinding] = []
     try:
         async with stored(settings) as store:
@@ -35,5 +35,5 @@ def _held(trigger_id: str, trigger: Trigger, *, now_ms: int) -> Sequence[DoctorF
         return ()
     assert trigger.settings is not None, "only a trigger with times is held"
     left = length((until_ms - now_ms) // 1000)
-    text = f"doesn't fire for {left}, because the clock was ahead when it last fired"
+    text = f"won't fire for {left}, because the clock was ahead when it last fired"
     return (note(f"trigger {trigger.settings.name}", text, f"run `holdfast triggers resume {trigger_id}`"),)

@@ -140,7 +140,7 @@ class _Database:
             raise OSError(TOO_LONG) from error
 
     def _is_spent(self) -> bool:
-        """Count the steps since the last look; true interrupts the query."""
+        """Count the steps since the last call; true interrupts the query."""
         self._steps_left -= STEPS_PER_LOOK
         return self._steps_left < 0
 

@@ -9,7 +9,7 @@ TEXT_BYTES_MAX = 1_048_576
 
 
 class LeadsOutside(Unfit):
-    """A path in the home that is, or goes through, a link to a place outside."""
+    """A path in the home that is, or goes through, a link that leads out of it."""
 
 
 def own_path(home: Path, path: Path) -> Path:
