@@ -31,7 +31,7 @@ export async function ask<Value>(method: Method, path: string, asked: Asked = {}
   return result;
 }
 
-/** Remembers whether the server's store takes writes. */
+/** Records whether the server's store accepts writes. */
 export function noteStore(method: Method, result: Result<unknown>): void {
   if (method === "GET") {
     return;
