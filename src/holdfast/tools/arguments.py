@@ -73,7 +73,7 @@ def misfit(why: str, schema: Mapping[str, object]) -> BadArguments:
     """The error for arguments that do not fit a schema, with everything that it allows."""
     fields = _fields(schema, mapping(schema.get("$defs")), depth=0)
     text = fields if len(fields) <= EXPECTED_CHARS_MAX else f"{fields[:EXPECTED_CHARS_MAX]}…"
-    return BadArguments(f"The arguments don't fit: {why}. Expected: {text or 'no arguments'}.")
+    return BadArguments(f"Invalid arguments: {why}. Expected: {text or 'no arguments'}.")
 
 
 def mapping(value: object) -> Mapping[str, object]:

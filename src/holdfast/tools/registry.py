@@ -105,12 +105,12 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
-    # Names, plain types and enums at the top only: whoever gave the schema checks the rest, and better.
+    # Names, plain types and enums at the top only: the schema's owner checks the rest.
     # A property may also be `true`, and whoever is not kept to the standard may put anything anywhere.
     properties = mapping(schema.get("properties"))
     missing = [name for name in items(schema.get("required")) if isinstance(name, str) and name not in args]
     if missing:
-        raise misfit(f"{', '.join(missing)} is missing", schema)
+        raise misfit(f"missing {', '.join(missing)}", schema)
     unknown = [name for name in args if name not in properties]
     if unknown and schema.get("additionalProperties") is False:
         raise misfit(f"unknown argument {', '.join(unknown)}", schema)

@@ -28,7 +28,7 @@ _NO_TOKENS = TokensUsed()
 
 @dataclass(slots=True)
 class AttemptMeter:
-    """What one attempt has used: what its provider reported, and an estimate of the rest.
+    """One attempt's usage: as its provider reported it, and an estimate of the rest.
 
     A provider reports usage with the last event, so an attempt that ends early would otherwise be free.
     """

@@ -1,4 +1,4 @@
-"""Removes secrets from what a provider sends, also one that is split over the deltas of a stream."""
+"""Removes secrets from a provider's response, including secrets split over several deltas."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import msgspec
 from holdfast.model_events import ArgsPiece, ItemClosed, ModelEvent, ReasoningPiece, TextPiece
 from holdfast.redaction import MARK, Redactor
 
-SHOWN_CHARS_MAX = 3  # of a secret's beginning: fewer than this tell nothing, and holding them costs time
+SHOWN_CHARS_MAX = 3  # of a secret's beginning that can pass: too few to reveal it
 _FRAME = re.compile(rb".*?(?:\r?\n){2}", re.DOTALL)
 _FRAME_ENDS = (b"\n\n", b"\n\r\n")
 _DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
-_NUMBERS = ("type", "index", "output_index", "content_index")  # what tells the deltas of two items apart
+_NUMBERS = ("type", "index", "output_index", "content_index")  # identify the item of a delta
 
 _Path: TypeAlias = tuple[object, ...]
 
@@ -72,7 +72,7 @@ class FrameFilter:
         return self._cleaned(whole)
 
     def flush(self) -> bytes:
-        """The rest; call it at the end."""
+        """The remaining bytes; call it at the end."""
         held, self._held = self._held, b""
         self._undecided.clear()
         return self._cleaned(held)
