@@ -4,15 +4,15 @@ from collections import Counter
 
 
 def with_extra(most: int) -> int:
-    """A number of places with the extra ones."""
+    """The limit with its extra places."""
     return most + most // 4
 
 
 class FairShare:
     """Counts the places that each key holds, and decides who gets another.
 
-    While there is room, everyone does. When all places are taken, a key that holds few still gets one of some
-    extra places, a quarter of the limit, so that a key that takes everything doesn't lock out the others.
+    While there is room, every key gets one. At the limit, keys that hold less than a sixteenth of it share
+    extra places, a quarter of the limit, so that no key can lock out the others.
     """
 
     def __init__(self) -> None:

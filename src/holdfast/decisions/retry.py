@@ -223,7 +223,7 @@ def _idle_ms(history: History) -> int:
 
 
 def idle_ms_max(*, unattended: bool) -> int:
-    """How long a call goes on without progress."""
+    """How long a call can go without progress."""
     return IDLE_UNATTENDED_MS_MAX if unattended else IDLE_MS_MAX
 
 

@@ -104,7 +104,7 @@ def _download_that_runs(parts: Sequence[_Part]) -> str:
 
 
 def _is_piped(part: ActionPart) -> bool:
-    """Whether a download that runs has this part: what loads it, or what runs it."""
+    """Whether the part downloads a script for another part, or runs one."""
     name = _name(part)
     return name in _DOWNLOADS or (part.fed and name in _SHELLS | _INTERPRETERS)
 
