@@ -105,11 +105,7 @@ function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
           <More count={turns_total - turns.length} what="turn" />
         </Part>
       )}
-      <Part
-        words={
-          files_total === 0 ? "Changes no files" : `Changes ${plural(files_total, "file")}`
-        }
-      >
+      <Part words={files_total === 0 ? "Changes no files" : `Changes ${plural(files_total, "file")}`}>
         {files.map((file) => (
           <File key={file.path} file={file} />
         ))}

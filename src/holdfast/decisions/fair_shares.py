@@ -34,12 +34,12 @@ class FairShare:
         # Large holders count as no more than the limit: runs that continue after a wait can exceed it.
         return min(self.used - of_small, most) + of_small < with_extra(most)
 
-    def take(self, key: str) -> None:
+    def acquire(self, key: str) -> None:
         """Count one more place."""
         self.used += 1
         self._held[key] += 1
 
-    def give_back(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """Count one place less."""
         self.used -= 1
         self._held[key] -= 1

@@ -312,7 +312,7 @@ class _Call:
     def _no_answer(self, failure: Failure, *, wait_ms: int | None = None) -> NoAnswer:
         took_s = self._now_s() - self._began_s
         tried = [*(tried.target for tried in self._tried), *self._reconnects.unrecorded]
-        cause = retry.reported(failure, self._tried)
+        cause = retry.failure_to_report(failure, self._tried)
         advised = cause.text if len(self._targets) > 1 else with_fallback_advice(cause)
         text = exhausted(advised, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)

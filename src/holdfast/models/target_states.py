@@ -227,7 +227,7 @@ class TargetStates:
         await self.is_skipped(target, lambda: self.gate_wait_ms(target))
 
     def pause(self, target: Target, wait_ms: int) -> TargetWait:
-        """A wait before this call's next attempt; it ends early if a silent or unreachable target recovers."""
+        """A wait before this call's next attempt; it ends early if a silent target recovers."""
         is_away = self.breaker(target).cooldown_ms or self.is_unreachable(target)
         return TargetWait(self, target, wait_ms, ends_with="recovery" if is_away else "time")
 

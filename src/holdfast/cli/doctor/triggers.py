@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.cli.doctor.channels import stored
+from holdfast.cli.doctor.channels import store_reader
 from holdfast.cli.doctor.findings import DoctorFinding, note
 from holdfast.codec import UnreadableEvent
 from holdfast.config.settings import Settings
@@ -18,7 +18,7 @@ async def held(settings: Settings, clock: Clock) -> Sequence[DoctorFinding]:
     """A finding for each trigger that won't fire for a while because the clock was ahead."""
     findings: list[DoctorFinding] = []
     try:
-        async with stored(settings) as store:
+        async with store_reader(settings) as store:
             if store is None:
                 return ()
             for row in await store.logs(TRIGGER):

@@ -25,7 +25,7 @@ from holdfast.values import HistoryMessage, Part
 
 CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
 USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
-NAMESAKES_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
+SAME_START_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
 TURNS_MAX = 500  # longer chats always start a new session
 
 
@@ -110,14 +110,14 @@ async def session_of(chat: FrontEndChat, said: ClientInput, deps: RouteDeps) -> 
     ]
     if len(found) == 1:
         return found[0]
-    namesakes = len(await _existing(chat, turns, last, deps))
-    return chat.session_name(turns, last, namesakes) if namesakes < NAMESAKES_MAX else ""
+    same_start = len(await _existing(chat, turns, last, deps))
+    return chat.session_name(turns, last, same_start) if same_start < SAME_START_MAX else ""
 
 
 async def _existing(chat: FrontEndChat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
     """The sessions that began this way."""
     found: list[str] = []
-    for nth in range(NAMESAKES_MAX):
+    for nth in range(SAME_START_MAX):
         session_id = chat.session_name(turns, first, nth)
         if await deps.store.session(session_id) is None:
             break

@@ -21,7 +21,7 @@ _Path: TypeAlias = tuple[object, ...]
 class FrameFilter:
     """Passes whole frames on, without secrets.
 
-    `saw` gets the text of each event before `feed` gets its bytes. While the text of an item may be the
+    `add_text` gets the text of each event before `feed` gets its bytes. While the text of an item may be the
     beginning of a secret, the frames are held back.
     """
 
@@ -39,7 +39,7 @@ class FrameFilter:
         self._undecided.clear()
         self._is_split = False
 
-    def saw(self, index: int, text: str) -> None:
+    def add_text(self, index: int, text: str) -> None:
         """Note text of an item."""
         secrets = self._secrets.texts
         if not secrets:
@@ -54,10 +54,10 @@ class FrameFilter:
         else:
             self._undecided.discard(index)
 
-    def take(self, event: ModelEvent) -> None:
+    def add_event(self, event: ModelEvent) -> None:
         """Note the text of an event, or that an item is complete."""
         if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
-            self.saw(event.index, event.text)
+            self.add_text(event.index, event.text)
         elif isinstance(event, ItemClosed):
             self._tails.pop(event.index, None)
             self._undecided.discard(event.index)
