@@ -136,8 +136,8 @@ def ignored_settings(directory: DataDirectory) -> list[str]:
         )
     if names := directory.ignored_variables():
         notes.append(
-            f"the server at {holder.url} was started with a different value for {', '.join(names)}; "
-            "restart the server to apply yours"
+            f"{', '.join(names)} has no effect: the server at {holder.url} was started with another value; "
+            "restart it to apply yours"
         )
     return notes
 
