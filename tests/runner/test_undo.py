@@ -452,7 +452,7 @@ async def test_a_run_without_room_for_a_snapshot_goes_on_and_says_so(tmp_path: P
         run_id = await one.run(write("c", "3"))
         (taken,) = (await one.world.supervisor.view("s")).run(run_id).snapshots
         assert (taken.snapshot, taken.why_not) == ("", "the workspace has more than 1 files")
-        with pytest.raises(CannotUndo, match="already as they were"):
+        with pytest.raises(CannotUndo, match="already in their earlier state"):
             await one.undos.undo("s", run_id, UndoWanted(keep_log=True))
         assert (one.workspace / "c").read_text() == "3"
 

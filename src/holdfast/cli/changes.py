@@ -27,7 +27,7 @@ def show_changes(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
 
 
 def undo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
-    """Put back what a run changed, and rewind its session."""
+    """Undo a run: restore its files, and rewind its session."""
 
     async def work(attached: Attached) -> int:
         client = attached.client
@@ -86,10 +86,10 @@ def _told(done: RunUndone, *, form: str, redone: bool) -> int:
 
 
 def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
-    """What became of an undo or a redo."""
+    """The result of an undo or a redo."""
     before = "before the undo" if redone else "before the run"
     count = len(done.files)
-    yield f"Put back {_count(count, 'file')} as {'it was' if count == 1 else 'they were'} {before}."
+    yield f"Restored {_count(count, 'file')} to {'its' if count == 1 else 'their'} state {before}."
     yield from undone_notes(done)
 
 
@@ -100,7 +100,7 @@ def undone_notes(done: RunUndone) -> Iterator[str]:
     if done.log_kept:
         yield "The conversation is unchanged."
     elif done.turns > 1:
-        yield f"The conversation is rewound by {done.turns} turns."
+        yield f"Rewound the conversation by {done.turns} turns."
     if done.git is not None:
         yield from _git_lines(done.git)
 

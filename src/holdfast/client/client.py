@@ -192,7 +192,7 @@ class Client:
         return await self._post(f"/v1/runs/{_in_path(run_id)}/undo/preview", body, UndoPreviewed)
 
     async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
-        """Put back what the run changed; raises Refused (409) if that would lose changes of others."""
+        """Undo a run; raises Refused (409) if that would overwrite other changes."""
         body = msgspec.to_builtins(wanted)
         return await self._post(f"/v1/runs/{_in_path(run_id)}/undo", body, RunUndone)
 

@@ -112,7 +112,7 @@ class Undos:
             return draft.preview(changed_by_undo(found, wanted.files))
 
     async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
-        """Put back what the run changed and, unless told otherwise, rewind the log to before it.
+        """Restore the run's files and, without `keep_log`, rewind the log to before it.
 
         With the log, later runs of the session are taken back too.
         """

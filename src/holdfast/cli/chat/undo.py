@@ -21,13 +21,13 @@ OPTIONS = frozenset({"force", "keep-both", "keep-log"})
 RUNS_LOOKED_AT = 50
 DIFF_LINES_SHOWN = 200
 NO_FILES = (
-    f"The last run changed no files. /undo {EARLIER} takes back the newest run that did, with every message "
+    f"The last run changed no files. /undo {EARLIER} undoes the newest run that did, with every message "
     "after it. To change only your last message, press Esc twice."
 )
 
 
 class ChatUndo:
-    """Takes back the newest run of the session, and brings it back."""
+    """Undoes the newest run of the session, and redoes it."""
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat

@@ -230,7 +230,8 @@ def _print(trigger: TriggerShown) -> None:
     for at in trigger.next:
         echo(f"  next {when(at, trigger.zone)}")
     if trigger.unanswered is not None:
-        echo(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
+        count = trigger.unanswered.count
+        echo(f"Missed {count} times: run or skip them with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
     echo(f"Permissions: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
     if trigger.deliver:
