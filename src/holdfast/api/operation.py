@@ -80,7 +80,7 @@ CHAT_HEADERS = {
         "The front end's chat id. A turn continues the chat's session with the same history. "
         "`X-OpenWebUI-Chat-Id` works too."
     ),
-    "X-Holdfast-User-Id": "The front end's user. Users share no sessions. `X-OpenWebUI-User-Id` works too.",
+    "X-Holdfast-User-Id": "The front end's user, with separate sessions. `X-OpenWebUI-User-Id` works too.",
     "X-Holdfast-Task": "Any value marks a task outside the chat, such as a title. It gets no agent tools.",
 }
 RESUME = {"Last-Event-ID": "The id of the last event that you have seen."}
