@@ -305,7 +305,7 @@ export interface FileNotCovered {
   readonly changed?: boolean;
 }
 
-/** Git's history moved during the run. Undo doesn't take that back, but says how you can. */
+/** Git's history moved during the run. An undo doesn't reverse that; `way_back` does. */
 export interface GitMoved {
   readonly commit_before: string;
   readonly commit_after: string;
@@ -340,13 +340,13 @@ export interface RunUndone {
   readonly turns?: number;
 }
 
-/** A file that was not put back. */
+/** A file that wasn't restored. */
 export interface FileLeft {
   readonly path: string;
   readonly why: string;
 }
 
-/** What an undo would change. Nothing has changed yet. */
+/** The preview of an undo. Nothing has changed yet. */
 export interface UndoPreviewed {
   readonly run_id: string;
   readonly plan: string;
@@ -372,7 +372,7 @@ export interface FileEffect {
   readonly conflict?: string;
 }
 
-/** What waits for a person, oldest first: at most 200 of `total`. */
+/** The open approvals and questions, oldest first: at most 200 of `total`. */
 export interface AskList {
   readonly object: "list";
   readonly data: readonly (OpenApproval | OpenQuestion)[];
@@ -647,7 +647,7 @@ export interface TranscriptRun {
   readonly superseded?: SupersededTextShown | null;
 }
 
-/** Text of an attempt that broke off and is regenerated, after a restart of the server or as a retry. */
+/** Text of an interrupted attempt that the model is writing again, after a server restart or a retry. */
 export interface SupersededTextShown {
   readonly text: string;
   readonly cause: "restart" | "retry";

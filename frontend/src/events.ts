@@ -1330,7 +1330,7 @@ export interface TriggerPaused {
   readonly by?: string;
 }
 
-/** It fires again, from the next instant on. */
+/** The trigger fires again, from its next scheduled time on. */
 export interface TriggerResumed {
   readonly type: "trigger.resumed";
   readonly at_ms: number;

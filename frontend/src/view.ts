@@ -432,7 +432,7 @@ function redone(view: View, { redoes, keeps_log }: Undo): void {
   if (!keeps_log) {
     bringBack(view, redoes ?? "");
   } else if (before?.returns_chat) {
-    // Its turns stay away, and those of earlier undos came after them.
+    // The turns stay removed, so the later turns of earlier undos can't return either.
     chatWentOn(view);
   }
 }

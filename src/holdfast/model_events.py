@@ -89,7 +89,7 @@ class ErrorReported(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Finished(msgspec.Struct, frozen=True, gc=False):
     """The protocol's own terminal marker arrived; with `too_long` we ended the answer ourselves.
 
-    `is_early` says that the answer ends here although its provider would continue: `stop_sequence` was found.
+    With `is_early`, we ended the answer at `stop_sequence`; the provider would have continued.
     """
 
     reason: FinishReason

@@ -34,7 +34,7 @@ from holdfast.events import Event
 
 CHARS_MIN = 6  # anything shorter is likely to occur in ordinary text
 MARK = "[redacted]"
-_SHORT_ESCAPES = '"\\/'  # what JSON may write with a backslash in front
+_SHORT_ESCAPES = '"\\/'  # characters that JSON can escape with a backslash
 # The forms of common providers' keys, and our own; a digit tells them from ordinary words with dashes.
 _LIKE_KEY = re.compile(
     r"(?<![A-Za-z0-9_-])(?:(?:sk|rk|pk|hf|gsk|xai|xox[abp]|gh[opsu]|github_pat)[-_]|AIza)"

@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundTasks:
-    """Runs work that nobody waits for; leaving it cancels whatever still runs.
+    """Runs background work. Leaving the context cancels all tasks that are still running.
 
-    Work that returns is done. Work that raises is a bug, so it's logged and restarted: a helper that died
+    Work that returns is done. Work that raises is a bug, so it's logged and restarted: a task that ended
     silently would leave the program looking healthy.
     """
 

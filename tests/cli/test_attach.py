@@ -113,10 +113,10 @@ def test_a_configuration_file_that_the_running_server_does_not_use_is_named(tmp_
         assert not ignored_settings(directory)
         lock.announce("http://127.0.0.1:8642", config=tmp_path / "other.toml")
         (note,) = ignored_settings(directory)
-        assert f"has its settings from {tmp_path}/other.toml, so {here} has no effect" in note
+        assert f"uses {tmp_path}/other.toml, so {here} has no effect" in note
         lock.announce("http://127.0.0.1:8642")
         (note,) = ignored_settings(directory)
-        assert "has settings of its own" in note
+        assert "uses its own settings" in note
         assert not ignored_settings(find_data_directory({"data_dir": str(data), "config": None}))
     assert not ignored_settings(directory), "nobody runs"
 

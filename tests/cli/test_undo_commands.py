@@ -41,7 +41,7 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
         "recreated old.txt",
     ]
     undone = await command(tmp_path, "undo")
-    assert (undone.code, undone.out) == (0, "Put back 3 files as they were before the run.\n"), undone.err
+    assert (undone.code, undone.out) == (0, "Restored 3 files to their state before the run.\n"), undone.err
     assert await asyncio.to_thread(names) == ["notes.txt", "old.txt"]
     assert (await command(tmp_path, "redo")).code == 0
     assert await asyncio.to_thread(names) == ["made", "made/new.txt", "notes.txt"]

@@ -83,7 +83,7 @@ def test_the_terminal_shows_sums_and_says_which_cost_is_missing(
     assert lines[2].split()[0] == "unknown"
     assert lines[3].startswith(">= $0.0040  1,210")
     assert lines[3].endswith("total, 2026-01-01 to 2026-01-02 (UTC)")
-    assert lines[4] == "The cost leaves out 1 call to models whose price isn't known."
+    assert lines[4] == "The cost excludes 1 call to models without a known price."
     assert show_usage(flags, by="session", days=days, form="json") == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["from"], found["rows"][0]["label"], found["rows"][0]["key"]) == (

@@ -10,7 +10,7 @@ def filled(**held: int) -> FairShare:
     shares = FairShare()
     for key, count in held.items():
         for _ in range(count):
-            shares.take(key)
+            shares.acquire(key)
     return shares
 
 
@@ -21,11 +21,11 @@ def test_a_key_that_takes_everything_leaves_a_few_places_to_each_of_the_others()
     got = 0
     for other in "abcdef":
         while shares.has_room(other, 64):
-            shares.take(other)
+            shares.acquire(other)
             got += 1
         assert shares.held(other) <= 4
     assert got == 16
-    shares.give_back("a")
+    shares.release("a")
     assert (shares.has_room("a", 64), shares.has_room("greedy", 64)) == (True, False)
 
 
@@ -47,9 +47,9 @@ def test_no_more_are_given_than_there_are_and_no_place_is_refused_that_is_free(
     shares = FairShare()
     for key, takes in steps:
         if takes and shares.has_room(key, most):
-            shares.take(key)
+            shares.acquire(key)
         elif not takes and shares.held(key):
-            shares.give_back(key)
+            shares.release(key)
         assert shares.used == sum(map(shares.held, "abc")) <= with_extra(most)
         assert all(shares.held(one) <= most for one in "abc")
         assert shares.used >= most or all(shares.has_room(one, most) for one in "abc")

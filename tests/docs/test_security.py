@@ -8,7 +8,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 def rows() -> list[list[str]]:
     text = (ROOT / "docs" / "security.md").read_text("utf-8")
-    table = text.partition("## Who chooses what")[2]
+    table = text.partition("## Untrusted inputs")[2]
     lines = [line for line in table.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

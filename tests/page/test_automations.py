@@ -107,5 +107,7 @@ async def test_results_go_to_a_chat_that_was_ticked_and_what_cant_be_told_is_ref
             await expect(told).to_have_count(0)
             await listed.get_by_role("button", name="Open the chat").first.click()
             await chat.answered("the news")
-            await chat.sees("An automation started this chat. What you write here is answered only here.")
+            await chat.sees(
+                "An automation started this chat. Answers to messages you send here appear only here."
+            )
             await expect(chat.rows.filter(has_text="Automation")).to_have_count(1)

@@ -88,7 +88,7 @@ async def test_an_undo_asks_first_and_its_redo_survives_a_reload_and_says_when_t
         await page.get_by_role("button", name="1 file changed").nth(1).click()
         await page.get_by_role("button", name="Undo turn").click()
         question = page.get_by_role("dialog", name="Undo turns 2 to 3?")
-        await expect(question.get_by_text("2 turns leave the chat")).to_be_visible()
+        await expect(question.get_by_text("Removes 2 turns from the chat")).to_be_visible()
         await expect(question.get_by_text("Turn 3 third")).to_be_visible()
         await expect(question.get_by_text("c deleted")).to_be_visible()
         await question.get_by_role("button", name="Cancel").click()

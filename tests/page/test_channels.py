@@ -175,7 +175,8 @@ async def test_a_chat_of_a_platform_is_marked_and_what_is_written_on_the_page_st
             await row.get_by_role("link").click()
             await chat.answered("hello there")
             note = chat.page.get_by_text(
-                "This chat comes from Telegram. What you write here is answered only here, not in Telegram."
+                "This chat comes from Telegram. Answers to messages you send here appear only here, "
+                "not in Telegram."
             )
             await expect(note).to_be_visible()
             assert await faults_of(chat.page) == []

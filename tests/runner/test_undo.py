@@ -306,7 +306,7 @@ async def test_an_undo_from_a_chat_platform_asks_before_it_removes_several_turns
         await one.run(write("a", "1"))
         await one.run()
         question = await undo()
-        assert "would remove 2 turns:\n\n- Turn 1: go\n- Turn 2: go\n\nSend /undo 2" in question
+        assert "removes 2 turns:\n\n- Turn 1: go\n- Turn 2: go\n\nTo confirm, send /undo 2." in question
         assert await undo("1") == question
         assert sorted(state(one.workspace)) == ["a"]
         done = "Undone: 2 turns and 1 file. You can redo this on the page.\n\n- `a`"
@@ -452,7 +452,7 @@ async def test_a_run_without_room_for_a_snapshot_goes_on_and_says_so(tmp_path: P
         run_id = await one.run(write("c", "3"))
         (taken,) = (await one.world.supervisor.view("s")).run(run_id).snapshots
         assert (taken.snapshot, taken.why_not) == ("", "the workspace has more than 1 files")
-        with pytest.raises(CannotUndo, match="already as they were"):
+        with pytest.raises(CannotUndo, match="already in their earlier state"):
             await one.undos.undo("s", run_id, UndoWanted(keep_log=True))
         assert (one.workspace / "c").read_text() == "3"
 

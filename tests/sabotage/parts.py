@@ -257,7 +257,7 @@ async def check_a_greedy_key_leaves_room_for_others(kind: type[FairShare]) -> No
     """P10: one key's runs, streams or processes refuse nobody else's."""
     shares = kind()
     while shares.has_room("greedy", 8):
-        shares.take("greedy")
+        shares.acquire("greedy")
     assert shares.held("greedy") == 8
     assert shares.has_room("other", 8)
 

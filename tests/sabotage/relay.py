@@ -88,7 +88,7 @@ async def check_an_aborted_attempt_is_charged(kind: type[AttemptMeter]) -> None:
     target = Target(name="main", wire="chat", base_url="http://127.0.0.1:9/v1", model="m")
     meter = kind(target, 1000, is_sent=True)
     assert meter.unreported().input_tokens == 1000
-    meter.take(TextPiece(0, "x" * 400))
+    meter.add(TextPiece(0, "x" * 400))
     assert meter.unreported().output_tokens == 100
 
 

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
 @pytest.mark.parametrize(
     ("gone", "said"),
     [
-        ("AGENTS.md", "AGENTS.md was moved or removed while the sandbox was being set up. Run it again."),
+        (
+            "AGENTS.md",
+            "AGENTS.md was moved or removed while the sandbox was being set up. Run the command again.",
+        ),
         ("src", "The sandbox could not start the command, so it did not run. This is not the command's own"),
     ],
 )

@@ -210,7 +210,7 @@ def test_the_box_is_complete_and_its_names_are_taken_once(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ({}, "n is missing"),
+        ({}, "missing n"),
         ({"n": "x"}, "n must be of type integer"),
         ({"n": True}, "n must be of type integer"),
         ({"n": 1, "s": 2}, "s must be of type string or null"),

@@ -24,7 +24,7 @@ interface Choices {
   readonly keep_both?: boolean;
 }
 
-/** A request to put files back or forth: of which run, and how. */
+/** An undo or redo request. */
 interface Asked {
   readonly way: Way;
   readonly runId: string;

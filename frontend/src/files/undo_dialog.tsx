@@ -1,4 +1,4 @@
-/** Asks before an undo: which turns leave the chat, and which files change. The server says so, in a preview. */
+/** Confirms an undo: lists the turns and files that would change, from the server's preview. */
 import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, type Result, runPath } from "../api.ts";
@@ -82,7 +82,7 @@ function usePreview(runId: string, scope: Scope): Preview {
     if (!result.ok) setTrouble(result.trouble.message);
   }, [runId, scope]);
   useEffect(() => void read(), [read]);
-  // a preview of the other choice is none
+  // ignore a preview of the other choice
   return { found: found?.scope === scope ? found.value : null, trouble, setTrouble, read };
 }
 
@@ -98,18 +98,14 @@ function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
   return (
     <>
       {turns_total === 0 ? null : (
-        <Part words={`${plural(turns_total, "turn leaves", "turns leave")} the chat`}>
+        <Part words={`Removes ${plural(turns_total, "turn")} from the chat`}>
           {turns.map((turn) => (
             <Turn key={turn.run_id} turn={turn} />
           ))}
           <More count={turns_total - turns.length} what="turn" />
         </Part>
       )}
-      <Part
-        words={
-          files_total === 0 ? "No files change" : `${plural(files_total, "file changes", "files change")}`
-        }
-      >
+      <Part words={files_total === 0 ? "Changes no files" : `Changes ${plural(files_total, "file")}`}>
         {files.map((file) => (
           <File key={file.path} file={file} />
         ))}
@@ -119,7 +115,7 @@ function Effects({ found }: { readonly found: UndoPreviewed }): JSX.Element {
       <p class="fine muted">
         {found.log_kept
           ? "You can redo this at any time."
-          : "You can redo this until you send another message. After that, a redo brings back only the files."}
+          : "You can redo this until you send another message. After that, a redo restores only the files."}
       </p>
     </>
   );
@@ -181,7 +177,7 @@ function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
           <button
             type="button"
             class="button danger"
-            title="Overwrite changes that aren't this run's"
+            title="Undo, and overwrite changes made since the run"
             disabled={busy}
             onClick={() => onUndo({ force: true })}
           >
@@ -206,11 +202,11 @@ function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
   );
 }
 
-/** Says what was undone, and offers to take that back. */
+/** Shows what was undone, and offers a redo. */
 export function offerRedo({ run_id, undo_id, turns = 0, files, left = [], log_kept }: RunUndone): void {
   const removed = log_kept || turns === 0 ? "" : `${plural(turns, "turn")} and `;
   const what = removed === "" && files.length === 1 ? exact(files[0] ?? "") : plural(files.length, "file");
-  const kept = left.length === 0 ? "" : ` ${plural(left.length, "file")} changed meanwhile and stayed.`;
+  const kept = left.length === 0 ? "" : ` Not restored: ${plural(left.length, "file")} that changed since.`;
   offerUndo(`Undid ${removed}${what}.${kept}`, () =>
     call("POST", runPath(run_id, "/redo"), { body: { undo_id } }),
   );

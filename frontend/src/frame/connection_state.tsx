@@ -5,14 +5,14 @@ import { useRef } from "preact/hooks";
 import { SAVING_DELAYED } from "../activity_words.ts";
 import { grouped } from "../format.ts";
 import { Icon, type IconName } from "../icons.tsx";
-import { connection, live, nowMs, saved, session, storeTrouble } from "../state.ts";
+import { connection, live, nowMs, saved, session, storeError } from "../state.ts";
 
 const CAUGHT_UP_MS = 2_500;
 const hasSaved = computed(() => saved.value > 0);
 /** Why events or messages aren't being saved right now; empty if they are. */
 const notSaving = computed(() => {
   const line = live.value?.text ?? "";
-  return line.startsWith(SAVING_DELAYED) ? line : storeTrouble.value;
+  return line.startsWith(SAVING_DELAYED) ? line : storeError.value;
 });
 
 export function ConnectionState(): JSX.Element {

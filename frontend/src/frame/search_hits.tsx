@@ -1,4 +1,4 @@
-/** What a search found, in place of the list of chats. */
+/** Search results, in place of the list of chats. */
 import type { JSX } from "preact";
 import { ago, plural } from "../format.ts";
 import { Icon } from "../icons.tsx";

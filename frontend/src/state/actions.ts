@@ -71,7 +71,7 @@ export function undelete(sessionId: string): Promise<Result<SessionShown>> {
   return takeRows(ask<SessionShown>("POST", sessionPath(sessionId, "/undelete"), { body: {} }), putRow);
 }
 
-/** A copy of a session up to a seq, or of all of it; opened, unless the person has gone on to another chat. */
+/** Forks a session, up to a seq or whole, and opens the fork unless the person has moved to another chat. */
 export async function fork(atSeq?: number, source = session.value?.id ?? ""): Promise<Result<unknown>> {
   const here = session.value;
   const asked = { body: { at_seq: atSeq }, headers: { "Idempotency-Key": newId("frk_") } };

@@ -1,7 +1,7 @@
 /** Requests of the page: a refusal for want of a key shows the sign-in, wherever it came from. */
 
 import { type Asked, call, type Method, pageSecret, type Result } from "../api.ts";
-import { connection, storeTrouble } from "./signals.ts";
+import { connection, storeError } from "./signals.ts";
 
 let gate: Promise<unknown> = Promise.resolve();
 /** How often somebody signed in: a refusal from before says nothing about who is signed in now. */
@@ -31,15 +31,15 @@ export async function ask<Value>(method: Method, path: string, asked: Asked = {}
   return result;
 }
 
-/** Remembers whether the server's store takes writes. */
+/** Records whether the server's store accepts writes. */
 export function noteStore(method: Method, result: Result<unknown>): void {
   if (method === "GET") {
     return;
   }
   if (result.ok) {
-    storeTrouble.value = "";
+    storeError.value = "";
   } else if (result.trouble.code.startsWith("store_")) {
-    storeTrouble.value = result.trouble.message;
+    storeError.value = result.trouble.message;
   }
 }
 

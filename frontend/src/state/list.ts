@@ -64,10 +64,10 @@ async function page(take: (page: RowsPage) => void, rest = ""): Promise<Result<R
   );
 }
 
-/** How often a count came; a response that was asked for before is older. */
+/** The number of counts received, to detect responses that were requested before the newest one. */
 let counts = 0;
 
-/** The server's count of what waits in all sessions; one of an earlier version sends none. */
+/** Stores the server's count of open requests in all sessions; earlier versions send none. */
 export function countAsks(count: number | undefined): void {
   counts += 1;
   needsYou.value = count ?? 0;

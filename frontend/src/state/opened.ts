@@ -21,7 +21,7 @@ import { apply, emptyView, type SeenPlan, type View } from "../view.ts";
 import { forReaders } from "./frames.ts";
 import { pendingOf } from "./outbox.ts";
 import type { ContextUse, Hit, OpenSession, Pending, SessionStage } from "./page_state.ts";
-import { openRow, saved, sessions, storeTrouble, targets } from "./signals.ts";
+import { openRow, saved, sessions, storeError, targets } from "./signals.ts";
 
 /** Whether it is what a person said, which tells nothing about whether anyone hears it. */
 export function isSaid({ type }: LogRecord): boolean {
@@ -163,7 +163,7 @@ export class Opened implements OpenSession {
       this.forkedFrom.value = placeOf(this.id) === null ? (view.forkedFrom?.[0] ?? "") : "";
       this.lastSeq.value = view.lastSeq;
       if (saved.peek() !== view.lastSeq) {
-        storeTrouble.value = "";
+        storeError.value = "";
       }
       saved.value = view.lastSeq;
     });

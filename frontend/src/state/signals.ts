@@ -44,7 +44,7 @@ export const stopAsked = signal("");
 export const saved = signal(0);
 
 /** Why the server's store rejected the page's last write; empty once a write or a new event gets through. */
-export const storeTrouble = signal("");
+export const storeError = signal("");
 
 export const targets = signal<readonly TargetState[]>([]);
 export const server = signal<Server | null>(null);

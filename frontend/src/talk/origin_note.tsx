@@ -36,6 +36,6 @@ export function OriginNote({ from, source }: OriginNoteProps): JSX.Element {
 
 function wordsOf(from: string): string {
   return from === "Automation"
-    ? "An automation started this chat. What you write here is answered only here."
-    : `This chat comes from ${from}. What you write here is answered only here, not in ${from}.`;
+    ? "An automation started this chat. Answers to messages you send here appear only here."
+    : `This chat comes from ${from}. Answers to messages you send here appear only here, not in ${from}.`;
 }

@@ -1,4 +1,4 @@
-/** The place of what the agent proposes to learn in this chat: decided here, or later in the inbox. */
+/** The place of this chat's memory and skill proposals, which are also in the inbox. */
 import type { JSX } from "preact";
 import { type OpenSession, proposals } from "../state.ts";
 import { useParts } from "./fetched.ts";

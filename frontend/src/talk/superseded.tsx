@@ -1,11 +1,11 @@
-/** Text that broke off: it stays until the new text is as long, so that nothing a person reads vanishes. */
+/** Cut-off text, shown until the new text is as long, so that people can keep reading. */
 import type { JSX } from "preact";
 import type { RunView } from "../state.ts";
 import { Prose } from "./prose.tsx";
 
 const CAUSES = {
-  restart: "Regenerated after a restart. The text so far:",
-  retry: "The model stopped midway, so the answer is regenerated. The text so far:",
+  restart: "The server restarted, so the model is writing the answer again. The text so far:",
+  retry: "The answer was cut off, so the model is writing it again. The text so far:",
 } as const;
 
 export function Superseded({ run }: { readonly run: RunView }): JSX.Element | null {

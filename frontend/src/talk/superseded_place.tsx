@@ -1,4 +1,4 @@
-/** The place of text that was seen and is being written anew. */
+/** The place of cut-off text that the model is writing again. */
 import type { JSX } from "preact";
 import type { OpenSession } from "../state.ts";
 import { useParts } from "./fetched.ts";

@@ -1,4 +1,4 @@
-/** Says over the composer what was undone, and brings it back. */
+/** Shows the newest undo above the composer, with a button to redo it. */
 import type { JSX } from "preact";
 import { call, runPath } from "../api.ts";
 import type { UndoShown } from "../bodies.ts";

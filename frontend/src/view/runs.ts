@@ -48,7 +48,7 @@ export interface RunView {
   tools: Map<string, ToolEntry>;
   asks: Map<string, AskEntry>;
   entries: Entry[];
-  /** Text that was seen and that the model writes anew, until it has answered. */
+  /** Cut-off text that the model is writing again, until it has answered. */
   superseded: SupersededTextShown | null;
   ending: EndingEntry | null;
 }

@@ -298,7 +298,7 @@ class ToolCalls:
 
     @property
     def _judge_now(self) -> Judge:
-        """The judge in the mode that the session has now; a run that nobody attends has its own."""
+        """The judge in the session's current mode; an unattended run always uses `unattended`."""
         is_unattended = self._settings.unattended
         return self._deps.judge.in_mode("unattended" if is_unattended else self._view.session.approval_mode)
 

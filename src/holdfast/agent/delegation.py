@@ -61,7 +61,7 @@ class WaitingCall(ToolCall, Protocol):
 
 
 def offered(tools: Registry, run: Run, session: Session, *, deps: AgentDeps) -> Registry:
-    """The tools that the run can call: not those whose names its client's tools have.
+    """The agent's tools for this run, without those that the client replaced by tools of the same name.
 
     The verbs are for sub-agents in the background, so they come once there is one.
     """
@@ -242,7 +242,7 @@ class Delegation:
         if args.tools is not None:
             allowed = tuple(dict.fromkeys(args.tools)) or NO_TOOLS
         elif run.client_tools:
-            allowed = tuple(names)  # a tool that the client replaced isn't this run's to give
+            allowed = tuple(names)  # sub-agents get no tool that the client replaced
         else:
             allowed = own.tools
         return replace(

@@ -71,7 +71,9 @@ class AgentDeps:
     children_max: int = 8  # how many sub-agents of a session work at once; 0 means that there are none
     children_depth_max: int = 3  # how many levels of sub-agents there are
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
-    background: BackgroundTasks = field(default_factory=BackgroundTasks)  # whoever starts a task ends it
+    background: BackgroundTasks = field(
+        default_factory=BackgroundTasks
+    )  # the code that starts a task also ends it
 
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
         """All tools that a run of the session can use now; what a client brings never replaces one."""

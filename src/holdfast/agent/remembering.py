@@ -33,8 +33,8 @@ _TITLES = MappingProxyType(
 REMEMBERED = "Remembered."
 PLANNING = "no plan was accepted yet"
 PROPOSED = (
-    "Not remembered yet: your proposal waits until the user accepts or rejects it. "
-    "Don't say that you'll remember it; say that you proposed it. Go on without waiting."
+    "Not remembered yet: the user has to accept your proposal first. "
+    "Don't say that you'll remember it; say that you proposed it. Continue without waiting."
 )
 
 

@@ -28,8 +28,8 @@ SHOWN = "Skills: read the fitting one with the tool `skill` before you begin suc
 MORE = "There are {count} more skills; find them with the tool `skill` and words in `query`."
 WORKSPACE_SKILLS = "descriptions of the workspace's skills"
 PROPOSED = (
-    "Not a skill yet: your proposal waits until the user accepts or rejects it. "
-    "Don't say that you've learned it; say that you proposed it. Go on without waiting."
+    "Not a skill yet: the user has to accept your proposal first. "
+    "Don't say that you've learned it; say that you proposed it. Continue without waiting."
 )
 
 

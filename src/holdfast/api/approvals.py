@@ -72,12 +72,14 @@ class _OpenAsk(ResponseBody, frozen=True, kw_only=True):
     session_id: str
     asked_at: float
     root_session_id: Annotated[
-        str, msgspec.Meta(description="If a sub-agent asks: the session at the top of its tree.")
+        str, msgspec.Meta(description="For a sub-agent: the session at the top of its tree.")
     ] = ""
     title: Annotated[
         str, msgspec.Meta(description="The title of the session, or of the one at the top of its tree.")
     ] = ""
-    source: Annotated[str, msgspec.Meta(description="Where that session comes from.")] = ""
+    source: Annotated[
+        str, msgspec.Meta(description="That session's source, such as a channel or a trigger.")
+    ] = ""
 
 
 class OpenApproval(_OpenAsk, frozen=True, tag_field="kind", tag="approval"):
@@ -121,7 +123,7 @@ OpenAsk: TypeAlias = OpenApproval | OpenQuestion
 
 
 class AskList(ResponseBody, frozen=True, tag_field="object", tag="list"):
-    """What waits for a person, oldest first: at most 200 of `total`."""
+    """The open approvals and questions, oldest first: at most 200 of `total`."""
 
     data: tuple[OpenAsk, ...]
     total: int = 0

@@ -17,15 +17,15 @@ class UndoRequest(msgspec.Struct, kw_only=True):
     files: Annotated[
         list[str], _says("Only these files, as the list of changes names them. The conversation stays.")
     ] = msgspec.field(default_factory=list[str])
-    keep_log: Annotated[bool, _says("Put back files, but leave the conversation as it is.")] = False
+    keep_log: Annotated[bool, _says("Restore files, but don't change the conversation.")] = False
     force: Annotated[bool, _says("Overwrite files that someone else changed since.")] = False
     keep_both: Annotated[
-        bool, _says("Put back files that someone else changed since, and keep a copy of theirs beside each.")
+        bool, _says("Restore files that someone else changed since, and keep a copy of theirs beside each.")
     ] = False
     plan: Annotated[
-        str, _says("Undo only: the `plan` of a preview. If something else would happen by now: plan_changed.")
+        str, _says("Undo only: a preview's `plan`. If anything else would change now: 409 plan_changed.")
     ] = ""
-    undo_id: Annotated[str, _says("Redo only: which undo to take back. Default: the newest of the run.")] = ""
+    undo_id: Annotated[str, _says("Redo only: the undo to reverse. Default: the run's newest.")] = ""
 
 
 class UndoShown(ResponseBody, frozen=True):
@@ -39,11 +39,12 @@ class UndoShown(ResponseBody, frozen=True):
     turns: Annotated[int, _says("How many turns it removed from the conversation.")]
     returns_chat: Annotated[
         bool,
-        _says("Whether a redo brings the turns back. Once the conversation continues, only files come back."),
+        _says("Whether a redo restores the turns. Once the conversation continues, it restores only files."),
     ]
-    partial: Annotated[bool, _says("Whether it undid chosen files instead of whole runs.")]
+    partial: Annotated[bool, _says("Whether it undid single files instead of whole runs.")]
     paths: Annotated[
-        tuple[str, ...], _says("The files, in the list of a run's changes. Empty if they aren't stored now.")
+        tuple[str, ...],
+        _says("The files; sent only with a run's changes. Empty if they're no longer stored."),
     ] = ()
 
 
@@ -64,16 +65,18 @@ class FileEffect(ResponseBody, frozen=True):
 
 
 class UndoPreviewed(ResponseBody, frozen=True):
-    """What an undo would change. Nothing has changed yet."""
+    """The preview of an undo. Nothing has changed yet."""
 
     run_id: str
-    plan: Annotated[str, _says("Send it with the undo, so that nothing else than this happens.")]
+    plan: Annotated[str, _says("Send it with the undo, which then fails if anything else would change.")]
     turns: Annotated[tuple[RemovedTurnShown, ...], _says("The oldest first.")]
     turns_total: int
     files: tuple[FileEffect, ...]
     files_total: int
     log_kept: bool
-    git: Annotated["GitMoved | None", _says("What git did meanwhile, which is not taken back.")] = None
+    git: Annotated[
+        "GitMoved | None", _says("How git's history moved during the run. An undo doesn't reverse that.")
+    ] = None
 
 
 class FileChanged(ResponseBody, frozen=True):
@@ -101,13 +104,13 @@ class FileNotCovered(ResponseBody, frozen=True):
 
 
 class GitMoved(ResponseBody, frozen=True):
-    """Git's history moved during the run. Undo doesn't take that back, but says how you can."""
+    """Git's history moved during the run. An undo doesn't reverse that; `way_back` does."""
 
     commit_before: str
     commit_after: str
     branch_before: Annotated[str, _says("Empty if no branch was checked out.")]
     branch_after: str
-    way_back: Annotated[str, _says("The commands that take git back and leave the files alone.")]
+    way_back: Annotated[str, _says("Commands that reset git and leave the files alone.")]
 
 
 class RunChanges(ResponseBody, frozen=True):
@@ -121,12 +124,12 @@ class RunChanges(ResponseBody, frozen=True):
     not_covered: tuple[FileNotCovered, ...] = ()
     not_covered_total: int = 0
     why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
-    git: Annotated[GitMoved | None, _says("Where the run took the workspace's git repository.")] = None
+    git: Annotated[GitMoved | None, _says("How git's history moved during the run.")] = None
     undos: Annotated[tuple[UndoShown, ...], _says("The undos of this run, oldest first.")] = ()
 
 
 class FileLeft(ResponseBody, frozen=True):
-    """A file that was not put back."""
+    """A file that wasn't restored."""
 
     path: str
     why: str
@@ -138,9 +141,11 @@ class RunUndone(ResponseBody, frozen=True):
     run_id: str
     undo_id: str
     digest: Annotated[str, _says("The SHA-256 of the exact plan.")]
-    files: Annotated[tuple[str, ...], _says("The files that were put back.")]
-    runs: Annotated[tuple[str, ...], _says("The runs that were taken back.")] = ()
+    files: Annotated[tuple[str, ...], _says("The restored files.")]
+    runs: Annotated[tuple[str, ...], _says("The runs that were undone.")] = ()
     left: Annotated[tuple[FileLeft, ...], _says("Files that changed meanwhile and were left alone.")] = ()
     log_kept: bool = False
-    git: Annotated[GitMoved | None, _says("What git did meanwhile, which is not taken back.")] = None
-    turns: Annotated[int, _says("How many turns left the conversation, or came back.")] = 0
+    git: Annotated[
+        GitMoved | None, _says("How git's history moved during the run. An undo doesn't reverse that.")
+    ] = None
+    turns: Annotated[int, _says("How many turns were removed from the conversation, or restored.")] = 0

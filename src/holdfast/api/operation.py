@@ -77,11 +77,11 @@ ONCE = {
 SESSION_HEADER = {"X-Hermes-Session-Id": "The session to continue; without it the conversation gets its own."}
 CHAT_HEADERS = {
     "X-Holdfast-Chat-Id": (
-        "The front end's id of the chat: turns with the same history share a session. `X-OpenWebUI-Chat-Id` "
-        "does the same."
+        "The front end's chat id. A turn continues the chat's session with the same history. "
+        "`X-OpenWebUI-Chat-Id` works too."
     ),
-    "X-Holdfast-User-Id": "The front end's user, whose chats are kept apart. Also `X-OpenWebUI-User-Id`.",
-    "X-Holdfast-Task": "Anything: a task beside the chat, such as a title. It gets no agent tools.",
+    "X-Holdfast-User-Id": "The front end's user, with separate sessions. `X-OpenWebUI-User-Id` works too.",
+    "X-Holdfast-Task": "Any value marks a task outside the chat, such as a title. It gets no agent tools.",
 }
 RESUME = {"Last-Event-ID": "The id of the last event that you have seen."}
 PAGE = {"limit": "How many, at most 200.", "cursor": "`next_cursor` of the previous page."}

@@ -189,8 +189,8 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "changes.undo",
         tag="Runs",
         summary=(
-            "Put the files that a run and those after it changed back as they were, and rewind the session "
-            "to before the run. Nothing happens if that would lose changes of others."
+            "Undo a run and all later ones: restore their files, and rewind the session to before the run. "
+            "Refused if that would overwrite other changes."
         ),
         scopes=("approve",),
         request=changes.UndoRequest,
@@ -210,7 +210,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo/preview",
         "changes.preview",
         tag="Runs",
-        summary="Show which files and turns an undo would change. Nothing changes.",
+        summary="Preview which files and turns an undo would change.",
         request=changes.UndoRequest,
         responses={200: changes.UndoPreviewed},
         errors={
@@ -225,7 +225,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
-        summary="Redo what an undo took away: its files, and the turns if the conversation hasn't continued.",
+        summary="Reverse an undo: restore its files, and its turns if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,
         responses={200: changes.RunUndone},

@@ -9,22 +9,22 @@ from holdfast.api.body import ResponseBody, one_of
 from holdfast.api.scopes import Scope
 
 _Model: TypeAlias = Annotated[
-    str, msgspec.Meta(min_length=1, description="A relayed model; GET /v1/models lists them.")
+    str, msgspec.Meta(min_length=1, description="A relayed model, as listed by GET /v1/models.")
 ]
 
 
 class RelayBody(msgspec.Struct):
-    """A body as the provider's API describes it. Every field is passed on."""
+    """A request body of the provider's API. Every field is passed on."""
 
     model: _Model
 
 
 class MessagesRequest(RelayBody):
-    """A body as Anthropic's Messages API describes it. Every field is passed on."""
+    """A request body of Anthropic's Messages API. Every field is passed on."""
 
     messages: Annotated[
         list[dict[str, Any]],
-        msgspec.Meta(min_length=1, description="The last one is the user's; content may be blocks."),
+        msgspec.Meta(min_length=1, description="The last one is the user's. Content can be text or blocks."),
     ]
 
 

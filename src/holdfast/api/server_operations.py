@@ -229,8 +229,8 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary=(
             "Anthropic Messages, passed on to a target with Holdfast's deadlines and retries. A `model` that "
             "isn't known goes to the first target that speaks this wire, or else to the first target. The "
-            "body passes as it is; only the model's name changes. Errors have Anthropic's shape. An agent's "
-            "name gets 404 `route_not_served`."
+            "body passes as it is; only the model's name changes. Errors have Anthropic's shape. Names "
+            "that run the agent get 404 `route_not_served`."
         ),
         request=server.MessagesRequest,
         responses={200: {"application/json": dict[str, Any], EVENTS: None}},
@@ -555,7 +555,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "health.alive",
         also=("/v1/health",),
         tag="Server",
-        summary="Whether the server is alive; needs no key. 503 means that only a restart helps.",
+        summary="Check whether the server is alive. Needs no key. 503 means that it must be restarted.",
         scopes=NO_KEY,
         responses={200: server.HealthShown},
         errors={503: "store_closed"},

@@ -129,7 +129,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary=(
             "Choose how actions of the session are approved, from its next action on: ask, allow-workspace, "
-            "unattended, or an empty mode for the configured one. Rules still hold. allow-workspace ends "
+            "unattended, or an empty mode for the configured one. Rules still apply. allow-workspace ends "
             "when a run starts in another workspace."
         ),
         scopes=("approve",),

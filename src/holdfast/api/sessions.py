@@ -160,7 +160,7 @@ class SessionPage(ResponseBody, frozen=True, tag_field="object", tag="list"):
     offset: int | UnsetType = UNSET
     open_asks: Annotated[
         int | UnsetType,
-        msgspec.Meta(description="Approvals and questions that wait for a person, in all sessions."),
+        msgspec.Meta(description="The number of open approvals and questions in all sessions."),
     ] = UNSET
 
 
@@ -202,7 +202,7 @@ class DraftText(ResponseBody, frozen=True):
 
 
 class SupersededTextShown(ResponseBody, frozen=True):
-    """Text of an attempt that broke off and is regenerated, after a restart of the server or as a retry."""
+    """Text of an interrupted attempt that the model is writing again, after a server restart or a retry."""
 
     text: str
     cause: Annotated[str, one_of("restart", "retry")]
@@ -234,7 +234,7 @@ class TranscriptRun(ResponseBody, frozen=True):
     is_planning: bool = False  # it may only read until a person accepts its plan
     superseded: Annotated[
         SupersededTextShown | None,
-        msgspec.Meta(description="Show it until the new text is as long; it isn't part of the answer."),
+        msgspec.Meta(description="Show it until the new text is as long. It isn't part of the answer."),
     ] = None
 
 
@@ -275,10 +275,10 @@ class TranscriptPage(ResponseBody, frozen=True, kw_only=True, tag_field="object"
     is_away: bool = False
     plan: PlanShown | None = None
     versions: Annotated[
-        tuple[str, ...], msgspec.Meta(description="Sessions that hold other versions of its messages.")
+        tuple[str, ...], msgspec.Meta(description="Sessions with other versions of its messages.")
     ] = ()
     undos: Annotated[
-        tuple[UndoShown, ...], msgspec.Meta(description="What can be redone, oldest first.")
+        tuple[UndoShown, ...], msgspec.Meta(description="Undos that can be redone, oldest first.")
     ] = ()
 
 

@@ -37,7 +37,7 @@ class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         str | None, msgspec.Meta(description="The hook's secret, if the sender gives one; else it is made.")
     ] = None
     session_id: Annotated[
-        str | None, msgspec.Meta(description="The session that is asked; a new one each time by default.")
+        str | None, msgspec.Meta(description="Session to run in. Default: a new one each time.")
     ] = None
     workspace: Annotated[str | None, msgspec.Meta(description="A folder on the server.")] = None
     model: Annotated[
@@ -134,7 +134,9 @@ class TriggerShown(ResponseBody, frozen=True, kw_only=True):
     failures_max: int
     failures: int = 0  # in a row
     deliver: tuple[str, ...] = ()
-    held_until: float | None = None  # the clock was ahead, so it fires after this; POST …/resume resets it
+    held_until: float | None = (
+        None  # it won't fire before then, because the clock was ahead; POST …/resume resets it
+    )
     unanswered: MissedShown | None = None  # say with POST …/missed whether to make up for them
     last: FireShown | None = None
 

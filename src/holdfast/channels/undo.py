@@ -1,4 +1,4 @@
-"""`/undo` in a chat: says which files and turns it changed, and asks before it removes several turns."""
+"""`/undo` in a chat: asks before it removes several turns, and replies with the changed files and turns."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ LINE_CHARS_MAX = 200
 async def undo_newest(undos: Undos, session_id: str, session: Session, *, turns: str, by: str) -> str:
     """Undo the newest run with changed files, and return the reply.
 
-    `turns` is the number of turns that the person agreed to lose: with fewer, nothing changes.
+    `turns` is the number of turns that the person agreed to remove. An undo of several turns needs it.
     """
     last = next((run for run in reversed(session.runs.values()) if run.snapshots), None)
     if last is None:
@@ -35,8 +35,8 @@ async def undo_newest(undos: Undos, session_id: str, session: Session, *, turns:
 def _question(turns: Sequence[RemovedTurn]) -> str:
     texts = [f"Turn {turn.number}: {turn.text}" for turn in turns]
     return (
-        f"The newest turn that changed files isn't the last one. An undo would remove {len(turns)} turns:"
-        f"\n\n{_listed(texts)}\n\nSend /undo {len(turns)} to do it."
+        f"The last turn changed no files. Undoing the newest turn that did removes {len(turns)} turns:"
+        f"\n\n{_listed(texts)}\n\nTo confirm, send /undo {len(turns)}."
     )
 
 

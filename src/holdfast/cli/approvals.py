@@ -122,7 +122,7 @@ def revoke_rule(flags: Mapping[str, object], grant_id: str, *, session: str) -> 
             known = [rule.grant_id for rule in await _rules(client, session)]
             whole = resolve_id(grant_id, known, kind="rule")
         await client.revoke_grant(whole, session_id=await resolve_session(client, session))
-        echo("Revoked. Holdfast asks about it again.")
+        echo("Revoked. Holdfast will ask for approval again.")
         return OK
 
     return with_server(flags, work, works="nothing")

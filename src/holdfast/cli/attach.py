@@ -129,15 +129,15 @@ def ignored_settings(directory: DataDirectory) -> list[str]:
         return []
     notes: list[str] = []
     if file is not None and holder.config != str(file.path.resolve()):
-        of_it = f"has its settings from {holder.config}" if holder.config else "has settings of its own"
+        of_it = f"uses {holder.config}" if holder.config else "uses its own settings"
         notes.append(
-            f"the server at {holder.url} {of_it}, so {file.path} has no effect on what runs there; "
-            f"to use it, stop the server, or choose another --data-dir"
+            f"the server at {holder.url} {of_it}, so {file.path} has no effect on its runs; "
+            f"to use the file, stop the server or choose another --data-dir"
         )
     if names := directory.ignored_variables():
         notes.append(
             f"{', '.join(names)} has no effect: the server at {holder.url} was started with another value; "
-            "restart it with this one"
+            "restart it to apply yours"
         )
     return notes
 

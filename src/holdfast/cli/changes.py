@@ -27,7 +27,7 @@ def show_changes(flags: Mapping[str, object], run_id: str, *, form: str) -> int:
 
 
 def undo_run(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, *, form: str) -> int:
-    """Put back what a run changed, and rewind its session."""
+    """Undo a run: restore its files, and rewind its session."""
 
     async def work(attached: Attached) -> int:
         client = attached.client
@@ -52,7 +52,7 @@ def preview_undo(flags: Mapping[str, object], run_id: str, wanted: UndoRequest, 
 
 
 def preview_lines(found: UndoPreviewed) -> Iterator[str]:
-    """Each turn that would leave the conversation, then each file that would change."""
+    """List the turns that would be removed, then the files that would change."""
     for turn in found.turns:
         yield f"removed   turn {turn.number}: {safe_line(turn.text)}"
     if found.turns_total > len(found.turns):
@@ -86,21 +86,21 @@ def _told(done: RunUndone, *, form: str, redone: bool) -> int:
 
 
 def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
-    """What became of an undo or a redo."""
+    """The result of an undo or a redo."""
     before = "before the undo" if redone else "before the run"
     count = len(done.files)
-    yield f"Put back {_count(count, 'file')} as {'it was' if count == 1 else 'they were'} {before}."
+    yield f"Restored {_count(count, 'file')} to {'its' if count == 1 else 'their'} state {before}."
     yield from undone_notes(done)
 
 
 def undone_notes(done: RunUndone) -> Iterator[str]:
-    """What an undo or a redo left alone, and what it did beyond the one run and its files."""
+    """The files that an undo or a redo skipped, and its effects on the conversation and git."""
     for one in done.left:
         yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
     if done.log_kept:
         yield "The conversation is unchanged."
     elif done.turns > 1:
-        yield f"The conversation is rewound by {done.turns} turns."
+        yield f"Rewound the conversation by {done.turns} turns."
     if done.git is not None:
         yield from _git_lines(done.git)
 
@@ -127,7 +127,7 @@ def change_lines(found: RunChanges) -> Iterator[str]:
 
 
 def _git_lines(moved: GitMoved) -> Iterator[str]:
-    yield "The run changed git's history, and an undo leaves that alone. To go back:"
+    yield "The run also changed git's history, which an undo doesn't reverse. To go back:"
     yield f"  {safe_line(moved.way_back)}"
 
 

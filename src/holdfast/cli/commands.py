@@ -425,7 +425,7 @@ def sessions_search(
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Find sessions by what was said in them."""
+    """Search the text of all sessions."""
     from holdfast.cli.sessions import list_sessions
 
     flags = _flags(data_dir, config)
@@ -477,7 +477,7 @@ def sessions_export(
 
 @sessions_app.command("move", short_help="Let another server continue a session whose own is gone.")
 def sessions_move(session: Conversation, data_dir: DataDir = None, config: Config = None) -> None:
-    """Let any server continue a session whose own is gone; the files there may differ."""
+    """Move a session off a dead server. The files on the new server may differ."""
     from holdfast.cli.sessions import move_session
 
     raise typer.Exit(move_session(_flags(data_dir, config), session))

@@ -92,7 +92,7 @@ def _of_server(loaded: Loaded) -> Iterator[str]:
         who = "everyone who has one of its keys" if server.api_keys else "everyone on this machine"
         yield f"lets {who} call the server (server.api_keys)"
     if server.workspaces:
-        yield f"lets every key choose a workspace in {', '.join(server.workspaces)} (server.workspaces)"
+        yield f"lets every key use workspaces in {', '.join(server.workspaces)} (server.workspaces)"
     if server.cors_origins:
         yield f"lets web pages of {', '.join(server.cors_origins)} call it (server.cors_origins)"
 

@@ -83,7 +83,7 @@ def _print(found: UsageSummary) -> None:
     print_columns(head, [*rows, total])
     if unpriced := found.totals.unpriced_calls:
         calls = "1 call" if unpriced == 1 else f"{unpriced} calls"
-        echo(f"The cost leaves out {calls} to models whose price isn't known.")
+        echo(f"The cost excludes {calls} to models without a known price.")
     if found.budgets:
         echo()
         print_columns(("BUDGET", "PERIOD", "LEFT", "RESETS"), [_budget(one) for one in found.budgets])

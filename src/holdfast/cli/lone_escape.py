@@ -1,4 +1,4 @@
-"""Tells the Escape key from the beginning of an Alt-key by the time that passes until the next key."""
+"""Distinguishes the Escape key from Alt-key combinations by the time until the next key."""
 
 from collections.abc import Callable
 

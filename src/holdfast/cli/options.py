@@ -9,7 +9,9 @@ Config = Annotated[str | None, typer.Option(metavar="FILE", help="The configurat
 DataDir = Annotated[str | None, typer.Option(metavar="DIR", help="The data directory.")]
 Workspace = Annotated[str | None, typer.Option(metavar="DIR", help="The directory in which agents work.")]
 Model = Annotated[str | None, typer.Option(metavar="NAME", help="The model of the default target.")]
-RunModel = Annotated[str | None, typer.Option("--model", metavar="NAME", help="A target's name or model.")]
+RunModel = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="The target to use, by name or model.")
+]
 Session = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="The session to continue; last is the newest.")
 ]

@@ -38,7 +38,7 @@ HOW_TO_ALLOW = (
     "  To be asked, run this in a terminal, with no text piped in. To allow it unasked, add a rule under\n"
     "  [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
-    "  A running server has to be restarted with either of them.\n"
+    "  If a server is running, restart it after either change.\n"
 )
 AGAIN_S = 2.0  # an answer that came too late is settled in the log by then
 

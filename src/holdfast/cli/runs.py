@@ -112,7 +112,7 @@ def stop_run(flags: Mapping[str, object], name: str) -> int:
             echo(f"{run.run_id} {run.status} (it had already ended)")
             return OK
         if attached.is_own:
-            echo("No server is running. The run ends as stopped when one starts.")
+            echo("No server is running. The run will be stopped when one starts.")
             return OK
         run = await client.ended(run_id)
         echo(f"{run.run_id} {run.status}")

@@ -106,11 +106,11 @@ def delete_session(flags: Mapping[str, object], session_id: str, *, how: Literal
 
 
 def move_session(flags: Mapping[str, object], session_id: str) -> int:
-    """Let any server continue a session whose own is gone."""
+    """Move a session off a dead server."""
 
     async def work(attached: Attached) -> int:
         await attached.client.move(await resolve_session(attached.client, session_id))
-        echo("Moved. It goes on at a server that is running; the files there may differ.")
+        echo("Moved. A running server continues the session; the files there may differ.")
         return OK
 
     return with_server(flags, work, works="nothing")

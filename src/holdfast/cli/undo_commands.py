@@ -46,7 +46,8 @@ def undo(
     keep_both: KeepBoth = False,
     keep_log: KeepLog = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show which files and turns would change, and change nothing.")
+        bool,
+        typer.Option("--dry-run", help="Show which files and turns would change, without changing them."),
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,

@@ -192,7 +192,7 @@ class Client:
         return await self._post(f"/v1/runs/{_in_path(run_id)}/undo/preview", body, UndoPreviewed)
 
     async def undo(self, run_id: str, wanted: UndoRequest) -> RunUndone:
-        """Put back what the run changed; raises Refused (409) if that would lose changes of others."""
+        """Undo a run; raises Refused (409) if that would overwrite other changes."""
         body = msgspec.to_builtins(wanted)
         return await self._post(f"/v1/runs/{_in_path(run_id)}/undo", body, RunUndone)
 
@@ -485,7 +485,7 @@ class Client:
         return (await self._get("/api/triggers", TriggerList)).data
 
     async def add_trigger(self, fields: Mapping[str, Any]) -> TriggerMade:
-        """Make a trigger; the secret of a hook is shown only once."""
+        """Create a trigger. Only this response contains the webhook's secret."""
         return await self._post("/api/triggers", dict(fields), TriggerMade)
 
     async def next_instants(self, fields: Mapping[str, Any]) -> NextInstants:

@@ -8,7 +8,7 @@ from holdfast.config.fields import AtLeast0, AtLeast1, Seconds, doc
 
 
 class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """[server.limits]: how much one client may ask for."""
+    """[server.limits]: limits on requests and connections."""
 
     body_bytes_max: Annotated[AtLeast1, doc("The largest request body, in bytes.")] = 10_000_000
     json_depth_max: Annotated[AtLeast1, doc("The deepest nesting of JSON in a request.")] = 64
@@ -16,15 +16,15 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     queued_runs_max: Annotated[
         AtLeast0,
         doc(
-            "The most runs that can wait to start. Further requests get a 429 with `Retry-After`. A key with "
-            "few of them gets up to a quarter more."
+            "The most runs that can wait to start. Further requests get a 429 with `Retry-After`. Keys that "
+            "use less than a sixteenth of this limit share an extra quarter."
         ),
     ] = 1_000
     subscribers_max: Annotated[
         AtLeast1,
         doc(
-            "The most event streams and relayed calls open at once. A key with few of them gets up to a "
-            "quarter more."
+            "The most event streams and relayed calls open at once. Keys that use less than a sixteenth of "
+            "this limit share an extra quarter."
         ),
     ] = 1_000
     upload_bytes_per_day: Annotated[
@@ -34,8 +34,8 @@ class LimitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     unauthenticated_max: Annotated[
         AtLeast1,
         doc(
-            "The most open connections that haven't sent a key within a second. Past this, the oldest get a "
-            "503 with `Retry-After` and are closed."
+            "The most connections that stay open for over a second without sending a key. Beyond this, the "
+            "oldest get a 503 with `Retry-After` and are closed."
         ),
     ] = 512
     header_s: Annotated[

@@ -60,8 +60,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     public_url: Annotated[
         str,
         doc(
-            "The address at which people open the page, for links to it. If unset, links use the address "
-            "that the client called.",
+            "The page's public URL, for links to it. If unset, links use the address that the client called.",
             "url",
         ),
     ] = ""
@@ -116,16 +115,16 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     workspaces: Annotated[
         tuple[str, ...],
         doc(
-            "Folders, with their subfolders, that keys without the scope `admin` can choose as a workspace. "
-            "They can always choose `agent.workspace` and its subfolders.",
+            "Folders that keys without the scope `admin` can use as a workspace, including subfolders. "
+            "`agent.workspace` is always allowed.",
             "path",
         ),
     ] = ()
     max_concurrent_runs: Annotated[
         AtLeast1,
         doc(
-            "The most runs that work at once; others wait. A key with few of them gets up to a quarter more, "
-            "so no key keeps the others waiting."
+            "The most concurrent runs; further ones are queued. Keys that use less than a sixteenth of this "
+            "limit share an extra quarter, so no key can block the others."
         ),
     ] = 64
     on_restart: Annotated[OnRestart, doc("What happens to a run that a crash or restart interrupted.")] = (
@@ -338,8 +337,8 @@ class KeySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     one_user: Annotated[
         bool,
         doc(
-            "Whether only one person uses the key. If so, a chat completion whose history equals that of one "
-            "session continues it."
+            "Whether only one person uses the key. If true, a chat completion without a chat id continues "
+            "the session with the same history."
         ),
     ] = False
 

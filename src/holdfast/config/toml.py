@@ -18,7 +18,7 @@ _SECOND_TIME = ("Cannot overwrite a value", "Duplicate inline table key")
 
 TEXT_CHARS_MAX = 256 * 1024
 KEY_PARTS_MAX = 64
-# Possessive, so that the search takes linear time. A text of so many dotted words also matches as a value.
+# Possessive, so that the search takes linear time. It also rejects values of that many dotted words.
 _PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{KEY_PARTS_MAX}}}", re.ASCII)
 

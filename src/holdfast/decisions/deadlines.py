@@ -202,7 +202,7 @@ def _by_learning(patience: Patience, asked: RequestFacts) -> Limit | None:
 
 
 def _by_experience(patience: Patience, asked: RequestFacts) -> Limit | None:
-    """A limit below the defaults, which are guesses; a model that has to be loaded gets them at a retry."""
+    """A limit from measured latency, below the defaults. A retry gets the defaults, to let a model load."""
     if patience.strict or asked.usual_s is None:
         return None
     floor_s = REMOTE.first_event_s if patience.first_event_s is None else patience.first_event_s
@@ -285,8 +285,8 @@ WHY_TEXT: dict[Why, str] = {
     "default": "",
     "configured": "as configured",
     "size": "raised for a request of this size",
-    "learned": "raised by what this target usually takes",
-    "usual": "shortened to what this target usually takes",
+    "learned": "raised to fit this target's usual latency",
+    "usual": "shortened to fit this target's usual latency",
     "cap": "capped by the operator at {patience} s",
     "gap": "bounded by gap_s",
     "whole": "the answer is not streamed",

@@ -4,15 +4,15 @@ from collections import Counter
 
 
 def with_extra(most: int) -> int:
-    """A number of places with the extra ones."""
+    """The limit with its extra places."""
     return most + most // 4
 
 
 class FairShare:
     """Counts the places that each key holds, and decides who gets another.
 
-    While there is room, everyone does. When all places are taken, a key that holds few still gets one of some
-    extra places, a quarter of the limit, so that a key that takes everything doesn't lock out the others.
+    While there is room, every key gets one. At the limit, keys that hold less than a sixteenth of it share
+    extra places, a quarter of the limit, so that no key can lock out the others.
     """
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class FairShare:
         # Large holders count as no more than the limit: runs that continue after a wait can exceed it.
         return min(self.used - of_small, most) + of_small < with_extra(most)
 
-    def take(self, key: str) -> None:
+    def acquire(self, key: str) -> None:
         """Count one more place."""
         self.used += 1
         self._held[key] += 1
 
-    def give_back(self, key: str) -> None:
+    def release(self, key: str) -> None:
         """Count one place less."""
         self.used -= 1
         self._held[key] -= 1

@@ -119,7 +119,7 @@ def after_failure(breaker: Breaker, kind: FailureKind, *, now_ms: int) -> Breake
 def _silent(breaker: Breaker, now_ms: int) -> Breaker:
     silent = breaker.silent + 1
     if breaker.cooldown_ms and not breaker.probing:
-        # An attempt from before a probe was due tells nothing new: the pause grows with time alone.
+        # Only a probe that was due lengthens the pause, so it grows with time, not with the number of calls.
         return breaker
     if silent < OPENS_AFTER and not breaker.probing:
         return Breaker(silent=silent)

@@ -187,7 +187,7 @@ def decide(failure: Failure, history: History) -> Decision:
     return GiveUp(why) if wait_ms is None else _wait(history, wait_ms, why=why)
 
 
-def reported(last: Failure, tried: Sequence[Tried]) -> Failure:
+def failure_to_report(last: Failure, tried: Sequence[Tried]) -> Failure:
     """The failure that explains why a call has no answer: one that only a person can fix, else the last.
 
     An unreachable fallback says nothing about the key that the first target rejected.
@@ -223,7 +223,7 @@ def _idle_ms(history: History) -> int:
 
 
 def idle_ms_max(*, unattended: bool) -> int:
-    """How long a call goes on without progress."""
+    """How long a call can go without progress."""
     return IDLE_UNATTENDED_MS_MAX if unattended else IDLE_MS_MAX
 
 

@@ -20,8 +20,8 @@ from holdfast.folds.trigger import ASKED, INSTANT, MISSED, PendingFire, Trigger,
 from holdfast.values import AtTime, CronTimes, EveryTimes, TriggerSettings, When
 
 QUEUE_MAX = 50  # fires that wait for the ones before
-AHEAD_MS_MAX = 86_400_000  # a trigger whose clock was further ahead than this begins anew by itself
-CLOCK = "clock"  # what resumed it then
+AHEAD_MS_MAX = 86_400_000  # a trigger whose clock was further ahead than this is resumed automatically
+CLOCK = "clock"  # the `by` of an automatic resume
 Zones: TypeAlias = Callable[[str], tzinfo]
 
 
@@ -104,7 +104,7 @@ def _must_wait(trigger: Trigger, settings: TriggerSettings) -> bool:
 def _scheduled(trigger: Trigger, schedule: Schedule, moment: TriggerMoment) -> Step:
     assert trigger.settings is not None, "next_step has looked"
     if trigger.cursor_ms - moment.now_ms > AHEAD_MS_MAX:
-        # An instant that was fired already has its idempotency key, so none fires twice.
+        # Idempotency keys keep times that already fired from firing again.
         return AppendEvents((e.TriggerResumed(at_ms=moment.now_ms, from_ms=moment.now_ms, by=CLOCK),))
     at_ms = schedule.after(trigger.cursor_ms)
     if at_ms is None or at_ms > moment.now_ms:

@@ -169,7 +169,7 @@ class SessionMoved(Input, frozen=True, kw_only=True, tag="session.moved"):
 class SessionModeSet(Input, frozen=True, kw_only=True, tag="session.mode_set"):
     """A person chose how actions of this session are approved; an empty mode is the configured one.
 
-    `allow-workspace` holds for one workspace, and without one, for that of the newest run that has started.
+    `allow-workspace` applies to `workspace` or, if that's empty, to the workspace of the last started run.
     """
 
     mode: Literal["", ApprovalMode] = ""
@@ -329,8 +329,8 @@ class ReasoningDone(RunEvent, frozen=True, kw_only=True, tag="reasoning.done"):
 class ToolAsked(RunEvent, frozen=True, kw_only=True, tag="tool.asked"):
     """The model asks for a tool; `bad_args` holds arguments that are no JSON object, as they came.
 
-    The owner runs the call: two tools can have the same name. Without one, the name alone decides, as it did
-    while no client's tool could have the name of one of ours.
+    `owner` runs the call, because a client's tool can have the name of one of ours. Without an owner, as in
+    logs of earlier versions, the name alone identifies the tool.
     """
 
     tool_call_id: str
@@ -362,8 +362,8 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
 
-    `sent` is a file for the person in the chat that the session belongs to. `advice` follows `result` for the
-    model, and no one else is shown it.
+    `sent` is a file for the person in the chat that the session belongs to. `advice` is
+    appended to `result` for the model only.
     """
 
     tool_call_id: str

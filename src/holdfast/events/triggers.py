@@ -44,10 +44,10 @@ class TriggerPaused(Input, frozen=True, kw_only=True, tag="trigger.paused"):
 
 
 class TriggerResumed(Input, frozen=True, kw_only=True, tag="trigger.resumed"):
-    """It fires again, from the next instant on.
+    """The trigger fires again, from its next scheduled time on.
 
-    `from_ms` is the time at which it was resumed, whatever instants were decided on while the clock was
-    ahead. The event's own time may be later, because the times of a log never go back.
+    `from_ms` is the time of the resume, and resets a cursor that moved while the clock was ahead. The event's
+    own time can be later, because the times in a log never decrease.
     """
 
     by: str = ""

@@ -39,7 +39,7 @@ class RejectedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SupersededText:
-    """Text that people have seen and that the model writes anew."""
+    """Text that was shown and that the model is writing again."""
 
     text: str
     cause: Literal["restart", "retry"]

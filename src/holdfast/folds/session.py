@@ -202,7 +202,7 @@ def _rewound(session: Session, seq: int, event: e.SessionRewound) -> None:
     elif undo.redoes:
         redone = session.undos.pop(undo.redoes, None)
         if undo.keeps_log and redone is not None and redone.returns_chat:
-            # Its turns stay away, and those of earlier undos came after them.
+            # The turns stay removed, so the later turns of earlier undos can't return either.
             _chat_went_on(session)
     else:
         session.undos[undo.undo_id] = OpenUndo(seq, event.at_ms, undo, returns_chat=not undo.keeps_log)

@@ -288,7 +288,7 @@ def _rewound(transcript: Transcript, _: int, event: e.SessionRewound) -> None:
 
 
 def _bring_back(transcript: Transcript, undo_id: str) -> None:
-    """Put back what the newest undo removed; nothing was added since, or this would not be asked for."""
+    """Restore the entries that the newest undo removed. Nothing was added since."""
     if transcript.undone and transcript.undone[-1].undo_id == undo_id:
         undone = transcript.undone.pop()
         transcript.entries = [*transcript.entries, *undone.entries]

@@ -78,10 +78,10 @@ class Trigger(msgspec.Struct, kw_only=True, omit_defaults=True):
     fires: dict[str, TriggerFire] = {}  # by key, oldest first
     pending: dict[str, PendingFire] = {}
     missed: list[MissedInstants] = []  # the newest ones
-    unanswered: MissedInstants | None = None  # a person is to say what is done about them
+    unanswered: MissedInstants | None = None  # waiting for a person to run or skip them
 
     def held_until_ms(self, now_ms: int) -> int:
-        """Until when its times are decided because the clock was ahead; 0 if that isn't long."""
+        """The time until which it's held because the clock was ahead; 0 if it isn't held."""
         is_timed = self.settings is not None and isinstance(self.settings.when, _TIMED)
         is_held = is_timed and not self.is_paused and self.cursor_ms - now_ms > HELD_MS_MIN
         return self.cursor_ms if is_held else 0

@@ -69,7 +69,7 @@ class DataDirectory:
 
 
 def announce(lock: DirectoryLock, url: str, loaded: Loaded) -> None:
-    """Let other commands find the server, and which settings it uses."""
+    """Let other commands find the server and compare their settings with its own."""
     lock.announce(url, config=loaded.file)
     try:
         save_used_settings(loaded)

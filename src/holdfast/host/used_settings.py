@@ -1,4 +1,4 @@
-"""The settings that a running server uses, as digests, so that commands can find out which of them differ."""
+"""Digests of a running server's settings, so that commands can detect differences."""
 
 import os
 import secrets
@@ -14,21 +14,21 @@ from holdfast.tools.files.regular_files import read_regular
 
 FILE_NAME = "settings-in-use.json"
 BYTES_MAX = 256 * 1024
-# Each command has its own, and hands the workspace to the server.
+# Each command has its own data directory, and sends its workspace to the server.
 PER_COMMAND = frozenset({"server.data_dir", "agent.workspace"})
 # A server's flags aren't repeated for other commands, and model servers on this machine come and go.
 _TRANSIENT = frozenset({"flag", "local server"})
 
 
 class _Used(msgspec.Struct):
-    """A digest for each setting. The salt keeps a digest from being looked up elsewhere."""
+    """A digest for each setting. The salt prevents lookups in precomputed tables."""
 
     salt: str
     settings: dict[str, str]
 
 
 def save_used_settings(loaded: Loaded) -> None:
-    """Save what the server of this configuration uses; raises OSError."""
+    """Save digests of the server's settings; raises OSError."""
     salt = secrets.token_hex(16)
     body = msgspec.json.encode(_Used(salt, _digests(loaded, salt)))
     path = loaded.settings.data_dir / FILE_NAME

@@ -1,6 +1,6 @@
 """The three wire formats: how each one builds a request and parses an answer.
 
-A wire without stop sequences gets them here: the answer ends before the first one, and the rest isn't read.
+For wires without stop sequences, this module applies them: the answer ends before the first one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ STOP = "stop"
 
 
 def stops_to_find(request: ModelRequest, target: Target) -> tuple[str, ...]:
-    """The request's stop sequences, if the target's wire can't say them."""
+    """The request's stop sequences, if the target's wire doesn't support them."""
     given = request.sampling.get(STOP)
     if STOP in SAMPLING[target.wire] or not given:
         return ()
@@ -54,7 +54,7 @@ class StopParser(StreamParser):
 
     @override
     def text_of(self, run: FrameRun) -> None:
-        return None  # each piece of text is looked at
+        return None  # all text is searched for stop sequences
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
@@ -105,7 +105,7 @@ class StopParser(StreamParser):
             yield TextPiece(index, text)
 
     def _ending(self, index: int, stop: str) -> Iterator[ModelEvent]:
-        """What ends the answer; its provider won't report what it used."""
+        """The closing events, with estimated usage, because the provider won't report any."""
         self._is_cut = True
         whole = "".join(self._shown.get(index, ()))
         yield ItemClosed(index, "text", whole if len(whole) <= LONG_CHARS else "")

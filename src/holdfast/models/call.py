@@ -131,7 +131,7 @@ class _Call:
         *,
         decision: _Next,
     ) -> Target:
-        """Do what was decided, and wait; returns the target of the next attempt."""
+        """Carry out the decision, wait, and return the target of the next attempt."""
         match decision:
             case retry.RetryAfter():
                 await self._pause(target, decision)
@@ -312,7 +312,7 @@ class _Call:
     def _no_answer(self, failure: Failure, *, wait_ms: int | None = None) -> NoAnswer:
         took_s = self._now_s() - self._began_s
         tried = [*(tried.target for tried in self._tried), *self._reconnects.unrecorded]
-        cause = retry.reported(failure, self._tried)
+        cause = retry.failure_to_report(failure, self._tried)
         advised = cause.text if len(self._targets) > 1 else with_fallback_advice(cause)
         text = exhausted(advised, tried, took_s=took_s)
         _log.warning("%s %s %s: %s", self._sink.run_id, self._call_id, GAVE_UP, text)
@@ -329,7 +329,7 @@ class _Call:
         return NoAnswer(self._call_id, failure, tuple(self._trace), wait_ms)
 
     async def _silent_for_too_long(self, target: Target) -> NoAnswer | None:
-        """Wait until the breaker lets this call pass; the end of the call if that takes too long.
+        """Wait until the breaker lets this call pass. Returns `NoAnswer` if that takes too long.
 
         One call at a time probes a silent target. A person's message needn't wait until a probe is due.
         """
@@ -340,7 +340,7 @@ class _Call:
         while not (shared.may_pass(target) or (self._is_early and shared.may_probe_early(target))):
             wait = shared.turn(target)
             if self._now_s() - began_s + wait.left_s > self._silent_s_max:
-                text = f"{why}; other requests to it are waiting as well"
+                text = f"{why}; other requests are waiting for it, too"
                 failure = self._last_failure or Failure(kind="no_first_event", text=text, rule="breaker")
                 return self._no_answer(failure, wait_ms=int(1000 * wait.left_s))
             self._show_wait(why, wait)

@@ -51,7 +51,7 @@ class AnswerReceiver(Protocol):
     is_full: bool  # it takes no more, and the answer ends here
 
     def connected(self) -> None:
-        """Note that the target is sent the request, which it may charge for from now on."""
+        """Note that the request is being sent, so the provider may charge for it."""
         ...
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
@@ -188,7 +188,7 @@ class ModelExchange:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing more is read: the provider reported an error, or we ended the answer."""
+        """Whether to stop reading: the provider reported an error, or we ended the answer."""
         return self._error is not None or (self._finish is not None and self._finish.is_early)
 
     def _cut(self) -> None:

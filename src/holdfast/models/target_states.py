@@ -157,7 +157,7 @@ class TargetStates:
         self._passes: set[str] = set()  # gates that the next waiting call may pass
         self._sleeping: dict[str, dict[asyncio.Timeout, TargetWait | None]] = {}  # in order of arrival
         self._probes: Counter[str] = Counter()  # attempts under way that passed an open breaker
-        self._unsaved_progress: set[str] = set()  # breakers that progress has closed, in no note yet
+        self._unsaved_progress: set[str] = set()  # breakers closed by progress, not yet in a note
         self._answered: set[str] = set()  # addresses that have ever answered, in this process or before
         self._outage_since_s: dict[str, float] = {}  # unreachable addresses, by the monotonic clock
 
@@ -227,7 +227,7 @@ class TargetStates:
         await self.is_skipped(target, lambda: self.gate_wait_ms(target))
 
     def pause(self, target: Target, wait_ms: int) -> TargetWait:
-        """A wait before this call's next attempt; if the target is silent or away, until it recovers."""
+        """A wait before this call's next attempt; it ends early if a silent target recovers."""
         is_away = self.breaker(target).cooldown_ms or self.is_unreachable(target)
         return TargetWait(self, target, wait_ms, ends_with="recovery" if is_away else "time")
 
@@ -256,7 +256,7 @@ class TargetStates:
         return False
 
     def _resume(self, key: str) -> None:
-        """Let the calls continue that wait for a target to recover, one after the other."""
+        """Resume the calls that wait for the target to recover, one after the other."""
         sleeping = self._sleeping.pop(key, {})
         waits = [wait for wait in sleeping.values() if wait is not None and wait.ends_with != "time"]
         step_ms = min(STAGGER_MS, STAGGER_MS_MAX // max(1, len(waits)))
@@ -320,7 +320,7 @@ class TargetStates:
                 scope.reschedule(0)
 
     def progressed(self, target: Target) -> None:
-        """Note that an attempt makes progress: whoever waits for the target can go on."""
+        """Note that an attempt makes progress, so that calls waiting for the target continue."""
         key = breaker_note(target)
         if self.breaker(target) != _CLOSED:
             was_open = self.breaker(target).cooldown_ms
@@ -428,7 +428,7 @@ class TargetStates:
             )
 
     def now_ms(self) -> int:
-        """The time by the clock that is never adjusted."""
+        """The monotonic time, in milliseconds."""
         return int(1000 * self._clock.steady_s())
 
     def _moment(self) -> Moment:

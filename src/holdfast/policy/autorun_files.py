@@ -10,7 +10,7 @@ import re
 
 from holdfast.policy.path_facts import PathFacts, is_repository_file
 
-HG_PROTECTED = ("hgrc", "hgrc-not-shared")  # what of Mercurial's own folder names programs
+HG_PROTECTED = ("hgrc", "hgrc-not-shared")  # files in .hg that can name programs to run
 # fmt: off
 # Folders of which every file counts, at any depth.
 _FOLDERS = frozenset((
@@ -30,7 +30,7 @@ _TREES = (
     ".cargo/config", ".cargo/config.toml", ".config/mise", ".config/fish", ".config/autostart",
     ".config/systemd", ".yarn/releases", ".yarn/plugins", ".gradle/init.d", "gradle/wrapper",
     ".bundle/config", "fastlane/fastfile",
-    # of other version control: what names programs
+    # other version control: files that can name programs to run
     *(f".hg/{name}" for name in HG_PROTECTED), ".sl/config", ".jj/repo/config.toml", ".jj/config.toml",
     ".bzr/branch/branch.conf", "_darcs/prefs", ".pijul/config",
 )
@@ -41,7 +41,7 @@ _NAMES = frozenset((
     ".clinerules", ".goosehints", ".rules", ".roomodes", ".roorules", ".kilocodemodes",
     ".augment-guidelines", ".openhands_instructions", ".mcp.json", "crush.json", ".crush.json",
     "opencode.json", "opencode.jsonc", ".aider.conf.yml", ".aider.conf.yaml", "conventions.md",
-    # what version control does
+    # version control hooks
     ".gitattributes", ".gitmodules", ".gitconfig", ".lfsconfig", ".pre-commit-config.yaml",
     ".pre-commit-config.yml", ".pre-commit-hooks.yaml", ".pre-commit-hooks.yml", "prek.toml",
     ".overcommit.yml", ".hgrc", ".hgsub", ".mrconfig", ".arcconfig", ".arclint",
@@ -56,7 +56,7 @@ _NAMES = frozenset((
     "codeship-services.yml", "codeship-steps.yml", "dagger.json", ".readthedocs.yml", ".readthedocs.yaml",
     "netlify.toml", "vercel.json", "render.yaml", "heroku.yml", "railway.json", "railway.toml",
     "nixpacks.toml", ".goreleaser.yml", ".goreleaser.yaml",
-    # what runs when a folder, a shell or a debugger is opened
+    # run when a folder, a shell or a debugger is opened
     ".autoenv", ".autoenv.zsh", "mise.toml", ".mise.toml", "mise.local.toml", ".mise.local.toml",
     ".rtx.toml", ".tool-versions", ".rvmrc", ".ondirrc", ".powrc", ".powenv", "shell.nix", "flake.nix",
     "devenv.nix", "devbox.json", ".devcontainer.json", "devcontainer.json", ".gitpod.yml", ".replit",

@@ -12,7 +12,7 @@ from holdfast.values import Width
 IsOrdinary = Callable[[str], bool]
 
 _NO_OPTIONS = ProgramUsage()
-# Of a program or subcommand that isn't known, any word may be an order: `.shell id`, `run ./x`, `exec:exec`.
+# For an unknown program or subcommand, any word may be an instruction: `.shell id`, `run ./x`, `exec:exec`.
 _NOTHING = ProgramUsage(operands="code")
 _NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?[A-Za-z%]{0,2}|auto")
 _PLAIN = re.compile(r"[\w.,:+-]*")

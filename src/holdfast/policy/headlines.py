@@ -100,11 +100,11 @@ def _download_that_runs(parts: Sequence[_Part]) -> str:
     hosts = [_host(part) for part, _ in parts if _name(part) in _DOWNLOADS]
     runs = any(_is_piped(part) and _name(part) not in _DOWNLOADS for part, _ in parts)
     named = _listed(filter(None, hosts)) or "another machine"
-    return f"Downloads from {named} and runs it" if hosts and runs else ""
+    return f"Downloads and runs code from {named}" if hosts and runs else ""
 
 
 def _is_piped(part: ActionPart) -> bool:
-    """Whether a download that runs has this part: what loads it, or what runs it."""
+    """Whether the part downloads a script for another part, or runs one."""
     name = _name(part)
     return name in _DOWNLOADS or (part.fed and name in _SHELLS | _INTERPRETERS)
 
@@ -243,7 +243,9 @@ def _network(part: ActionPart, kinds: set[FindingKind], facts: PathFacts) -> str
         return f"{does} another machine: {_command(part)}"
     if name in NETWORK_SUBCOMMANDS and sub in _INSTALLS:
         return f"Installs packages: {_command(part)}"
-    return f"Connects to {_cut(ascii_host(host))}" if host else f"Reaches other machines: {_command(part)}"
+    return (
+        f"Connects to {_cut(ascii_host(host))}" if host else f"Connects to other machines: {_command(part)}"
+    )
 
 
 def _subcommand(part: ActionPart) -> str:

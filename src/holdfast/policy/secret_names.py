@@ -48,7 +48,7 @@ _NAMES = frozenset((
     # mail, keys and wallets
     ".msmtprc", ".fetchmailrc", ".mbsyncrc", ".offlineimaprc", ".cvspass", "secring.gpg", "wallet.dat",
     "otr.private_key",
-    # what was typed
+    # histories
     ".bash_history", ".zsh_history", ".python_history", ".node_repl_history", ".psql_history",
     ".mysql_history", ".sqlite_history", ".rediscli_history", ".irb_history", ".dbshell",
     "mongosh_repl_history",

@@ -115,7 +115,7 @@ class Inbox:
         self, store: Store, supervisor: Supervisor, clock: Clock, *, caller: Callable[[], str] = str
     ) -> None:
         self._store = store
-        self._caller = caller  # the name of the API key that makes the current request, or empty
+        self._caller = caller  # the name of the current request's API key, or empty
         self._supervisor = supervisor
         self._clock = clock
         self._steering = WeakValueDictionary[str, asyncio.Lock]()  # session -> held while a steer is added
@@ -297,7 +297,7 @@ class Inbox:
     async def answer_all(
         self, answers: Mapping[str, AskAnswer]
     ) -> list[Answered | Stale] | AnswerNotOffered | UnknownAsk:
-        """Answer each ask by its id, in the log of the run that asks; none if one answer isn't offered.
+        """Answer each ask by its id, or none of them if one answer isn't offered.
 
         "session" and "always" store the rule that was shown with the approval.
         """

@@ -81,7 +81,7 @@ class Restores:
         """
         store, plan, undo = self.store, work.plan, work.undo
         if not plan.steps and undo.keeps_log:
-            raise CannotUndo("nothing_to_undo", "The files are already as they were before.")
+            raise CannotUndo("nothing_to_undo", "The files are already in their earlier state.")
         place = Place(work.session_id, undo.run_id, undo.undo_id)
         name, plan_name = await offload(lambda: store_plan(plan, work.real, self.snapshots, place))
         undo = replace(

@@ -72,24 +72,24 @@ class Slots:
         """Reserve a slot or a place in the queue while the block stores a run; False if there is none."""
         has_room = self._queued.has_room(key, waiting_max + max(self._most - self._working.used, 0))
         if has_room:
-            self._queued.take(key)
+            self._queued.acquire(key)
         try:
             yield has_room
         finally:
             if has_room:
-                self._queued.give_back(key)
+                self._queued.release(key)
 
     def add_pending(self, run_id: str, *, session_id: str, key: str = "") -> None:
         """Note that the run is stored, and that its session's owner hasn't seen it yet."""
         self.remove_pending(run_id)
         self._pending[run_id] = _Pending(key, session_id)
-        self._queued.take(key)
+        self._queued.acquire(key)
 
     def remove_pending(self, run_id: str) -> None:
         """Note that the run is in the queue, or waits for something other than a slot."""
         pending = self._pending.pop(run_id, None)
         if pending is not None:
-            self._queued.give_back(pending.key)
+            self._queued.release(pending.key)
 
     def drop_pending(self, session_id: str) -> None:
         """Forget the session's pending runs, because its owner has failed."""
@@ -100,11 +100,11 @@ class Slots:
         """Wait for a slot."""
         self.remove_pending(run_id)
         if self._working.has_room(key, self._most):
-            self._working.take(key)
+            self._working.acquire(key)
             return
         given = asyncio.get_running_loop().create_future()
         self._waiting[run_id] = _Waiting(key, given)
-        self._queued.take(key)
+        self._queued.acquire(key)
         try:
             await given
         except asyncio.CancelledError:
@@ -116,23 +116,23 @@ class Slots:
 
     def _leave_queue(self, run_id: str) -> asyncio.Future[None]:
         one = self._waiting.pop(run_id)
-        self._queued.give_back(one.key)
+        self._queued.release(one.key)
         return one.given
 
     def acquire_over_limit(self, key: str = "") -> None:
         """Take a slot even if none is free."""
-        self._working.take(key)
+        self._working.acquire(key)
 
     def release(self, key: str = "") -> None:
         """Give a slot back."""
-        self._working.give_back(key)
+        self._working.release(key)
         while self._waiting:
             run_id, one = min(self._waiting.items(), key=lambda item: self._working.held(item[1].key))
             if not self._working.has_room(one.key, self._most):
                 return
             given = self._leave_queue(run_id)
             if not given.done():
-                self._working.take(one.key)
+                self._working.acquire(one.key)
                 given.set_result(None)
 
 

@@ -39,7 +39,7 @@ from holdfast.values import Undo
 
 @dataclass(frozen=True, slots=True)
 class UndoWanted:
-    """What to undo: all files of a run or some, and what to do about files that others changed since.
+    """What to undo: all files of a run or some, and how to handle conflicts.
 
     With `plan`, from a preview, nothing else is done than the preview showed. `undo_id` chooses what to redo.
     """
@@ -112,7 +112,7 @@ class Undos:
             return draft.preview(changed_by_undo(found, wanted.files))
 
     async def undo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
-        """Put back what the run changed and, unless told otherwise, rewind the log to before it.
+        """Restore the run's files and, without `keep_log`, rewind the log to before it.
 
         With the log, later runs of the session are taken back too.
         """
@@ -121,14 +121,16 @@ class Undos:
         async with self._comparing(session_id, draft.runs) as (real, found):
             preview = draft.preview(changed_by_undo(found, wanted.files))
             if wanted.plan not in {"", preview.plan}:
-                raise CannotUndo("plan_changed", "The files or the chat changed since the preview.")
+                raise CannotUndo(
+                    "plan_changed", "The files or the chat changed since the preview. Preview the undo again."
+                )
             plan = await offload(
                 lambda: undo_plan(found, snapshots, wanted=wanted.files, on_conflict=wanted.on_conflict)
             )
             return await self._carry_out(RestoreWork(session_id, draft.undo, draft.to_seq, real, plan))
 
     async def redo(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoDone:
-        """Take an undo of the run back, by default the newest: files and, unless told otherwise, the log."""
+        """Reverse an undo of the run, by default the newest: its files and, without `keep_log`, its turns."""
         view, snapshots = await self._idle_view(session_id), self.snapshots
         known = _undo_to_redo(view, run_id, wanted.undo_id)
         earlier = known.undo
@@ -145,7 +147,7 @@ class Undos:
                 return await self._carry_out(RestoreWork(session_id, undo, view.last_seq, real, plan))
 
     async def undone_files(self, undo: Undo) -> tuple[str, ...]:
-        """The files that an undo changed; raises CannotUndo if nobody knows them any more."""
+        """The files that an undo changed; raises CannotUndo if they're no longer stored."""
         with _saying_why():
             return tuple(shown_path(step.path) for step in (await self._restores.stored_plan(undo)).steps)
 
@@ -153,7 +155,7 @@ class Undos:
     async def _comparing(
         self, session_id: str, runs: Sequence[Run]
     ) -> AsyncGenerator[tuple[str, FoundChanges]]:
-        """Holds the workspace of runs, and compares their changes with the files as they are now."""
+        """Lock the workspace of runs, and compare their changes with the current files."""
         workspace = _workspace(runs)
         others = await self._overlapping(runs)
         with _saying_why():
@@ -221,7 +223,7 @@ def _from(view: SharedFold, run_id: str) -> list[Run]:
 def _draft(view: SharedFold, run_id: str, wanted: UndoWanted) -> _Draft:
     """The undo of a run, or of it and all after it; raises CannotUndo."""
     if view.session.is_undone(run_id):
-        raise CannotUndo("nothing_to_undo", "This run is already undone. Redo brings it back.")
+        raise CannotUndo("nothing_to_undo", "This run is already undone. To bring it back, redo it.")
     keep_log = wanted.keep_log or bool(wanted.files) or not _is_shown(view, run_id)
     after = [view.run(run_id)] if keep_log else _from(view, run_id)
     runs = tuple(each for each in after if each.snapshots and not view.session.is_undone(each.run_id))
@@ -261,7 +263,7 @@ def _undo_to_redo(view: SharedFold, run_id: str, undo_id: str) -> OpenUndo:
         if each.undo.run_id == run_id and undo_id in {"", each.undo.undo_id}
     ]
     if not known:
-        raise CannotUndo("nothing_to_redo", "There is no undo of this run to take back.")
+        raise CannotUndo("nothing_to_redo", "There is no undo of this run to redo.")
     return known[-1]
 
 
@@ -270,8 +272,8 @@ def _check_chat_returns(view: SharedFold, known: OpenUndo) -> None:
     if not known.returns_chat:
         raise CannotUndo(
             "session_went_on",
-            "The conversation continued after the undo, so it stays as it is. "
-            "Use keep_log to bring back only the files.",
+            "The conversation continued after the undo, so the removed turns can't return. "
+            "To bring back only the files, set keep_log.",
         )
     newest = next(each for each in reversed(view.session.undos.values()) if each.returns_chat)
     if newest is not known:

@@ -1,4 +1,4 @@
-"""Confines a command by bubblewrap: namespaces of its own, and a file system made of what it may reach.
+"""Confines a command with bubblewrap: its own namespaces, and a file system of only what it can access.
 
 Sources in the workspace are opened before they are mounted. bubblewrap checks that it mounted the open file,
 or ends, so a path that another command swaps for a link leads nowhere.
@@ -50,7 +50,7 @@ class Bubblewrap:
         """How to start it; the descriptors are open while the context is."""
         left_out = _NOT_INSIDE if profile.base == "small" else _NOT_INSIDE[:2]
         inside = {name: value for name, value in environment.items() if name not in left_out}
-        # Where it sees the whole system, the Unix sockets of other programs are in it.
+        # A profile with the whole file system also has the Unix sockets of other programs.
         sockets = "own" if profile.base == "small" and profile.network != "on" else "all"
         with ExitStack() as stack:
             sources = _Sources(stack)
@@ -176,7 +176,9 @@ class PathMoved(OSError):
     """A path isn't where it was when the profile was made, so the command isn't started."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"{path} was moved or removed while the sandbox was being set up. Run it again.")
+        super().__init__(
+            f"{path} was moved or removed while the sandbox was being set up. Run the command again."
+        )
 
 
 class _Sources:

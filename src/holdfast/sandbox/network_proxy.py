@@ -281,17 +281,17 @@ def _asked(head: bytes) -> _Asked:
 
 
 def _checked(fields: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-    """The fields of a head with their names; raises _Refused for what two programs could read differently."""
+    """The fields of a head with their names; raises _Refused for anything ambiguous."""
     checked: list[tuple[bytes, bytes]] = []
     for field in fields:
         found = _FIELD.fullmatch(field)
         if found is None:
-            raise _Refused("400 Bad Request", "one of its headers isn't valid HTTP.")
+            raise _Refused("400 Bad Request", "the request has an invalid header.")
         checked.append((found[1].lower(), field))
     names = [name for name, _ in checked]
     lengths = names.count(b"content-length") + names.count(b"transfer-encoding")
     if names.count(b"host") > 1 or lengths > 1:
-        raise _Refused("400 Bad Request", "its host or its length is given twice.")
+        raise _Refused("400 Bad Request", "the request has more than one Host or length header.")
     return checked
 
 

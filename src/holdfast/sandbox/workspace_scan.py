@@ -24,7 +24,7 @@ _PLAIN_BYTES_MAX = 256 * 1024
 # A folder that changed this recently may change again without another time stamp.
 _SETTLED_NS = 100_000_000
 # fmt: off
-# Packages, and what version control keeps: below their first level nothing is anyone's own file.
+# Packages and version control data: only their first level can contain people's own files.
 _DEPENDENCIES = frozenset((
     "node_modules", "bower_components", ".venv", "venv", ".tox", ".nox", ".hg", ".svn",
 ))
@@ -52,15 +52,15 @@ class _Folder:
     secret: list[str] = field(default_factory=list[str])
     protected: list[str] = field(default_factory=list[str])
     sockets: list[str] = field(default_factory=list[str])
-    linked: list[str] = field(default_factory=list[str])  # what links with the name of a secret lead to
+    linked: list[str] = field(default_factory=list[str])  # targets of links with secret names
     below: list[str] = field(default_factory=list[str])
 
 
 @dataclass(slots=True)
 class _Root:
-    """What is remembered of a scanned folder.
+    """The remembered state of a scanned folder.
 
-    Of a secret behind a link, everything: once the link is gone, its name no longer shows that it is one.
+    Targets of links with secret names stay in it: without the link, their own names don't show the secret.
     """
 
     folders: dict[str, _Folder] = field(default_factory=dict[str, _Folder])
@@ -134,7 +134,7 @@ class WorkspaceScan:
             if earlier is not None and earlier.settled and earlier.stamp == stamp:
                 return earlier
             if path != root and not os.access(path, os.R_OK | os.X_OK):
-                # A command can open a folder that belongs to us again, so all of it is masked.
+                # A command could make our own folder readable again, so all of it is masked.
                 return _Folder(stamp, settled=False, secret=[path])
             folder = _Folder(stamp, settled=self._now_ns() - found.st_ctime_ns > _SETTLED_NS)
             with os.scandir(path) as entries:
@@ -170,7 +170,7 @@ def _sort_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
 
 def _sort_file_in(folder: _Folder, entry: os.DirEntry[str], relative: str) -> None:
     may_be_plain = entry.name.lower() in MAY_BE_PLAIN
-    folder.settled &= not may_be_plain  # it can get a token without a change of the folder
+    folder.settled &= not may_be_plain  # a token can be added without changing the folder
     if is_secret(relative) and not (may_be_plain and _is_plain(entry)):
         folder.secret.append(entry.path)
     elif is_protected(relative[1:]):

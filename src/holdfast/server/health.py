@@ -112,7 +112,7 @@ class HealthRoutes:
         """GET /health and /v1/health."""
         del request
         if isinstance(self._deps.store.trouble, StoreClosed):
-            # Only a restart helps, so whatever watches this process must see it.
+            # Only a restart helps, so a watchdog must be able to see it.
             raise Problem(503, "The store is closed: restart Holdfast", code="store_closed")
         warning = self._deps.options.open_files.warning
         return json_response(replace(_OK, warning=warning)) if warning else raw_response(_ALIVE)

@@ -51,7 +51,7 @@ def parsed(args_type: type[S], args: Mapping[str, object]) -> S:
     try:
         return msgspec.convert(given, args_type, strict=False)
     except msgspec.ValidationError as error:
-        raise misfit(str(error), schema_of(args_type)) from error
+        raise schema_error(str(error), schema_of(args_type)) from error
 
 
 def canonical(value: object) -> bytes:
@@ -69,11 +69,11 @@ def effect_key(run_id: str, step: int, *, ordinal: int, tool: str, args: Mapping
     return f"{run_id}:{step}:{ordinal}:{arguments_hash(tool, args)}"
 
 
-def misfit(why: str, schema: Mapping[str, object]) -> BadArguments:
+def schema_error(why: str, schema: Mapping[str, object]) -> BadArguments:
     """The error for arguments that do not fit a schema, with everything that it allows."""
     fields = _fields(schema, mapping(schema.get("$defs")), depth=0)
     text = fields if len(fields) <= EXPECTED_CHARS_MAX else f"{fields[:EXPECTED_CHARS_MAX]}…"
-    return BadArguments(f"The arguments don't fit: {why}. Expected: {text or 'no arguments'}.")
+    return BadArguments(f"Invalid arguments: {why}. Expected: {text or 'no arguments'}.")
 
 
 def mapping(value: object) -> Mapping[str, object]:

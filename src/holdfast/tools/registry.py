@@ -8,7 +8,7 @@ import msgspec
 
 from holdfast.interfaces.tool import Tool
 from holdfast.messages import ToolSpec
-from holdfast.tools.arguments import items, mapping, misfit, parsed
+from holdfast.tools.arguments import items, mapping, parsed, schema_error
 
 _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -105,22 +105,22 @@ def insist_on_arguments(tool: Tool, args: Mapping[str, object]) -> None:
 
 
 def _insist_on_schema(schema: Mapping[str, object], args: Mapping[str, object]) -> None:
-    # Names, plain types and enums at the top only: whoever gave the schema checks the rest, and better.
+    # Names, plain types and enums at the top only: the schema's owner checks the rest.
     # A property may also be `true`, and whoever is not kept to the standard may put anything anywhere.
     properties = mapping(schema.get("properties"))
     missing = [name for name in items(schema.get("required")) if isinstance(name, str) and name not in args]
     if missing:
-        raise misfit(f"{', '.join(missing)} is missing", schema)
+        raise schema_error(f"missing {', '.join(missing)}", schema)
     unknown = [name for name in args if name not in properties]
     if unknown and schema.get("additionalProperties") is False:
-        raise misfit(f"unknown argument {', '.join(unknown)}", schema)
+        raise schema_error(f"unknown argument {', '.join(unknown)}", schema)
     for name, value in args.items():
         wanted = mapping(properties.get(name))
         kinds = items(wanted.get("type")) or (wanted.get("type"),)
         if all(isinstance(kind, str) for kind in kinds) and not any(_is(value, str(kind)) for kind in kinds):
-            raise misfit(f"{name} must be of type {' or '.join(map(str, kinds))}", schema)
+            raise schema_error(f"{name} must be of type {' or '.join(map(str, kinds))}", schema)
         if (values := items(wanted.get("enum"))) and value not in values:
-            raise misfit(f"{name} has a value that isn't allowed", schema)
+            raise schema_error(f"{name} has a value that isn't allowed", schema)
 
 
 def _is(value: object, kind: str) -> bool:

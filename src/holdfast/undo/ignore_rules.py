@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-# What tools generate and anyone can generate again, whether or not a repository says so.
+# Files that tools can generate again, ignored even if no .gitignore lists them.
 CACHES: Final = """\
 __pycache__/
 .pytest_cache/

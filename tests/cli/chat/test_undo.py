@@ -44,12 +44,12 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             screen = await window.until("+the agent's")
             assert "-mine" in screen
             await window.say("/undo")
-            await window.until("The last run changed no files. /undo earlier takes back")
+            await window.until("The last run changed no files. /undo earlier undoes")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/undo earlier")
             screen = await window.until("before the run, and removed 2 turns from the conversation")
-            await window.until("Changed: notes.txt. /redo brings it back.")
-            assert screen.count("put back") == 1, "it is said once"
+            await window.until("Changed: notes.txt. Use /redo to reverse this.")
+            assert screen.count("restored 1 file") == 1, "it is said once"
             assert await notes(tmp_path) == "mine\n"
             session_id = session_on(await left(window))
         async with terminal(*chat(tmp_path), folder=tmp_path) as window:
@@ -61,7 +61,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             assert await notes(tmp_path) == "mine\n"
             await window.say(f"/sessions {session_id}")
             await window.say("/redo")
-            await window.until("the undo was undone: put back 1 file as it was before it")
+            await window.until("redone: restored 1 file to its state before the undo")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/redo")
             await window.until(lambda screen: screen.count("There is nothing to redo.") == 2)

@@ -212,7 +212,7 @@ def test_settings_that_changed_since_the_server_started_are_noted(config: Path) 
         config.write_text(text.replace('model = "m"', 'model = "n"') + '[approvals]\nmode = "unattended"\n')
         finding = found(config, "settings")
         used = (config.parent / "data" / "settings-in-use.json").read_text()
-    assert finding.text == "the running server uses other values for targets, approvals.mode"
+    assert finding.text == "the running server uses different values for targets, approvals.mode"
     assert "restart" in finding.advice
     assert KEY not in used
 

@@ -46,9 +46,9 @@ def passed(pieces: list[str], delta: Callable[[str], dict[str, Any]], *, bytes_e
         parts = [frame[at : at + bytes_each] for at in range(0, len(frame), bytes_each)]
         for at, part in enumerate(parts):
             if at == len(parts) - 1:  # the parser has an event once its frame is whole
-                redacting.saw(0, text)
+                redacting.add_text(0, text)
             shown.append(redacting.feed(part))
-    redacting.take(ItemClosed(0, "text", "".join(pieces)))
+    redacting.add_event(ItemClosed(0, "text", "".join(pieces)))
     return [*shown, redacting.feed(b"data: {}\n\n"), redacting.flush()]
 
 

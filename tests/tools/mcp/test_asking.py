@@ -67,7 +67,7 @@ async def test_a_form_that_asks_for_a_secret_warns_where_it_does(tmp_path: Path)
         (user, _), (key, _) = call.asked
         assert not user.startswith("Warning")
         assert key.startswith("Warning: this looks like a request for a password or another secret.")
-        assert "sent to asking and kept in this conversation" in key
+        assert "sent to asking and stored in this conversation" in key
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,14 @@ class _Named(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SlackInstallation:
-    """The app as it's installed: events for any other are ignored. An empty `app` isn't known."""
+    """Our installed app; events for any other are ignored. `app` is empty if it's unknown."""
 
     bot: str
     team: str
     app: str = ""
 
     def has(self, team: str, app: str) -> bool:
-        """Whether something of this team and app is meant for it."""
+        """Whether an event for this team and app is for us."""
         return team == self.team and (not self.app or app == self.app)
 
 

@@ -56,7 +56,7 @@ def _check_answer(message: Message, request_id: str | int | None) -> None:
     if "id" not in message or not {"result", "error"} & message.keys():
         raise BadMessage(INVALID_REQUEST, "A message needs a method, or an id and a result or an error.")
     if {"result", "error"} <= message.keys():
-        # Which of the two counts can't be told, so it's no consent.
+        # It's ambiguous, so it isn't consent.
         del message["result"]
         text = "The editor sent both a result and an error."
         message["error"] = {"code": INVALID_REQUEST, "message": text}

@@ -152,7 +152,7 @@ def send_test(flags: Mapping[str, object], name: str, chat: str) -> int:
         if ending is None:
             channel = await _channel(attached, name)
             why = sentences(channel.problem, channel.hint) if channel is not None else ""
-            echo(f"Not sent within {TEST_S:g} s; it is sent once that is possible. {why}".rstrip())
+            echo(f"Not sent within {TEST_S:g} s. Holdfast keeps trying. {why}".rstrip())
             return FAILED
         is_there = ending.type == "delivery.confirmed"
         echo("Delivered." if is_there else f"Not delivered: {ending.what}.")

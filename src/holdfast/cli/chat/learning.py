@@ -28,7 +28,7 @@ class ChatLearning:
         self._proposing: set[str] = set()  # open runs that used a tool that proposes
 
     async def hear(self, event: e.Event) -> None:
-        """When a run ends, show what it proposed: it's decided where it was said."""
+        """When a run ends, show its proposals, so that they can be accepted in their own chat."""
         if isinstance(event, e.ToolAsked) and event.name in {REMEMBER, PROPOSE_SKILL}:
             self._proposing.add(event.run_id)
         elif isinstance(event, e.RunEnded) and event.run_id in self._proposing:

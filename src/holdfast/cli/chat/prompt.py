@@ -28,7 +28,7 @@ from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.chat.pager import show_in_pager
 from holdfast.cli.chat.picker import Picker
-from holdfast.cli.chat.reflow import ReflowRenderer, wraps
+from holdfast.cli.chat.reflow import ReflowRenderer, rewraps_lines
 from holdfast.cli.lone_escape import LoneEscape
 from holdfast.cli.terminal.output import colored, write_all
 from holdfast.cli.terminal.renderer import AskEvent
@@ -168,7 +168,7 @@ class ChatPrompt:
         app.min_redraw_interval = REDRAW_S
         escape.watch(app)
         app.after_render += self._drawn
-        if wraps(os.environ):  # noqa: TID251  # this is the edge
+        if rewraps_lines(os.environ):  # noqa: TID251  # this is the edge
             app.renderer = ReflowRenderer.instead_of(app.renderer)
         # The live lines have a window of their own: the prompt's message is taken apart letter by letter.
         above = Window(FormattedTextControl(self._above), dont_extend_height=True, wrap_lines=True)

@@ -58,7 +58,7 @@ class ReflowRenderer(Renderer):
         return added if added <= self.rows_above_layout else 0
 
 
-def wraps(environ: Mapping[str, str]) -> bool:
+def rewraps_lines(environ: Mapping[str, str]) -> bool:
     """Whether the terminal wraps lines again when it becomes narrower; xterm and rxvt cut them off."""
     cuts = "XTERM_VERSION" in environ or environ.get("TERM", "").startswith("rxvt")
     return not cuts or "TMUX" in environ

@@ -21,13 +21,13 @@ OPTIONS = frozenset({"force", "keep-both", "keep-log"})
 RUNS_LOOKED_AT = 50
 DIFF_LINES_SHOWN = 200
 NO_FILES = (
-    f"The last run changed no files. /undo {EARLIER} takes back the newest run that did, with every message "
+    f"The last run changed no files. /undo {EARLIER} undoes the newest run that did, with every message "
     "after it. To change only your last message, press Esc twice."
 )
 
 
 class ChatUndo:
-    """Takes back the newest run of the session, and brings it back."""
+    """Undoes the newest run of the session, and redoes it."""
 
     def __init__(self, chat: "ChatScreen") -> None:
         self._chat = chat
@@ -46,7 +46,9 @@ class ChatUndo:
             await self._say(NO_FILES if runs and EARLIER not in words else "There is nothing to undo.")
         else:
             await self._note(done)
-            await self._say("Changed: " + ", ".join(map(safe_line, done.files)) + ". /redo brings it back.")
+            await self._say(
+                "Changed: " + ", ".join(map(safe_line, done.files)) + ". Use /redo to reverse this."
+            )
 
     async def redo(self, how: str) -> None:
         """Take the newest undo of this session back, also one from before the chat was opened."""

@@ -135,7 +135,7 @@ async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
     if not settings.channels:
         return []
     try:
-        async with stored(settings) as journal:
+        async with store_reader(settings) as journal:
             if journal is None:
                 return []
             return [await _lost(journal, channel.name) for channel in settings.channels]
@@ -144,7 +144,7 @@ async def undelivered(settings: Settings) -> Sequence[DoctorFinding]:
 
 
 @asynccontextmanager
-async def stored(settings: Settings) -> AsyncGenerator["SqliteReader | PostgresReader | None"]:
+async def store_reader(settings: Settings) -> AsyncGenerator["SqliteReader | PostgresReader | None"]:
     """The store, to be read; None if there is none yet. Raises a JournalError."""
     if settings.server.store:
         async with _database(settings) as reader:

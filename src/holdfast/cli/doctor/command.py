@@ -119,7 +119,7 @@ def examine(
     served, holder = machine.serving(settings.data_dir)
     yield served
     if holder is not None and (changed := changed_settings(loaded)):
-        line = f"the running server uses other values for {', '.join(changed)}"
+        line = f"the running server uses different values for {', '.join(changed)}"
         yield note("settings", line, "restart the server to apply this configuration")
     yield machine.port(settings, holder)
     yield machine.disk_room(settings.data_dir)

@@ -1,8 +1,8 @@
-"""The doctor's check of triggers: does one wait because the clock was ahead."""
+"""The doctor's check for triggers that are held because the clock was ahead."""
 
 from collections.abc import Sequence
 
-from holdfast.cli.doctor.channels import stored
+from holdfast.cli.doctor.channels import store_reader
 from holdfast.cli.doctor.findings import DoctorFinding, note
 from holdfast.codec import UnreadableEvent
 from holdfast.config.settings import Settings
@@ -15,10 +15,10 @@ from holdfast.values import TRIGGER
 
 
 async def held(settings: Settings, clock: Clock) -> Sequence[DoctorFinding]:
-    """The triggers that don't fire for a while because their times are already decided."""
+    """A finding for each trigger that won't fire for a while because the clock was ahead."""
     findings: list[DoctorFinding] = []
     try:
-        async with stored(settings) as store:
+        async with store_reader(settings) as store:
             if store is None:
                 return ()
             for row in await store.logs(TRIGGER):
@@ -35,5 +35,5 @@ def _held(trigger_id: str, trigger: Trigger, *, now_ms: int) -> Sequence[DoctorF
         return ()
     assert trigger.settings is not None, "only a trigger with times is held"
     left = length((until_ms - now_ms) // 1000)
-    text = f"doesn't fire for {left}, because the clock was ahead when it last fired"
+    text = f"won't fire for {left}, because the clock was ahead when it last fired"
     return (note(f"trigger {trigger.settings.name}", text, f"run `holdfast triggers resume {trigger_id}`"),)

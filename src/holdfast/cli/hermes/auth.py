@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from holdfast.cli.hermes.home_files import read_own_text
+from holdfast.cli.hermes.home_files import read_home_text
 from holdfast.cli.hermes.messages import json_of, table_of
 
 FILE = "auth.json"
@@ -75,7 +75,7 @@ def read_auth(home: Path) -> StoredKeys:
 def _document(home: Path, stored: StoredKeys) -> Mapping[str, object]:
     path = home / FILE
     try:
-        text = read_own_text(home, path)
+        text = read_home_text(home, path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import apsw
 
-from holdfast.cli.hermes.home_files import own_path
+from holdfast.cli.hermes.home_files import path_in_home
 from holdfast.cli.hermes.messages import (
     HermesMessage,
     HermesSession,
@@ -140,7 +140,7 @@ class _Database:
             raise OSError(TOO_LONG) from error
 
     def _is_spent(self) -> bool:
-        """Count the steps since the last look; true interrupts the query."""
+        """Count the steps since the last call; true interrupts the query."""
         self._steps_left -= STEPS_PER_LOOK
         return self._steps_left < 0
 
@@ -189,7 +189,7 @@ def _counts(fields: Row, reading: _Reading) -> bool:
 @contextmanager
 def _opened(path: Path) -> Generator[apsw.Connection]:
     """The database, left unchanged: a write-ahead log is copied first, since SQLite would write to it."""
-    log = own_path(path.parent, path.with_name(path.name + "-wal"))
+    log = path_in_home(path.parent, path.with_name(path.name + "-wal"))
     if not log.exists() or not log.stat().st_size:
         yield from _connection(path)
         return

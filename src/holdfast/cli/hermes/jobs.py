@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from holdfast import events as e
-from holdfast.cli.hermes.home_files import read_own
+from holdfast.cli.hermes.home_files import read_home_file
 from holdfast.decisions.hermes_jobs import differences, settings_of
 from holdfast.decisions.schedules import BadSchedule
 from holdfast.decisions.trigger_steps import schedule_of
@@ -52,7 +52,7 @@ def read_jobs(home: Path, *, now_ms: int) -> HermesJobs:
     """Read the file of jobs, if there is one."""
     path, found = home / "cron" / "jobs.json", HermesJobs()
     try:
-        raw = read_own(home, path, bytes_max=FILE_BYTES_MAX)
+        raw = read_home_file(home, path, bytes_max=FILE_BYTES_MAX)
         table: Any = msgspec.json.decode(raw)
     except FileNotFoundError:
         return found

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.cli.hermes.home_files import LeadsOutside, own_path, read_own
+from holdfast.cli.hermes.home_files import OutsideHome, path_in_home, read_home_file
 from holdfast.folds.memory import DOCUMENT, DOCUMENT_CHARS_MAX, NOTE_CHARS_MAX
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.sqlite.store import SqliteStore
@@ -41,8 +41,8 @@ def read_learned(home: Path) -> HermesLearned:
 
 def _find_skills(found: HermesLearned, home: Path) -> None:
     try:
-        root = own_path(home, home / "skills")
-    except LeadsOutside as error:
+        root = path_in_home(home, home / "skills")
+    except OutsideHome as error:
         found.problems.append(f"{home / 'skills'}: can't read the folder: {error}")
         return
     for folder in skill_folders(root, most=SKILLS_MAX):
@@ -56,7 +56,7 @@ def _find_skills(found: HermesLearned, home: Path) -> None:
 
 def _take_memory(found: HermesLearned, home: Path, file: Path, *, note: str) -> None:
     try:
-        text = read_own(home, file).decode("utf-8", "replace").strip()
+        text = read_home_file(home, file).decode("utf-8", "replace").strip()
     except OSError as error:
         found.problems.append(f"{file}: can't read the file: {error.strerror}")
         return

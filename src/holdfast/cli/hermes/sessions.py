@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 
 from holdfast.cli.hermes.database import DATABASE, sessions_of
-from holdfast.cli.hermes.home_files import LeadsOutside, own_path
+from holdfast.cli.hermes.home_files import OutsideHome, path_in_home
 from holdfast.cli.hermes.messages import HermesSession
 from holdfast.cli.hermes.web_ui import PageFolder
 
@@ -25,7 +25,7 @@ class HermesSessions:
         places = [(home, home / name) for name in PAGE_FOLDERS]
         if page:
             places.insert(0, (page, page / "sessions"))
-        self._pages = [PageFolder(real) for root, path in places if (real := self._own_path(root, path))]
+        self._pages = [PageFolder(real) for root, path in places if (real := self._path_in_home(root, path))]
 
     @property
     def problems(self) -> list[str]:
@@ -48,15 +48,15 @@ class HermesSessions:
                 taken.add(session.session_id)
                 yield session
 
-    def _own_path(self, root: Path, path: Path) -> Path | None:
+    def _path_in_home(self, root: Path, path: Path) -> Path | None:
         try:
-            return own_path(root, path)
-        except LeadsOutside as error:
+            return path_in_home(root, path)
+        except OutsideHome as error:
             self._problems[path] = error
             return None
 
     def _of_database(self) -> Iterator[HermesSession]:
-        path = self._own_path(self._home, self._home / DATABASE)
+        path = self._path_in_home(self._home, self._home / DATABASE)
         if path is None or not path.is_file():
             return
         try:

@@ -12,7 +12,7 @@ import yaml
 
 from holdfast.cli.hermes.addresses import place_of
 from holdfast.cli.hermes.auth import StoredKey, StoredKeys, read_auth
-from holdfast.cli.hermes.home_files import read_own_text
+from holdfast.cli.hermes.home_files import read_home_text
 from holdfast.cli.hermes.messages import json_of
 from holdfast.config.environment import Layers, put_hermes_patience
 from holdfast.config.target_secrets import KEY_CHARS_MIN, names_secret, secrets_in
@@ -190,7 +190,7 @@ def _environ(home: Path, taken: TakenSettings) -> dict[str, str]:
     """The variables of the .env file."""
     path = home / ".env"
     try:
-        text = read_own_text(home, path)
+        text = read_home_text(home, path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
@@ -219,7 +219,7 @@ def _unquoted(text: str) -> str:
 def _config(home: Path, taken: TakenSettings) -> Table:
     path = home / "config.yaml"
     try:
-        found = parse_yaml(read_own_text(home, path), yaml.SafeLoader, chars_max=CONFIG_CHARS_MAX)
+        found = parse_yaml(read_home_text(home, path), yaml.SafeLoader, chars_max=CONFIG_CHARS_MAX)
     except FileNotFoundError:
         taken.problems.append(f"{path}: file not found, so there are no targets to import")
         return {}
@@ -357,7 +357,7 @@ def _key(entry: Table, known: Provider | None, *, names: tuple[str, ...], source
 
 
 def _resolved(value: object, environ: Mapping[str, str]) -> str:
-    """A text with ${NAME} replaced; raises Unfit if .env does not hold the variable."""
+    """A text with ${NAME} replaced; raises TargetUnfit if .env doesn't contain the variable."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[1] not in environ:

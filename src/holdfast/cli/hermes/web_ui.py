@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from holdfast.cli.hermes.home_files import read_own
+from holdfast.cli.hermes.home_files import read_home_file
 from holdfast.cli.hermes.messages import (
     HermesMessage,
     HermesSession,
@@ -58,7 +58,7 @@ class PageFolder:
 def _parent_in(path: Path) -> str:
     """Which file it continues; a file that can't be read is reported when it is imported itself."""
     try:
-        line = msgspec.json.decode(read_own(path.parent, path, bytes_max=FILE_BYTES_MAX), type=_Line)
+        line = msgspec.json.decode(read_home_file(path.parent, path, bytes_max=FILE_BYTES_MAX), type=_Line)
     except (OSError, ValueError, RecursionError):
         return ""
     return _name(line.parent_session_id)
@@ -87,7 +87,7 @@ def _session(path: Path, fields: Table) -> HermesSession:
 def _read(path: Path) -> Table:
     """The object in a file; raises OSError or ValueError."""
     try:
-        found = msgspec.json.decode(read_own(path.parent, path, bytes_max=FILE_BYTES_MAX))
+        found = msgspec.json.decode(read_home_file(path.parent, path, bytes_max=FILE_BYTES_MAX))
     except TooLarge as error:
         raise ValueError("it is too large") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -69,7 +69,7 @@ def _forget(config: "McpServerConfig", place: "ServerPlace") -> int:
     file = place.sign_in_file(config)
     if file is None or not file.forget():
         return _failed(f"there is no sign-in for {config.name}")
-    echo(f"Forgot the sign-in for {config.name}. To end it there too, remove Holdfast in your account.")
+    echo(f"Deleted the sign-in for {config.name}. To revoke it there too, remove Holdfast in your account.")
     return OK
 
 
@@ -81,7 +81,7 @@ async def _sign_in(config: "McpServerConfig", place: "ServerPlace") -> int:
     if done.asked:
         echo(f"Signed in to {config.name}. It has {counted(done.tools, 'tool')}.")
     else:
-        echo(f"{config.name} wants no sign-in now. It has {counted(done.tools, 'tool')}.")
+        echo(f"{config.name} needs no sign-in. It has {counted(done.tools, 'tool')}.")
     return OK
 
 

@@ -146,7 +146,7 @@ def forget(flags: Flags, place: dict[str, str], text: str, *, sessions: str) -> 
         assert isinstance(gone, MemoryForgotten)
         echo("Forgotten, with its history." if gone.forgotten else NOT_THERE)
         if text and await asyncio.to_thread(_forget_typed, attached, text):
-            echo("It is also gone from what the arrow keys of the chat bring back.")
+            echo("It was also removed from the chat's input history.")
         if not gone.sessions:
             return OK
         still = "still contain it, or it came from them" if gone.forgotten else "contain these words"

@@ -85,12 +85,12 @@ def add(folder: Path) -> int:
         try:
             name = parse_skill(read_folder(one).text).name
         except BadSkill as error:
-            echo_error(f"holdfast: {one} is not added: {safe_line(str(error))}")
+            echo_error(f"holdfast: {one} was not added: {safe_line(str(error))}")
             failed = True
             continue
         into = own_config_home() / "skills" / name
         if into.exists():
-            echo_error(f"holdfast: {name} is there already: {into}")
+            echo_error(f"holdfast: {name} already exists: {into}")
             failed = True
             continue
         into.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -113,9 +113,9 @@ def trust(folder: Path) -> int:
             name = parse_skill(whole.text).name
             trusted.trust(one, whole.digest)
         except (BadSkill, TrustUnreadable, OSError) as error:
-            echo_error(f"holdfast: {one} is not trusted: {safe_line(str(error))}")
+            echo_error(f"holdfast: {one} was not trusted: {safe_line(str(error))}")
             return FAILED
-        echo(f"Trusted {name} with {len(whole.files)} files. Any change of them needs this again.")
+        echo(f"Trusted {name} with {len(whole.files)} files. If any of them changes, trust it again.")
         if not any(place in one.resolve().as_posix() for place in WORKSPACE_FOLDERS):
             echo_error(f"holdfast: {one} isn't used: skills of a workspace are in {PLACES}")
     return OK
@@ -141,7 +141,7 @@ def remove(flags: Flags, name: str) -> int:
 def _remove_own(name: str) -> int:
     own = own_config_home() / "skills" / name
     if "/" in name or name.startswith(".") or not own.is_dir():
-        echo_error(f"holdfast: no skill of yours is named {safe_line(name, 64)}")
+        echo_error(f"holdfast: you have no skill named {safe_line(name, 64)}")
         return FAILED
     shutil.rmtree(own)
     echo(f"Removed {own}.")

@@ -50,7 +50,7 @@ def copy_store(source: str, target: str, *, flags: Mapping[str, object] | None =
         f"{counted(len(copied.blobs), 'blob')}, {notes}."
     )
     if copied.missing_blobs:
-        echo(f"Unreadable in FROM, and so not in the copy: {counted(len(copied.missing_blobs), 'blob')}.")
+        echo(f"Skipped {counted(len(copied.missing_blobs), 'blob')}: unreadable in FROM.")
     echo(f"Digest: {copied.digest}")
     return OK
 

@@ -1,4 +1,4 @@
-"""The only way to a terminal: text without control sequences, except for the colors that we add ourselves."""
+"""Writes to the terminal. All output passes here, and loses control sequences other than our own colors."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def echo_exactly(text: str, out: TextIO) -> None:
 
 
 def show_step(text: str) -> None:
-    """Show what a start is doing, until the next step replaces it; nothing where no person watches."""
+    """Show a startup step until the next one replaces it. Does nothing unless stderr is a terminal."""
     if is_drawable(sys.stderr):
         _write(sys.stderr, f"{_CLEAR_LINE}\x1b[2m{safe(text)} …\x1b[0m")
 
@@ -61,9 +61,9 @@ def is_drawable(stream: TextIO) -> bool:
 
 
 def write_all(out: TextIO, text: str) -> None:
-    """Write text with cursor movements of our own, whole; the rest of it has gone through `colored`.
+    """Write all of a text that has our own cursor movements; the rest of it has gone through `colored`.
 
-    A terminal that an event loop reads from refuses to wait, so this waits for it.
+    A terminal that an event loop reads from is non-blocking, so this waits until it's writable.
     """
     out.flush()
     left = memoryview(text.encode("utf-8", "replace"))

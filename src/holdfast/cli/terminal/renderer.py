@@ -318,12 +318,12 @@ def _rewound(event: e.SessionRewound) -> str:
     if event.undo is None:
         return "the last answer was removed"
     count = event.undo.files
-    files = f"{count} file as it was" if count == 1 else f"{count} files as they were"
+    files = f"{count} file to its state" if count == 1 else f"{count} files to their state"
     if event.undo.redoes:
-        return f"the undo was undone: put back {files} before it"
+        return f"redone: restored {files} before the undo"
     turns = "1 turn" if event.undo.turns == 1 else f"{event.undo.turns or len(event.undo.runs)} turns"
     removed = "" if event.undo.keeps_log else f", and removed {turns} from the conversation"
-    return f"put back {files} before the run{removed}"
+    return f"restored {files} before the run{removed}"
 
 
 def _compacted_words(event: e.ContextCompacted) -> str:

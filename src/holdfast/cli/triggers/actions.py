@@ -66,7 +66,7 @@ def show_trigger(flags: Mapping[str, object], name: str, *, form: str) -> int:
 
 
 def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form: str) -> int:
-    """Make a trigger; its next instants are shown, and the secret of a hook this once."""
+    """Create a trigger, and print its next times and, this once, its webhook secret."""
 
     async def work(attached: Attached) -> int:
         made = await attached.client.add_trigger(_in_folder(attached, fields))
@@ -83,7 +83,7 @@ def add_trigger(flags: Mapping[str, object], fields: Mapping[str, Any], *, form:
 
 
 def _in_folder(attached: Attached, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The request; runs in new sessions work in the folder that the command works in, like `holdfast run`."""
+    """The request, with the command's workspace for new sessions, like `holdfast run`."""
     if fields.get("session_id"):
         return fields  # a session has its own folder
     return {"workspace": str(attached.directory.settings.workspace), **fields}
@@ -119,12 +119,12 @@ def change_trigger(flags: Mapping[str, object], name: str, change: Literal["paus
 
 
 def answer_missed(flags: Mapping[str, object], name: str, *, answer: Literal["run", "skip"]) -> int:
-    """Say what is done about missed instants."""
+    """Run or skip the missed times of a trigger."""
 
     async def work(attached: Attached) -> int:
         found = await _named(attached, name)
         await attached.client.answer_missed(found.id, run=answer == "run")
-        echo("It runs once for all of them." if answer == "run" else "Nothing is made up for.")
+        echo("It runs once for all missed times." if answer == "run" else "Skipped all missed times.")
         return OK
 
     return _with(flags, work)
@@ -180,7 +180,7 @@ def show_next(flags: Mapping[str, object], fields: Mapping[str, Any], *, form: s
         if form == "json":
             print_json(found)
         else:
-            echo("\n".join(found.local) or f"{found.when} has no times of its own.")
+            echo("\n".join(found.local) or f"{found.when} has no schedule.")
         return OK
 
     return _with(flags, work)
@@ -216,22 +216,24 @@ def _fire(fire: FireShown, zone: str) -> Sequence[str]:
 
 def _print(trigger: TriggerShown) -> None:
     echo(f"{trigger.id}  {trigger.name}  ({_state(trigger)})")
-    echo(f"Asks: {safe(trigger.prompt)}")
+    echo(f"Prompt: {safe(trigger.prompt)}")
     echo(f"When: {trigger.when}")
     if trigger.hook:
         echo(f"Post to: {trigger.hook}")
-        echo(f"A repeated delivery is told {trigger.repeats}.")
+        echo(f"Repeated deliveries are recognized {trigger.repeats}.")
     if trigger.workspace:
         echo(f"Folder: {safe(trigger.workspace)}")
     if trigger.held_until is not None:
-        echo(f"Held until {when(trigger.held_until, trigger.zone)}: the clock was ahead when it last fired.")
+        until = when(trigger.held_until, trigger.zone)
+        echo(f"Held until {until}, because the clock was ahead when it last fired.")
         echo(f"To start now, run `holdfast triggers resume {trigger.id}`.")
     for at in trigger.next:
         echo(f"  next {when(at, trigger.zone)}")
     if trigger.unanswered is not None:
-        echo(f"Missed {trigger.unanswered.count} times: answer with `holdfast triggers missed {trigger.id}`")
+        count = trigger.unanswered.count
+        echo(f"Missed {count} times: run or skip them with `holdfast triggers missed {trigger.id}`")
     tools = f", tools {', '.join(trigger.tools)}" if trigger.tools else ""
-    echo(f"Rights: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
+    echo(f"Permissions: approvals {trigger.approvals}, network {'on' if trigger.network else 'off'}{tools}")
     if trigger.deliver:
         echo(f"Delivers to: {', '.join(trigger.deliver)}")
     if trigger.last is not None:

@@ -1,4 +1,4 @@
-"""The commands about triggers; a command imports what it needs when it runs."""
+"""The `holdfast triggers` commands; each imports what it needs when it runs."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ import typer
 from holdfast.cli.options import AsJson, Config, DataDir, Workspace
 
 triggers_app = typer.Typer(
-    help="What Holdfast does by itself. Exit codes: 0 success, 1 failure, 2 wrong usage.",
+    help="Manage schedules and webhooks. Exit codes: 0 success, 1 failure, 2 wrong usage.",
     short_help="Schedules and webhooks.",
     no_args_is_help=True,
 )
@@ -30,24 +30,27 @@ SecretFile = Annotated[
     typer.FileText | None,
     typer.Option("--secret-file", help="A file with the hook's secret, if the sender made it; - is stdin."),
 ]
-Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="What is asked.")]
+Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TEXT", help="The prompt for each run.")]
 Session = Annotated[
     str | None,
-    typer.Option("--session", "-s", metavar="ID", help="The session that is asked; else a new one."),
+    typer.Option("--session", "-s", metavar="ID", help="Session to run in. Default: a new one each time."),
 ]
 Tool = Annotated[
     list[str] | None,
-    typer.Option("--tool", metavar="NAME", help="A tool that it may use; repeat for several."),
+    typer.Option("--tool", metavar="NAME", help="A tool that its runs can use; repeat for several."),
 ]
 Approvals = Annotated[
-    str | None, typer.Option(metavar="MODE", help="ask, or unattended: refuse what would be asked.")
+    str | None, typer.Option(metavar="MODE", help="ask, or unattended (deny anything that needs approval).")
 ]
 Network = Annotated[
-    bool | None, typer.Option("--network/--no-network", help="Whether tools may use the network.")
+    bool | None, typer.Option("--network/--no-network", help="Whether tools can use the network.")
 ]
-Missed = Annotated[str | None, typer.Option(metavar="RULE", help="once, skip or ask, for times that passed.")]
+Missed = Annotated[
+    str | None, typer.Option(metavar="RULE", help="How to handle missed times: once, skip or ask.")
+]
 Overlap = Annotated[
-    str | None, typer.Option(metavar="RULE", help="queue, skip or replace, if the last run isn't over.")
+    str | None,
+    typer.Option(metavar="RULE", help="If the previous run is still active: queue, skip or replace."),
 ]
 Deliver = Annotated[
     list[str] | None,
@@ -97,12 +100,12 @@ def triggers_add(
     missed: Missed = None,
     overlap: Overlap = None,
     deliver: Deliver = None,
-    paused: Annotated[bool, typer.Option("--paused", help="Begin paused.")] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     config: Config = None,
 ) -> None:
-    """Make a trigger: say what is asked, and exactly one of the times."""
+    """Create a trigger. Needs --prompt and one of --cron, --every, --at, --after, --webhook."""
     from holdfast.cli.triggers.actions import add_trigger
 
     fields = _given(

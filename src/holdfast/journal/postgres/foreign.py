@@ -86,9 +86,9 @@ class ForeignAppends:
                 self._know(row["key"], row["session_id"])
 
     async def _show(self, behind: Mapping[str, int], followed: Mapping[str, int]) -> None:
-        """Read new records once for all followers; where nothing was shown yet, each reads for itself.
+        """Read new records once for all followers; a follower that has shown nothing yet reads its own.
 
-        A seq that wasn't reached is looked up: followers that believed a forged one would wait forever.
+        A seq that wasn't reached is verified, because followers would wait forever for a forged one.
         """
         shown = [(session_id, followed[session_id]) for session_id in behind if followed[session_id]]
         for session_id, records in await self._read(shown):

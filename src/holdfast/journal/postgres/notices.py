@@ -20,7 +20,7 @@ IDS_CHARS_MAX = 1_000
 STEPS_BEHIND = (
     3  # of the event loop: what those who waited for a commit append next is sent before its notice
 )
-NODES_MAX = 10_000  # whose last numbers are remembered
+NODES_MAX = 10_000  # whose last notice number is remembered
 WAITING_MAX = 20_000  # entries; beyond this, others are told to read everything again
 
 _log = logging.getLogger(__name__)
@@ -277,7 +277,7 @@ class NoticeListener:
         Any role of the database can send to the channel, so a payload that isn't a notice is a gap.
         """
         if not payload:
-            return False  # a beat
+            return False  # a heartbeat
         try:
             notice = msgspec.json.decode(payload, type=AppendNotice)
         except (msgspec.MsgspecError, RecursionError):

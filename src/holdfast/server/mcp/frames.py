@@ -136,7 +136,7 @@ def elicitation(asked: e.PersonAsked) -> Json:
 def elicited_answer(asked: e.AskAsked, result: Mapping[str, Any]) -> tuple[str, str]:
     """The choice or answer that a form brought, and the reason; ValueError if it has none.
 
-    Whoever closes the form denies: only a choice is consent.
+    Closing the form denies: only a choice is consent.
     """
     is_question = isinstance(asked, e.QuestionAsked)
     given = result.get("content")
@@ -144,7 +144,7 @@ def elicited_answer(asked: e.AskAsked, result: Mapping[str, Any]) -> tuple[str, 
     reason = fields.get("reason")
     reason = reason if isinstance(reason, str) else ""
     if "error" in result:
-        raise ValueError("an answer with an error is no answer")
+        raise ValueError("the response has an error")
     match result.get("action"):
         case "decline" | "cancel":
             return (NO_ANSWER if is_question else "deny"), reason

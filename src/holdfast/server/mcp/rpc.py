@@ -63,7 +63,7 @@ async def read_message(body: bytes, limits: Limits) -> RpcMessage:
         raise RpcError(INVALID_REQUEST, text, status=400) from None
     has_id, has_method = message.id is not UNSET, message.method is not UNSET
     outcomes = (message.result is not UNSET) + (message.error is not UNSET)
-    is_ambiguous = outcomes > 1  # a response with a result and an error is no consent
+    is_ambiguous = outcomes > 1  # a response with both a result and an error isn't consent
     if message.id is None or has_method == bool(outcomes) or (outcomes and not has_id) or is_ambiguous:
         text = "The body must be a JSON-RPC request, a notification or a response"
         raise RpcError(INVALID_REQUEST, text, status=400)

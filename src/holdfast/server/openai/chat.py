@@ -247,7 +247,7 @@ class ChatView(RunStreamView):
     """A run as chunks of a chat completion."""
 
     def __init__(self, row: RunRow, model: str, *, after: int, include_usage: bool, page: str) -> None:
-        self._page = page  # for asks, which plain OpenAI clients see in the text alone; empty: not told
+        self._page = page  # the link for approvals and questions in the text; if empty, they're left out
         self._head: dict[str, Any] = {
             "id": _completion_id(row, after),
             "object": "chat.completion.chunk",

@@ -25,13 +25,13 @@ from holdfast.values import HistoryMessage, Part
 
 CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
 USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
-NAMESAKES_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
-TURNS_MAX = 500  # a longer chat isn't looked for
+SAME_START_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
+TURNS_MAX = 500  # longer chats always start a new session
 
 
 @dataclass(frozen=True, slots=True)
 class FrontEndChat:
-    """Whose chats a request can continue; without a chat id, it is known by its history alone."""
+    """Identifies a request's chat; without a chat id, by its history alone."""
 
     key: str
     user: str
@@ -45,7 +45,7 @@ class FrontEndChat:
 
 
 def chat_of(request: Request, model: str, deps: RouteDeps) -> FrontEndChat | None:
-    """The chat that the request is part of; None if the front end names none and histories don't count."""
+    """The chat that the request is part of; None without a chat id, unless the key is `one_user`."""
     key: str = request.scope[KEY_NAME]
     user, chat_id = _header(request, USER_HEADERS), _header(request, CHAT_HEADERS)
     one_user = deps.options.one_user
@@ -59,10 +59,10 @@ def _header(request: Request, names: Sequence[str]) -> str:
 
 
 def grace_s(request: Request) -> float | None:
-    """How long the client may be away before its run ends; None: as usual.
+    """How long a run continues after its client disconnects; None for the default.
 
     A front end closes the connection when its user stops the answer. OpenAI's packages also do so before they
-    repeat a request.
+    retry.
     """
     is_front_end = bool(_header(request, CHAT_HEADERS)) and COUNT_HEADER not in request.headers
     return 0.0 if is_front_end else None
@@ -110,14 +110,14 @@ async def session_of(chat: FrontEndChat, said: ClientInput, deps: RouteDeps) -> 
     ]
     if len(found) == 1:
         return found[0]
-    namesakes = len(await _existing(chat, turns, last, deps))
-    return chat.session_name(turns, last, namesakes) if namesakes < NAMESAKES_MAX else ""
+    same_start = len(await _existing(chat, turns, last, deps))
+    return chat.session_name(turns, last, same_start) if same_start < SAME_START_MAX else ""
 
 
 async def _existing(chat: FrontEndChat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
     """The sessions that began this way."""
     found: list[str] = []
-    for nth in range(NAMESAKES_MAX):
+    for nth in range(SAME_START_MAX):
         session_id = chat.session_name(turns, first, nth)
         if await deps.store.session(session_id) is None:
             break
@@ -146,10 +146,10 @@ def _has_open_ask(state: Session) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SeenTurn:
-    """A turn as the log has it; a client has another text of an answer that was cut off or asked a person."""
+    """A turn in the log. The client's text differs if the answer was cut off or waited for a person."""
 
     turn: Turn
-    output: str  # what a client has that doesn't stream
+    output: str  # the text that a client without streaming has
     is_partial: bool = False
 
     def is_same(self, turn: Turn, *, by_chat_id: str) -> bool:

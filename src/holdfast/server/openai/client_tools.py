@@ -36,7 +36,7 @@ class Declared:
 def declared_tools(wanted: OpenAIRequest) -> Declared:
     """The client's tools; raises a Problem that names what can't be used.
 
-    A tool can have the name of one of the agent's: then the model is offered the client's in its place.
+    A tool with the name of one of the agent's replaces it.
     """
     given = wanted.tools or []
     if len(given) > TOOLS_MAX:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-# As OpenAI's own server sends them. Both the spec and typed clients insist on numbers here.
+# As OpenAI's own server sends them. Both the spec and typed clients require numbers here.
 DEFAULTS: Mapping[str, object] = MappingProxyType(
     {
         "background": False,

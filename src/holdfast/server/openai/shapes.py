@@ -180,7 +180,7 @@ def waiting_shown(span: ResponseSpan, page: str) -> PersonNeeded | UnsetType:
 
 
 def is_task(request: Request) -> bool:
-    """Whether a front end wants something beside the chat, such as a title: it names the task in a header."""
+    """Whether the request is for a task outside the chat, such as a title; a header names the task."""
     return bool(request.headers.get(TASK_HEADER))
 
 

@@ -28,7 +28,7 @@ _NO_TOKENS = TokensUsed()
 
 @dataclass(slots=True)
 class AttemptMeter:
-    """What one attempt has used: what its provider reported, and an estimate of the rest.
+    """One attempt's usage: as its provider reported it, and an estimate of the rest.
 
     A provider reports usage with the last event, so an attempt that ends early would otherwise be free.
     """
@@ -42,7 +42,7 @@ class AttemptMeter:
     chars: int = 0  # of text, reasoning and arguments
     reported: TokensUsed = _NO_TOKENS
 
-    def take(self, event: ModelEvent) -> None:
+    def add(self, event: ModelEvent) -> None:
         """Read one event of the answer."""
         if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
             self.chars += len(event.text)
@@ -108,7 +108,7 @@ class PassThrough(RelayReceiver):
         self.headers: Mapping[str, str] = {}
         self._output = output
         self._pass_on = output.pass_on
-        self._saw = output.secrets.saw
+        self._add_text = output.secrets.add_text
         self._is_streamed = is_streamed
         self._before_first = before_first
         self._make_parser = make_parser
@@ -145,12 +145,12 @@ class PassThrough(RelayReceiver):
     def write_text(self, index: int, text: str) -> None:
         self._progressed = True
         self.meter.chars += len(text)
-        self._saw(index, text)
+        self._add_text(index, text)
 
     @override
     def write(self, event: ModelEvent) -> None:
-        self.meter.take(event)
-        self._output.secrets.take(event)
+        self.meter.add(event)
+        self._output.secrets.add_event(event)
         if isinstance(event, ErrorReported):
             return
         self._progressed = self._progressed or sign_of(event) is Sign.PROGRESS

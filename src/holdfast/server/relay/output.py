@@ -52,7 +52,7 @@ class RelayOutput:
         self.is_over = False
         self.is_full = False  # the client is too far behind
         self.is_whole = False  # the client has the whole answer
-        self.secrets = FrameFilter(secrets)  # it is told the text of what is passed on
+        self.secrets = FrameFilter(secrets)  # gets the text of everything that is passed on
         self._sent = SentFrames()
         self._is_numbered = surface.wire == "responses"
         self._waiting: list[bytes] = []

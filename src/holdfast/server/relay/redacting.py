@@ -1,4 +1,4 @@
-"""Removes secrets from what a provider sends, also one that is split over the deltas of a stream."""
+"""Removes secrets from a provider's response, including secrets split over several deltas."""
 
 import re
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import msgspec
 from holdfast.model_events import ArgsPiece, ItemClosed, ModelEvent, ReasoningPiece, TextPiece
 from holdfast.redaction import MARK, Redactor
 
-SHOWN_CHARS_MAX = 3  # of a secret's beginning: fewer than this tell nothing, and holding them costs time
+SHOWN_CHARS_MAX = 3  # of a secret's beginning that can pass: too few to reveal it
 _FRAME = re.compile(rb".*?(?:\r?\n){2}", re.DOTALL)
 _FRAME_ENDS = (b"\n\n", b"\n\r\n")
 _DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
-_NUMBERS = ("type", "index", "output_index", "content_index")  # what tells the deltas of two items apart
+_NUMBERS = ("type", "index", "output_index", "content_index")  # identify the item of a delta
 
 _Path: TypeAlias = tuple[object, ...]
 
@@ -21,7 +21,7 @@ _Path: TypeAlias = tuple[object, ...]
 class FrameFilter:
     """Passes whole frames on, without secrets.
 
-    `saw` gets the text of each event before `feed` gets its bytes. While the text of an item may be the
+    `add_text` gets the text of each event before `feed` gets its bytes. While the text of an item may be the
     beginning of a secret, the frames are held back.
     """
 
@@ -39,7 +39,7 @@ class FrameFilter:
         self._undecided.clear()
         self._is_split = False
 
-    def saw(self, index: int, text: str) -> None:
+    def add_text(self, index: int, text: str) -> None:
         """Note text of an item."""
         secrets = self._secrets.texts
         if not secrets:
@@ -54,10 +54,10 @@ class FrameFilter:
         else:
             self._undecided.discard(index)
 
-    def take(self, event: ModelEvent) -> None:
+    def add_event(self, event: ModelEvent) -> None:
         """Note the text of an event, or that an item is complete."""
         if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
-            self.saw(event.index, event.text)
+            self.add_text(event.index, event.text)
         elif isinstance(event, ItemClosed):
             self._tails.pop(event.index, None)
             self._undecided.discard(event.index)
@@ -72,7 +72,7 @@ class FrameFilter:
         return self._cleaned(whole)
 
     def flush(self) -> bytes:
-        """The rest; call it at the end."""
+        """The remaining bytes; call it at the end."""
         held, self._held = self._held, b""
         self._undecided.clear()
         return self._cleaned(held)

@@ -30,7 +30,7 @@ _ANTHROPIC_TYPES = {
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
     OVERLOADED: "overloaded_error",
 }
-_ANTHROPIC_CODES = frozenset({"thread_unsupported_request"})  # its packages know what to do about them
+_ANTHROPIC_CODES = frozenset({"thread_unsupported_request"})  # codes that Anthropic's packages act on
 _NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d+)')
 _CREATED = re.compile(rb'^data: ?(\{.*"type"\s*:\s*"response\.created".*\})\r?$', re.MULTILINE)
 _encode = msgspec.json.Encoder().encode

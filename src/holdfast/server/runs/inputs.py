@@ -301,7 +301,7 @@ def answered_or_stale(
     """The results; raises a Problem if one of the answers isn't offered, so that none was stored."""
     match results:
         case UnknownAsk():
-            text = f"There is no approval or question {results.ask_id[:100]}"
+            text = f"No approval or question has the id {results.ask_id[:100]}"
             raise Problem(404, text, code="ask_not_found")
         case AnswerNotOffered(part="steps"):
             raise bad_request("'steps' can only change a plan", param="steps")
@@ -314,7 +314,7 @@ def answered_or_stale(
 def _not_offered(refused: AnswerNotOffered) -> Problem:
     asked = refused.asked
     about = asked.action.summary[:80]
-    text = f"'width' can't be similar with this choice for {about}"
+    text = f"'width' must be exact with this choice for {about}"
     if refused.part == "choice":
         lasting = ("session", "always") if asked.offers else ()
         offered = [one for one in asked.choices if one in ("once", "deny", *lasting)]

@@ -104,7 +104,7 @@ class Streams:
             yield place
         finally:
             if not place.is_handed_over:
-                self._shares.give_back(place.key)
+                self._shares.release(place.key)
 
     def _check_going(self) -> None:
         if self._ending.is_set():
@@ -120,14 +120,14 @@ class Streams:
                 code="too_many_streams",
                 headers={"Retry-After": "5"},
             )
-        self._shares.take(key)
+        self._shares.acquire(key)
         return Reservation(key)
 
     def add(self, stream: OpenStream, *, most: int) -> None:
         """Add an open stream; raises a Problem if there are too many, or if the server is shutting down."""
         place = stream.place or self._reserved(stream.scope.get(KEY_NAME, ""), most)
         if self._ending.is_set():
-            self._shares.give_back(place.key)
+            self._shares.release(place.key)
             self._check_going()
         self._open[stream] = place
 
@@ -135,7 +135,7 @@ class Streams:
         """Remove a stream whose reader is gone."""
         place = self._open.pop(stream, None)
         if place is not None:
-            self._shares.give_back(place.key)
+            self._shares.release(place.key)
 
     def check_now(self, feeds: Container[Feed]) -> None:
         """Make the streams of these feeds check for ephemeral frames."""

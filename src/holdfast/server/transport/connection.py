@@ -108,7 +108,7 @@ class UnauthenticatedConnections:
         self.trim(now_s)
 
     def trim(self, now_s: float) -> None:
-        """Close the oldest connections that are too many."""
+        """Close the oldest connections beyond the limits."""
         while self._held:
             oldest, held = next(iter(self._held.items()))
             is_crowded = len(self._held) > self._connections_max and now_s - held.since_s >= self._grace_s
@@ -378,7 +378,7 @@ class DeadlinedConnection(HttpToolsProtocol):
         transport.abort()
 
     def cut(self) -> None:
-        """Close it at once; a client that still waits for its first response is told to try again."""
+        """Close it at once. A client that still waits for its first response gets a 503."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first complete head
         if cycle is None and not self.transport.is_closing():
             self._refuse_room()

@@ -8,18 +8,18 @@ from pathlib import Path
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Unfit(OSError):
+class RefusedFile(OSError):
     """A file that we refuse to read ourselves, so there is no errno."""
 
     def __str__(self) -> str:
         return f"{self.strerror}"
 
 
-class NotRegular(Unfit):
+class NotRegular(RefusedFile):
     """A path that is not a regular file: a folder, a FIFO, a socket or a device."""
 
 
-class TooLarge(Unfit):
+class TooLarge(RefusedFile):
     """A file with more bytes than its reader takes."""
 
 

@@ -51,7 +51,7 @@ class BroughtServers:
         self._background = BackgroundTasks()
 
     async def __aenter__(self) -> Self:
-        self._background.start("leases of MCP servers", self._watch)
+        self._background.start("MCP server leases", self._watch)
         return self
 
     async def __aexit__(

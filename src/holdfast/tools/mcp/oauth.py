@@ -151,8 +151,8 @@ class _FileAuth(OAuthClientProvider):
         self.addresses.insist_on_safe_link(url)
         metadata = self.context.oauth_metadata
         if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
-            # Without PKCE, whoever sees the code on its way back can use it.
-            raise OAuthFlowError("its sign-in server doesn't say that it supports PKCE with S256")
+            # Without PKCE, anyone who intercepts the code can use it.
+            raise OAuthFlowError("its authorization server doesn't list PKCE with S256 in its metadata")
         await self._person.show(url)
 
     @override

@@ -29,8 +29,8 @@ OPENED = "I have opened it"
 URL_CHARS_MAX = 2_000
 WARNING = (
     "Warning: this looks like a request for a password or another secret. MCP servers must not ask for "
-    "secrets in a form. Your answer is sent to {server} and kept in this conversation. Decline unless you're "
-    "sure."
+    "secrets in a form. Your answer is sent to {server} and stored in this conversation. Decline unless "
+    "you're sure."
 )
 _MESSAGE_CHARS = 3_000
 _OVER = "The call is over, so nobody is asked."

@@ -207,7 +207,7 @@ class Background:
         """Whether a key still gets a process, though there are as many as there may be."""
         shares = FairShare()
         for job in self._jobs.values():
-            shares.take(job.state.key)
+            shares.acquire(job.state.key)
         return shares.has_room(key, self._in_all_sessions_max)
 
     async def _forget(self, *jobs: BackgroundJob) -> None:

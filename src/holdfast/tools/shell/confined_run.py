@@ -17,7 +17,7 @@ class ConfinedRun:
     """Opened before a command starts, and closed after its last process has ended.
 
     Without a sandbox it does nothing. `command` is what to start. Afterwards, `sentences` say what the
-    sandbox kept it from, and `advice` tells the model how to ask for that.
+    sandbox kept it from, and `advice` tells the model how to request it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which hosts a command connects to: those in its words, and those that package managers and git are set to.
+"""Finds the hosts that a command connects to: in its words, or in the settings of package managers and git.
 
 A person approves exactly these, so a command that would be blocked without them needs one approval, not two.
 """
@@ -12,7 +12,7 @@ from holdfast.policy.host_rules import plain_name
 from holdfast.sandbox.workspace_scan import beginning_of
 
 HOSTS_MAX = 20
-_COMMAND_CHARS_MAX = 4_000  # a longer command is a program, and what it connects to is not to be seen in it
+_COMMAND_CHARS_MAX = 4_000  # longer commands aren't searched for hosts
 _FILE_BYTES_MAX = 64 * 1024
 _FETCH = frozenset(("curl", "wget", "aria2c", "http", "https"))
 _GIT_FETCHES = frozenset(("clone", "fetch", "pull", "push", "ls-remote", "submodule"))
@@ -79,7 +79,7 @@ def hosts_of(command: str, *, environment: Mapping[str, str], workspace: Path) -
 
 
 def may_install(command: str) -> bool:
-    """Whether a command asks a package manager or git for something from elsewhere."""
+    """Whether a command may make a package manager or git download something."""
     return any(
         _is_install(words) or (words[0] == "git" and _is_fetch(words)) for words in _simple_commands(command)
     )

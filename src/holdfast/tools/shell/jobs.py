@@ -105,7 +105,7 @@ class BackgroundJob(Sink):
         self._ring: Ring | None = None
         self.output_lost = ""
         self.sentences: tuple[str, ...] = ()  # what the sandbox kept it from, once it has ended
-        self.advice: tuple[str, ...] = ()  # how the model asks for that
+        self.advice: tuple[str, ...] = ()  # how the model can request access
         self._left: Popen[bytes] | None = None
 
     @property

@@ -125,7 +125,7 @@ def _hosts(named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def limits_met(output: str) -> tuple[str, str]:
-    """What the sandbox may have kept a failed command from, and how the agent asks for it; each can be empty.
+    """What the sandbox may have blocked, and how the agent can request it; each can be empty.
 
     If the output names the host or the path, both say exactly that.
     """
@@ -136,7 +136,7 @@ def limits_met(output: str) -> tuple[str, str]:
     if not named:
         return "", HINT
     missed = ", ".join(item for items in named.values() for item in items)
-    return f"[This ran in the sandbox, which may have kept it from {missed}.]", how_to_ask(named)
+    return f"[This ran in the sandbox, which may have blocked {missed}.]", how_to_ask(named)
 
 
 def how_to_ask(needs: Mapping[str, Sequence[str]]) -> str:

@@ -78,7 +78,7 @@ def _fields(front: str) -> dict[str, object]:
     except BadYaml as error:
         raise BadSkill(f"its front matter {error}") from error
     if not isinstance(found, dict):
-        raise BadSkill("its front matter isn't a table of names and values")
+        raise BadSkill("its front matter isn't a mapping of names to values")
     return {str(key): value for key, value in cast("dict[object, object]", found).items()}
 
 

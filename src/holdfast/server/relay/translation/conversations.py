@@ -28,7 +28,7 @@ def not_translatable(field_name: str) -> Problem:
 
 
 def thread_unsupported() -> Problem:
-    """The conversation can't be held by a target on another wire; a package then sends all of it."""
+    """The error for message threads on another wire. Anthropic's packages then send the whole history."""
     return bad_request(
         "'thread' can't be translated: this model speaks another protocol, which has no threads. Send all "
         "messages, without 'thread'",

@@ -89,8 +89,8 @@ class TranslatingReceiver(RelayReceiver):
 
     @override
     def write(self, event: ModelEvent) -> None:
-        self.meter.take(event)
-        self._output.secrets.take(event)
+        self.meter.add(event)
+        self._output.secrets.add_event(event)
         if not self._is_streamed:
             self._encoder.add(event)
         elif self.said:
