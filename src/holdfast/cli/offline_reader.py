@@ -124,7 +124,8 @@ class OfflineReader:
             wanted = SessionQuery(limit=limit, archived=archived == "true", sources_hidden=hidden)
             found = await self._reader.sessions(wanted)
             page = _one_page(await with_family(self._reader, [self._session(one) for one in found]))
-            return msgspec.structs.replace(page, limit=limit, offset=0)
+            open_asks = await self._reader.open_ask_count()
+            return msgspec.structs.replace(page, limit=limit, offset=0, open_asks=open_asks)
         data: list[SessionShown] = []
         for one in await self._reader.search(words, limit=limit):
             row = await self._reader.listed(one.session_id)
