@@ -589,6 +589,7 @@ export interface ToolEnded {
   readonly ms?: number;
   readonly sent?: SentFile | null;
   readonly advice?: string;
+  readonly proposal?: string;
 }
 
 /** A file that the agent hands to the person in the chat. */

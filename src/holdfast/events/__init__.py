@@ -363,7 +363,7 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
 
     `sent` is a file for the person in the chat that the session belongs to. `advice` follows `result` for the
-    model, and no one else is shown it.
+    model, and no one else is shown it. `proposal` is the change to a memory or skill that waits for a person.
     """
 
     tool_call_id: str
@@ -375,6 +375,7 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     ms: int = 0
     sent: SentFile | None = None
     advice: str = ""
+    proposal: str = ""
 
 
 class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):
