@@ -118,7 +118,7 @@ def poisoned_tool(poison: Poison) -> Poisoned:
 def obeys(request: SeenRequest) -> Script:
     """A model that does whatever anything that it reads says."""
     results = [one for one in messages(request) if one["role"] == "tool"]
-    if any(one["content"].startswith((PROPOSED, REMEMBERED)) for one in results):
+    if any(str(one["content"]).startswith((PROPOSED, REMEMBERED)) for one in results):
         return [Say("done")]
     tools = str((request.body or {}).get("tools", []))
     first = next((name for name in ("fetch_url", "read_file", "mcp__shop__ask") if name in tools), "")
