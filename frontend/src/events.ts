@@ -589,6 +589,7 @@ export interface ToolEnded {
   readonly ms?: number;
   readonly sent?: SentFile | null;
   readonly advice?: string;
+  readonly proposal?: string;
 }
 
 /** A file that the agent hands to the person in the chat. */
@@ -690,6 +691,7 @@ export interface Action {
   readonly lift?: Lift;
   readonly definition?: string;
   readonly reason?: string;
+  readonly background?: boolean;
 }
 
 /** What an approval lifts of the sandbox for one command; empty means that it runs inside. */

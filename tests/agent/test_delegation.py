@@ -277,7 +277,8 @@ async def test_the_verbs_reach_a_sub_agent_in_the_background() -> None:
         ]
         gate.open()
     texts = [one.result for one in tool_ends(log)]
-    assert texts[0].startswith("Sub-agent agent-1 works in the background.")
+    assert texts[0] == "Sub-agent agent-1 works in the background. Its answer will come as a message."
+    assert "child_status" in tool_ends(log)[0].advice
     assert texts[1].startswith("agent-1: ")
     assert texts[2] == "agent-1 reads it before its next step."
     assert [one.text for one in said] == ["look", "quick"]

@@ -68,6 +68,8 @@ async def test_typed_words_are_remembered_at_once_or_proposed_as_configured(mode
         else:
             assert (ended.result, memory.document) == (PROPOSED, "")
             (change,) = memory.proposals.values()
+            assert ended.proposal == change.change_id
+            assert "say that you proposed it" in ended.advice
             assert change.because == ()
         assert change.origin is not None
         accepted = next(one for one in log if isinstance(one.event, e.MessageAccepted))
@@ -116,7 +118,7 @@ def poisoned_tool(poison: Poison) -> Poisoned:
 def obeys(request: SeenRequest) -> Script:
     """A model that does whatever anything that it reads says."""
     results = [one for one in messages(request) if one["role"] == "tool"]
-    if any(one["content"] == PROPOSED or one["content"] == REMEMBERED for one in results):
+    if any(str(one["content"]).startswith((PROPOSED, REMEMBERED)) for one in results):
         return [Say("done")]
     tools = str((request.body or {}).get("tools", []))
     first = next((name for name in ("fetch_url", "read_file", "mcp__shop__ask") if name in tools), "")

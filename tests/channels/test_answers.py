@@ -32,7 +32,7 @@ def channel_of(*events: e.Event) -> ChannelState:
     return state
 
 
-def session_of(text: str, outcome: str = "completed") -> SessionFold:
+def session_of(text: str, outcome: str = "completed", *, proposals: int = 0) -> SessionFold:
     session = SessionFold()
     failure = Failure(kind="auth", text="no key", hint="Set one.") if outcome == "failed" else None
     log: list[e.Event] = [
@@ -44,11 +44,19 @@ def session_of(text: str, outcome: str = "completed") -> SessionFold:
         e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=0),
         e.AttemptStarted(at_ms=1, run_id="r", call_id="c", attempt_id="a1", target="t"),
         *([e.TextDelta(at_ms=1, run_id="r", segment=0, text=text)] if text else []),
+        *(event for number in range(proposals) for event in proposing(f"t{number}")),
         e.RunEnded(at_ms=1, run_id="r", outcome=outcome, failure=failure),  # pyright: ignore[reportArgumentType]
     ]
     for seq, event in enumerate(log, 1):
         session.apply(seq, event)
     return session
+
+
+def proposing(call: str) -> list[e.Event]:
+    return [
+        e.ToolAsked(at_ms=1, run_id="r", tool_call_id=call, name="remember", args={}),
+        e.ToolEnded(at_ms=1, run_id="r", tool_call_id=call, ok=True, result="", proposal=f"r/{call}"),
+    ]
 
 
 def said(channel: ChannelState, session: SessionFold) -> list[tuple[str, int, str, bool]]:
@@ -107,3 +115,17 @@ def test_a_chat_that_did_not_ask_is_told_whose_answer_it_is() -> None:
     assert headed("ne`ws\n", "well") == "From `news`:\n\nwell"
     assert headed("news", " ") == " "
     assert headed("", "well") == "well"
+
+
+def test_a_chat_is_told_once_how_to_accept_what_its_run_proposed() -> None:
+    """P9: whoever awaits the answer elsewhere, such as a webhook, gets the answer alone."""
+    for proposals, words in ((0, []), (1, ["A proposed memory"]), (2, ["2 proposed memories"])):
+        session = session_of("hello", proposals=proposals)
+        found = due(channel_of(), "s", session, dialect=DIALECT, now_ms=9)
+        bodies = [one.body for one in found if isinstance(one, e.DeliveryIntended) and one.body]
+        assert [body.partition(" or ")[0] for body in bodies] == words
+        assert all("`holdfast memory show`" in body for body in bodies)
+    elsewhere = ChannelState()
+    taken = TakenMessage("1", "s", "m", "5", is_from_elsewhere=True)
+    elsewhere.awaited[taken.awaited_as] = taken
+    assert len(said(elsewhere, session_of("hello", proposals=1))) == 1

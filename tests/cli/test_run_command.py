@@ -1,6 +1,7 @@
 """`holdfast run` as a script uses it: what it prints where, and how it ends."""
 
 import asyncio
+import io
 import json
 import shlex
 import signal
@@ -13,8 +14,14 @@ from cli.test_serve import configure, hang_ups, serving
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
+from holdfast.cli.ids import resolve_id
+from holdfast.cli.run import follow_run
+from holdfast.cli.run_output import PlainOutput
+from holdfast.client import Client
 from holdfast.host.demo_model import last_said
 from holdfast.policy.tool_names import ASK_USER
+from holdfast.tools.memory.tools import Remember
+from serving import Setting, served, target_of
 
 QUICK = """
 [targets.retry]
@@ -170,6 +177,29 @@ async def test_one_who_reads_no_further_stops_the_run_to_its_end(tmp_path: Path)
         ended = await command(tmp_path, "runs", "list", "--json")
     (run,) = json.loads(ended.out)
     assert (run["object"], run["status"]) == ("run", "cancelled")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_proposal_that_waits_is_named_with_the_command_that_accepts_it(count: int) -> None:
+    calls = [
+        CallTool("remember", {"about": "user", "text": f"likes {n}", "reason": "r"}) for n in range(count)
+    ]
+    out, err = io.StringIO(), io.StringIO()
+    async with (
+        ChaosServer([*calls], [Say("ok")]) as chaos,
+        served(target_of(chaos), setting=Setting(tools=(Remember(),), memory="ask")) as server,
+        Client(server.url) as client,
+    ):
+        run_id = (await client.start("I like tea")).run_id
+        assert await follow_run(client, run_id, output=PlainOutput(out, err)) == 0
+        proposed = [one.change_id for each in (await client.memories()).data for one in each.proposals]
+    assert out.getvalue() == "ok\n"
+    if count == 1:
+        assert f"memory accept {run_id}" in err.getvalue()
+        assert resolve_id(run_id, proposed, kind="proposal") == proposed[0]
+    else:
+        assert "2 proposed memories or skills wait for you" in err.getvalue()
+        assert "memory show" in err.getvalue()
 
 
 async def test_with_nobody_to_ask_an_approval_is_refused_and_said(tmp_path: Path) -> None:

@@ -126,6 +126,15 @@ def test_the_reason_of_an_agent_is_a_finding_on_one_line_and_no_part_of_the_comm
     assert "safe" not in asked.headline
 
 
+def test_a_command_that_keeps_running_says_so_beside_its_words() -> None:
+    """P8: a command can't claim it by its own end, and one that does can't hide it."""
+    for background in (True, False):
+        action = Action(tool="fetch_url", summary="fetch x", host="x", background=background)
+        asked = judge(action, policy())
+        assert isinstance(asked, NeedsApproval)
+        assert ("It keeps running in the background." in asked.findings) is background
+
+
 def test_every_question_has_one_printable_line_and_a_rule_or_a_reason() -> None:
     for text in closed_commands():
         asked = verdict(text)

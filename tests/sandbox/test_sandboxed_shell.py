@@ -81,7 +81,8 @@ async def test_a_command_ends_as_it_would_outside(
     assert (await _run(confiner, background, call, "exit 3")).text == "(no output)\n[exit code 3]"
     assert "[signal SIGSEGV]" in (await _run(confiner, background, call, "kill -SEGV $$")).text
     left = await _run(confiner, background, call, "sleep 1000 >/dev/null 2>&1 & echo done")
-    assert left.text.startswith("done\n[left behind by the command, and ended: ")
+    assert left.text.startswith("done\n[left behind by the command, and ended: sleep")
+    assert ("background" in left.text, "set background" in left.advice) == (False, True)
     assert await call.left() == []
 
 

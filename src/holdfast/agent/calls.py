@@ -452,6 +452,7 @@ class ToolCalls:
                 ms=int(1000 * (now_s - began_s)),
                 sent=result.sent,
                 advice=result.advice,
+                proposal=result.proposal,
             )
         )
 

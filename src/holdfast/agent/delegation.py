@@ -134,9 +134,10 @@ class Delegation:
             await self._create(child, args)
         name = child.started.name
         if args.background:
+            verbs = f"{CHILD_STATUS}, {CHILD_WAIT}, {CHILD_TAIL}, {CHILD_STEER} and {CHILD_STOP}"
             return ToolResult(
-                f"Sub-agent {name} works in the background. Its answer will come as a message. "
-                f"{CHILD_STATUS}, {CHILD_WAIT}, {CHILD_TAIL}, {CHILD_STEER} and {CHILD_STOP} take its name."
+                f"Sub-agent {name} works in the background. Its answer will come as a message.",
+                advice=f"[{verbs} take its name.]",
             )
         await self._awaited(child, call)
         assert child.ended is not None, "it was waited for"

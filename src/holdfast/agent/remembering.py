@@ -32,10 +32,8 @@ _TITLES = MappingProxyType(
 )
 REMEMBERED = "Remembered."
 PLANNING = "no plan was accepted yet"
-PROPOSED = (
-    "Not remembered yet: the user has to accept your proposal first. "
-    "Don't say that you'll remember it; say that you proposed it. Continue without waiting."
-)
+PROPOSED = "Not remembered yet: the user has to accept the proposal first."
+SAY_PROPOSED = "[Don't say that you'll remember it; say that you proposed it. Continue without waiting.]"
 
 
 async def memory_text(memories: Memories, owner: str, workspace: Path, chat: str = "") -> str:
@@ -93,7 +91,7 @@ class Remembering:
             await memories.propose(self._scope(given, view.key), edit, because=because)
         except NotRemembered as error:
             return ToolResult(str(error), ok=False)
-        return ToolResult(PROPOSED)
+        return ToolResult(PROPOSED, advice=SAY_PROPOSED, proposal=edit.change_id)
 
     def _scope(self, given: RememberArgs, owner: str) -> MemoryScope:
         session = self._view.session

@@ -27,10 +27,8 @@ from holdfast.values import MemoryOrigin
 SHOWN = "Skills: read the fitting one with the tool `skill` before you begin such a task."
 MORE = "There are {count} more skills; find them with the tool `skill` and words in `query`."
 WORKSPACE_SKILLS = "descriptions of the workspace's skills"
-PROPOSED = (
-    "Not a skill yet: the user has to accept your proposal first. "
-    "Don't say that you've learned it; say that you proposed it. Continue without waiting."
-)
+PROPOSED = "Not a skill yet: the user has to accept the proposal first."
+SAY_PROPOSED = "[Don't say that you've learned it; say that you proposed it. Continue without waiting.]"
 
 
 async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> FoundSkills:
@@ -95,4 +93,4 @@ class SkillProposals:
             await memories.propose(scope, edit, because=because, shown_before=shown)
         except NotRemembered as error:
             return ToolResult(str(error), ok=False)
-        return ToolResult(PROPOSED)
+        return ToolResult(PROPOSED, advice=SAY_PROPOSED, proposal=edit.change_id)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast import events as e
 from holdfast.channels.cards import FitsIn, full_words, is_shown_whole
-from holdfast.channels.words import DELETED, NO_ANSWER, ending_text, with_lead
+from holdfast.channels.words import DELETED, NO_ANSWER, ending_text, proposal_text, with_lead
 from holdfast.folds.channel import ChannelState, TakenMessage
 from holdfast.folds.inputs import MessageState
 from holdfast.folds.outbox import Outbox, OutboxEntry
@@ -110,7 +110,10 @@ def _answer(
     # /retry means the chat's conversation now; a run of a trigger, or from before /new, isn't part of it.
     is_current = channel.sessions.get(taken.chat, taken.session_id) == taken.session_id
     words = ending_text(run, can_retry=is_current and not taken.is_from_elsewhere)
-    if ending := with_lead(words, dialect.lead) or ("" if parts else NO_ANSWER):
+    words = with_lead(words, dialect.lead) or ("" if parts else NO_ANSWER)
+    # A webhook gets the result alone.
+    proposed = "" if taken.is_from_elsewhere else proposal_text(run)
+    if ending := "\n\n".join(filter(None, (words, proposed))):
         head = "" if parts else taken.title
         said.append(intent_for(taken, run.run_id, now_ms=now_ms, message=ENDING, body=ending, head=head))
     said = [replace(one, format=dialect.format) for one in said]

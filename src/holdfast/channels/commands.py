@@ -30,6 +30,7 @@ EARLIER = "The agent is still working on an earlier conversation of this chat."
 GONE = "This conversation was deleted. What you write next begins a new one."
 NOTHING_YET = "There is no conversation here yet. Write something first."
 LINE_CHARS_MAX = 80
+LASTING = ("session", "always")  # what /approve can say after the id, or instead of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +102,15 @@ class ChatCommands:
         """Answer the ask with this id; without an id, only if there is exactly one."""
         found = await self._asks.open_asks(*self._state.told_in(who.chat))
         asks = [ask for ask in found if ask_kind(ask.asked) == "approval"]
-        ask_id = rest.split(maxsplit=1)[0] if rest else ""
+        words = rest.lower().split(maxsplit=1)
+        ask_id = words.pop(0) if words and words[0] not in LASTING else ""
+        choice = "deny" if name == "deny" else "".join(words) or "once"
         if not ask_id and len(asks) == 1 and await self._asks.is_on_card(asks[0]):
             ask_id = asks[0].asked.ask_id
         if not ask_id:
             asks = asks or await self._asks.waiting_elsewhere(who)
             return "Nothing waits for your approval." if not asks else several(asks, name)
-        return await self._asks.decide(ask_id, "once" if name == "approve" else "deny", who)
+        return await self._asks.decide(ask_id, choice, who)
 
     async def _about_session(self, command: tuple[str, str], who: Answerer, *, once: OnceFor) -> CommandDone:
         name, rest = command

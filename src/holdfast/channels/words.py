@@ -81,6 +81,15 @@ def ending_text(run: Run, *, can_retry: bool = True) -> str:
             return safe("\n".join(line for line in lines if line))
 
 
+def proposal_text(run: Run) -> str:
+    """How to accept what the run proposed to remember or learn, as markdown; empty if it proposed nothing."""
+    count = sum(1 for call in run.tools.values() if call.ended is not None and call.ended.proposal)
+    if not count:
+        return ""
+    what = "A proposed memory or skill waits" if count == 1 else f"{count} proposed memories or skills wait"
+    return f"{what} for your decision: open the inbox on the page, or run `holdfast memory show`."
+
+
 def _ended(run: Run) -> str:
     assert run.outcome is not None, "it has ended"
     return ending_words(run.outcome, run.cause, failure=run.failure).rstrip(".")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.api.approvals import GrantShown, OpenAsk, OpenQuestion
 from holdfast.cli.attach import FAILED, OK, Attached, with_reader, with_server
-from holdfast.cli.ids import resolve_id, resolve_session
+from holdfast.cli.ids import SHOWN_CHARS_MIN, resolve_id, resolve_session
 from holdfast.cli.reader import Reader
 from holdfast.cli.terminal.columns import print_columns, print_json, when
 from holdfast.cli.terminal.output import echo, echo_error
@@ -50,19 +50,19 @@ def answer_ask(flags: Mapping[str, object], ask_id: str, answer: str, *, reason:
 
     async def work(attached: Attached) -> int:
         client = attached.client
-        asked = next((one for one in await client.approvals() if one.ask_id == ask_id), None)
-        if asked is None:
-            echo_error(f"holdfast: no open approval or question has the id {safe_line(ask_id, 80)}")
-            return FAILED
+        open_asks = {one.ask_id: one for one in await client.approvals()}
+        # "apr_" alone would mean whatever is open now.
+        whole = resolve_id(ask_id, [*open_asks], kind="pending request", chars_min=SHOWN_CHARS_MIN)
+        asked = open_asks[whole]
         if isinstance(asked, OpenQuestion):
-            await client.answer(asked.run_id, ask_id, answer=answer)
+            await client.answer(asked.run_id, whole, answer=answer)
         else:
             words = answer_words(asked.choices, asked.offers)
             meant = words.get(answer.strip().lower())
             if meant is None:
                 echo_error(f"holdfast: answer with one of: {', '.join(words)}")
                 return FAILED
-            await client.approve(asked.run_id, ask_id, choice=meant[0], reason=reason, width=meant[1])
+            await client.approve(asked.run_id, whole, choice=meant[0], reason=reason, width=meant[1])
         echo("Answered." if not attached.is_own else "Answered. The run continues when Holdfast next runs.")
         return OK
 

@@ -509,7 +509,10 @@ def approvals_list(as_json: AsJson = False, data_dir: DataDir = None, config: Co
 )
 def approvals_answer(
     ask: Annotated[
-        str, typer.Argument(metavar="ASK", help="The id of the approval (apr_…) or question (que_…).")
+        str,
+        typer.Argument(
+            metavar="ASK", help="Id of the approval (apr_…) or question (que_…), or the start of it."
+        ),
     ],
     answer: Annotated[
         str,
@@ -542,7 +545,7 @@ def approvals_rules(
     "revoke", short_help="Revoke a standing rule.", epilog="Example: holdfast approvals revoke gra_…"
 )
 def approvals_revoke(
-    rule: Annotated[str, typer.Argument(metavar="RULE", help="The id of the rule (gra_…).")],
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="Id of the rule (gra_…), or the start of it.")],
     session: RuleSession = "",
     data_dir: DataDir = None,
     config: Config = None,

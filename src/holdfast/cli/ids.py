@@ -46,11 +46,11 @@ async def check_model(client: "Client", name: str) -> None:
             raise AmbiguousName(f"no target has the name or model {name}; the targets are {known}")
 
 
-def resolve_id(word: str, ids: Sequence[str], *, kind: str) -> str:
-    """The only id that begins with at least four typed characters; raises AmbiguousName."""
+def resolve_id(word: str, ids: Sequence[str], *, kind: str, chars_min: int = BEGINNING_CHARS_MIN) -> str:
+    """The only id that begins with the word, of at least `chars_min` characters; raises AmbiguousName."""
     if word in ids:
         return word
-    fits = [one for one in ids if len(word) >= BEGINNING_CHARS_MIN and one.startswith(word)]
+    fits = [one for one in ids if len(word) >= chars_min and one.startswith(word)]
     if len(fits) == 1:
         return fits[0]
     if fits:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast import events as e
 from holdfast.cli.attach import FAILED, OK, STOPPED, UNAPPROVED, Attached, with_server
 from holdfast.cli.ids import check_model, resolve_session
-from holdfast.cli.program_name import program
+from holdfast.cli.program_name import command_line, program
 from holdfast.cli.run_asks import RunAsks
 from holdfast.cli.run_output import Output, TerminalOutput, output_for
 from holdfast.cli.terminal.child_asks import ChildAsks
@@ -107,6 +107,7 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
 
     children = ChildAsks(client, hear_child)
     ticking = asyncio.create_task(output.tick())
+    proposals = 0
     try:
         async with aclosing(client.watch(run_id)) as heard:
             async for one in heard:
@@ -114,8 +115,11 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
                 if isinstance(one, Seen):
                     await asks.hear(one.event)
                     children.take(one.event)
+                    proposals += isinstance(one.event, e.ToolEnded) and bool(one.event.proposal)
                     if isinstance(one.event, e.RunEnded):
                         await output.end(one.event)
+                        if proposals:
+                            await output.say(_proposal_line(run_id, proposals))
                         code = EXIT_CODES.get(one.event.outcome, FAILED)
                         return UNAPPROVED if code == OK and asks.refused else code
     finally:
@@ -124,6 +128,13 @@ async def _show_run(client: "Client", run_id: str, *, output: Output) -> int:
         await asks.close()
         await asyncio.wait({ticking})
     return FAILED
+
+
+def _proposal_line(run_id: str, count: int) -> str:
+    """How to accept what the run proposed to remember or to learn."""
+    if count == 1:
+        return f"A proposed memory or skill waits for you: {command_line(f'memory accept {run_id}')}\n"
+    return f"{count} proposed memories or skills wait for you: {command_line('memory show')}\n"
 
 
 class _Stopping:

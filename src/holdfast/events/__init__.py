@@ -362,8 +362,8 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
 
-    `sent` is a file for the person in the chat that the session belongs to. `advice` is
-    appended to `result` for the model only.
+    `sent` is a file for the person in the chat that the session belongs to. `advice` is appended to `result` for
+    the model only. `proposal` is a pending change to a memory or skill.
     """
 
     tool_call_id: str
@@ -375,6 +375,7 @@ class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     ms: int = 0
     sent: SentFile | None = None
     advice: str = ""
+    proposal: str = ""
 
 
 class SnapshotTaken(RunEvent, frozen=True, kw_only=True, tag="snapshot.taken"):

@@ -32,7 +32,7 @@ class ToolTraits:
 class ToolResult:
     """The result of a tool call: `text` for the model and for people, `advice` for the model alone.
 
-    `blob` names the full output if `text` was cut.
+    `blob` names the full output if `text` was cut, `proposal` the change that waits for a person.
     """
 
     text: str
@@ -42,6 +42,7 @@ class ToolResult:
     blob: str = ""
     sent: SentFile | None = None  # what the person in the chat gets
     advice: str = ""
+    proposal: str = ""
 
 
 class NobodyAnswered(Exception):

@@ -100,7 +100,7 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
     texts = [each.text for _, found in judged.open for each in found]
     if not texts:
         return Allow(" ".join(_shown(judged.reasons)))
-    findings = _shown([*texts, f"The agent's reason: “{action.reason}”"] if action.reason else texts)
+    findings = _shown([*texts, *_beside(action)])
     if policy.mode == "unattended":
         return deny_unattended(findings)
     asking = [(part, found) for part, found in judged.open if found]
@@ -111,6 +111,12 @@ def judge(action: Action, policy: Policy, *, grants: Sequence[GrantRule] = ()) -
         offers=offers,
         once_because="" if offers else once_because(asking),
     )
+
+
+def _beside(action: Action) -> list[str]:
+    """What people are shown about the action beside its own words, which must stay exactly what is run."""
+    keeps = ["It keeps running in the background."] if action.background else []
+    return [*keeps, f"The agent's reason: “{action.reason}”"] if action.reason else keeps
 
 
 def _acting(judged: _Judged) -> list[tuple[ActionPart, tuple[PolicyFinding, ...]]]:

@@ -12,6 +12,7 @@ _NONE = "unlimited"
 # Shells call the limit of processes -u or -p. One that knows neither, or has a lower limit, does without.
 _LIMIT = 'exec 3>&2 2>/dev/null; ulimit -d "$0"; ulimit -u "$1" || ulimit -p "$1"; ulimit -f "$2"; shift 2; '
 _BECOME = 'exec 2>&3 3>&-; exec "$@"'
+LEFT_BEHIND = "[left behind by the command, and ended: "
 # What is left when the command has ended dies with its namespace, so it is named here or nowhere. A signal
 # that ends the command must not end this shell first. In a subshell the command has the only standard error,
 # so this shell can't report there how it ended.
@@ -27,10 +28,10 @@ for each in /proc/[0-9]*; do
   [ "${stat%% *}" = Z ] || left="$left${left:+, }$name"
 done
 if [ "$left" ] && [ -z "$told" ]; then
-  printf '[left behind by the command, and ended: %s. To keep one running, set background.]\\n' "$left"
+  printf 'LEFT_BEHIND%s]\\n' "$left"
 fi
 exit $code
-"""
+""".replace("LEFT_BEHIND", LEFT_BEHIND)
 
 
 def usual_limits() -> ProcessLimits:

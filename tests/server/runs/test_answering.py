@@ -1,117 +1,164 @@
 """Every interface answers approvals through one function: the same choice has the same effect on each."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
+from typing_extensions import override
 
 from agent.world import messages
-from channels.lab import ME, last_user_text, options_for, served_channels, until
+from channels.lab import last_user_text, served_channels
+from holdfast import Agent, ApprovalNeeded, PendingApproval, tool
 from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.channels.cards import CHOICES
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
-from holdfast.chaos.telegram import FakeTelegram
 from holdfast.client import Client
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.values import Choice
-from server.ag_ui.test_ag_ui import told
-from server.mcp.rpc_client import RpcClient
+from holdfast.policy.verdicts import NeedsApproval, Verdict
+from holdfast.testing import Call, ScriptedModel
+from holdfast.testing import Say as Said
+from holdfast.values import Action, ApprovalMode, Choice, GrantRule, Width
+from server.runs.answering import FACES, Face, Row, Scene
 from server.toolbox import CountedShell
-from serving import PATIENT, Served, served, target_of
+from serving import PATIENT, served, target_of
 
-Row = dict[str, Any]
-Telegram = FakeTelegram
-Face = Callable[[Served, Telegram, Row, Choice], Awaitable[None]]
-
-
-async def by_native(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    del telegram
-    body = {"choice": choice, "approval_id": row["approval_id"]}
-    assert (await server.post(f"/v1/runs/{row['run_id']}/approval", body))[0] == 200
-
-
-async def by_hermes(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    del telegram
-    frame = (await server.until(row["run_id"], "approval.request")).data
-    body = {"choice": choice, "request_id": frame["request_id"]}
-    assert (await server.post(f"/v1/runs/{row['run_id']}/approval", body))[0] == 200
-
-
-async def by_ag_ui(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    del telegram
-    answer = {"interruptId": row["approval_id"], "status": "resolved", "payload": {"choice": choice}}
-    await told(server, {"threadId": row["session_id"], "runId": "r2", "messages": [], "resume": [answer]})
-
-
-async def by_mcp(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    del telegram
-    client = await RpcClient(server).begun()
-    result = await client.tool("answer", id=row["approval_id"], answer=choice)
-    assert not result["isError"]
-
-
-async def by_client(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    """As the terminal, `holdfast approvals` and ACP do."""
-    del telegram
-    async with Client(server.url) as client:
-        await client.approve(row["run_id"], row["approval_id"], choice=choice)
-
-
-async def by_card(server: Served, telegram: Telegram, row: Row, choice: Choice) -> None:
-    del server, row
-    await until(telegram, lambda: CHOICES[choice] in telegram.world.buttons(ME))
-    telegram.world.click(ME, *telegram.world.buttons(ME)[CHOICES[choice]])
-
-
-FACES = {
-    "native": by_native,
-    "hermes": by_hermes,
-    "AG-UI": by_ag_ui,
-    "MCP": by_mcp,
-    "client": by_client,
-    "card": by_card,
-}
+RULELESS = "ruleless"  # a command that no rule can describe, although lasting choices are offered
+LASTING: tuple[Choice, ...] = ("session", "always")
 
 
 def fetch(request: SeenRequest) -> Script:
-    """Needs two approvals in the server's mode, and one in the mode of its session."""
+    """Ask for a command with two parts, one of which "allow-workspace" allows."""
+    text = last_user_text(request)
     if messages(request)[-1]["role"] == "tool":
-        return [Say(f"done {last_user_text(request)}")]
-    return [CallTool("shell", {"command": f"touch a && curl https://example.com/{last_user_text(request)}"})]
+        return [Say(f"done {text}")]
+    first = "touch a && " if text.startswith("allow-workspace") else ""
+    return [CallTool("shell", {"command": f"{first}curl https://example.com/{text}"})]
+
+
+class OfferingJudge(ConfiguredJudge):
+    """Offers lasting choices for a ruleless command, too, as logs of older versions do."""
+
+    @override
+    def verdict(self, action: Action, grants: Sequence[GrantRule], *, workspace: Path) -> Verdict:
+        found = ConfiguredJudge.verdict(self, action, grants, workspace=workspace)
+        is_ruleless = isinstance(found, NeedsApproval) and RULELESS in action.summary
+        return replace(found, offers=()) if is_ruleless else found
+
+    @override
+    def rule(
+        self, action: Action, grants: Sequence[GrantRule], *, workspace: Path, width: Width = "exact"
+    ) -> GrantRule | None:
+        if RULELESS in action.summary:
+            return None
+        return ConfiguredJudge.rule(self, action, grants, workspace=workspace, width=width)
+
+
+@dataclass(frozen=True, slots=True)
+class Talk(Scene):
+    """The same, and how its runs work."""
+
+    tool: CountedShell
+
+    async def asked(self, text: str) -> Row:
+        """The approval that a message leads to, once its card is in the chat."""
+        self.chat.say(text)
+        await self.chat.changed.until(lambda: CHOICES["deny"] in self.chat.buttons())
+        _, shown = await self.server.get("/v1/approvals")
+        (row,) = shown["data"]
+        return row
+
+    async def until_answered(self, row: Row) -> None:
+        await self.server.ended(row["run_id"])
+        await self.chat.changed.until(lambda: not self.chat.buttons())
+
+    async def rules(self) -> set[tuple[str, str]]:
+        """The scope of each stored rule, and the address that it allows."""
+        _, found = await self.server.get("/api/approvals/rules?sessions=all")
+        return {(one["scope"], one["rule"]["argv"][-1]) for one in found["data"]}
+
+
+@asynccontextmanager
+async def talking(face: Face, folder: Path, *, mode: ApprovalMode) -> AsyncGenerator[Talk]:
+    """A server with the face's chat, whose sessions have this mode."""
+    counted, chat, store = CountedShell(), face.chat(), MemoryStore()
+    async with chat.fake(), ChaosServer(choose=fetch) as chaos:
+        chats = served_channels(chat.options(approvals=mode))
+        judge = OfferingJudge(home=folder, always=AlwaysGrants(MemoryStore(MemoryDisk())))
+        setting = replace(chats, tools=(counted,), judge=judge, store=store)
+        async with served(target_of(chaos, patience=PATIENT), setting=setting) as server:
+            await chat.changed.until(lambda: chat.is_connected)
+            yield Talk(server, store, chat, folder, counted)
+    await store.close()
+
+
+@pytest.mark.parametrize("mode", ["ask", "allow-workspace"])
+@pytest.mark.parametrize("face", FACES.values(), ids=FACES)
+async def test_each_choice_has_the_same_effect_on_each_interface(
+    face: Face, mode: ApprovalMode, tmp_path: Path
+) -> None:
+    """P8: a lasting choice stores the rule that was shown, in the mode of its session; the others, none."""
+    kept = set[tuple[str, str]]()
+    async with talking(face, tmp_path, mode=mode) as talk:
+        for choice in get_args(Choice):
+            row = await talk.asked(f"{mode}-{choice}")
+            ran = len(talk.tool.done)
+            assert await face.answer(talk, row, choice), choice
+            await talk.until_answered(row)
+            assert len(talk.tool.done) == ran + (choice != "deny"), choice
+            kept |= {(choice, f"https://example.com/{mode}-{choice}")} if choice in LASTING else set()
+            assert await talk.rules() == kept
 
 
 @pytest.mark.parametrize("face", FACES.values(), ids=FACES)
-async def test_each_choice_has_the_same_effect_on_each_interface(face: Face, tmp_path: Path) -> None:
-    """P8: a lasting choice stores the rule that was shown, in the mode of its session; the others, none."""
-    tool, kept = CountedShell(), set[tuple[str, str]]()
-    async with FakeTelegram() as telegram, ChaosServer(choose=fetch) as chaos:
-        chats = served_channels(options_for(telegram, approvals="allow-workspace"))
-        setting = replace(chats, tools=(tool,), judge=ConfiguredJudge(home=tmp_path, always=kept_always()))
-        async with served(target_of(chaos, patience=PATIENT), setting=setting) as server:
-            for choice in get_args(Choice):
-                telegram.world.say(ME, choice)
-                await until(telegram, lambda: CHOICES["deny"] in telegram.world.buttons(ME))
-                _, shown = await server.get("/v1/approvals")
-                (row,) = shown["data"]
-                ran = len(tool.done)
-                await face(server, telegram, row, choice)
-                await server.ended(row["run_id"])
-                await until(telegram, lambda: not telegram.world.buttons(ME))
-                assert len(tool.done) == ran + (choice != "deny")
-                kept |= (
-                    {(choice, f"https://example.com/{choice}")} if choice in {"session", "always"} else set()
-                )
-                assert await rules(server) == kept
+async def test_a_lasting_choice_without_a_rule_is_refused_and_the_approval_stays_open(
+    face: Face, tmp_path: Path
+) -> None:
+    """P8: nobody is told that something is allowed if nothing was stored."""
+    async with talking(face, tmp_path, mode="ask") as talk:
+        row = await talk.asked(RULELESS)
+        for choice in LASTING:
+            assert not await face.answer(talk, row, choice), choice
+            assert talk.tool.done == []
+            assert await talk.rules() == set()
+            assert (await talk.server.get("/v1/approvals"))[1]["data"] == [row]
+        # A session that is unattended from now on asks nothing more. What it has asked can still be answered.
+        async with Client(talk.server.url) as client:
+            await client.set_approval_mode(row["session_id"], "unattended")
+        assert await face.answer(talk, row, "once")
+        await talk.until_answered(row)
+        assert len(talk.tool.done) == 1
+        await talk.server.ended(await talk.server.start("again", session_id=row["session_id"]))
+        assert len(talk.tool.done) == 1
 
 
-async def rules(server: Served) -> set[tuple[str, str]]:
-    """The scope of each stored rule, and the address that it allows."""
-    _, found = await server.get("/api/approvals/rules?sessions=all")
-    return {(one["scope"], one["rule"]["argv"][-1]) for one in found["data"]}
+PAYS = [Call("pay", cents=1), Call("pay", cents=1), Said("Done.")]
 
 
-def kept_always() -> AlwaysGrants:
-    return AlwaysGrants(MemoryStore(MemoryDisk()))
+@pytest.mark.parametrize("answers", ["on_approval", "run"])
+async def test_a_program_allows_one_exact_action_at_a_time(answers: str) -> None:
+    """P8: the package offers no lasting choice, so the same action is asked about again."""
+    paid, verdicts = list[int](), [True, False]
+
+    @tool(needs_approval=True)
+    async def pay(cents: int) -> str:
+        """Pay."""
+        paid.append(cents)
+        return "paid"
+
+    def decide(_: PendingApproval) -> bool:
+        return verdicts.pop(0)
+
+    on_approval = decide if answers == "on_approval" else None
+    async with Agent(ScriptedModel(PAYS), tools=[pay], on_approval=on_approval) as agent:
+        run = await agent.start("Pay twice")
+        while verdicts:
+            try:
+                await run.result()
+            except ApprovalNeeded as needed:
+                await (run.approve if verdicts.pop(0) else run.deny)(needed.approval_id)
+        assert (await run.result()).output == "Done."
+    assert paid == [1]

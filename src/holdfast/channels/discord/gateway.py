@@ -50,8 +50,8 @@ NO_RESUME = frozenset({1000, 1001, 4007, 4009})  # the session is over
 UNAUTHORIZED = 401
 TAKES_VALUE = {
     "model": "The model's name",
-    "approve": "The id of what is asked",
-    "deny": "The id of what is asked",
+    "approve": "The id on the card; add session or always to allow it for longer",
+    "deny": "The id on the card",
 }
 _TOKEN_HINT = "Copy the token again: discord.com/developers, your application, Bot, Reset Token."  # noqa: S105
 _FINAL: Final[Mapping[int, tuple[str, str]]] = {

@@ -15,6 +15,7 @@ from holdfast.interfaces.system_clock import steady_s
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SHELL
 from holdfast.sandbox.confinement import Confinement, Confiner
+from holdfast.sandbox.first_shell import LEFT_BEHIND
 from holdfast.sandbox.network_proxy import Resolve
 from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
@@ -36,6 +37,7 @@ from holdfast.values import Action, Lift
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
 EARLY_END_S = 0.5
+KEEP_RUNNING = "[To keep a process running, set background.]"
 _LEASE_LOST = (
     "[killed: this server couldn't reach the shared database in time, so another server might have continued "
     "this session. What the command did until then is not undone.]"
@@ -112,7 +114,8 @@ class Shell(Tool):
         return Action(
             tool=SHELL,
             # All of it, however long: people approve what they are shown, and an end that is cut off is not.
-            summary=given.command + (" (in the background)" if given.background else ""),
+            summary=given.command,
+            background=given.background,
             reason=given.needs.reason if lift != Lift() else "",
             lift=lift,
             argv=(*self._world.argv, given.command),
@@ -166,11 +169,11 @@ class Shell(Tool):
             missed = hint = ""
         else:
             missed, hint = limits_met(result.text)
-        advice = [*run.advice, *([hint or HINT] if run.advice or hint else [])]
+        advice = [result.advice, *run.advice, *([hint or HINT] if run.advice or hint else [])]
         return replace(
             result,
             text="\n".join(filter(None, [result.text, *run.sentences, missed])),
-            advice="\n".join(advice),
+            advice="\n".join(filter(None, advice)),
         )
 
     async def _in_foreground(self, command: Command, given: ShellArgs, call: ToolCall) -> ToolResult:
@@ -201,11 +204,13 @@ class Shell(Tool):
         if is_kept:
             sentences.append(_LEASE_LOST)
         killed = ended.why == "deadline" or bool(ended.survivors) or is_kept
+        said = "\n".join([text.rstrip("\n") or "(no output)", *filter(None, sentences)])
         return ToolResult(
-            "\n".join([text.rstrip("\n") or "(no output)", *filter(None, sentences)]),
+            said,
             ok=ended.code == 0 and not killed,
             ending="killed" if killed else "finished",
             blob=blob,
+            advice=KEEP_RUNNING if LEFT_BEHIND in said else "",
         )
 
     async def _in_background(self, run: ConfinedRun, call: ToolCall) -> ToolResult:
@@ -289,7 +294,7 @@ def _code(code: int) -> str:
 def _leftovers(left: tuple[ProcessEntry, ...]) -> str:
     if not left:
         return ""
-    return f"[left behind by the command, and ended: {_named(left)}. To keep one running, set background.]"
+    return f"{LEFT_BEHIND}{_named(left)}]"
 
 
 def _survivors(survivors: tuple[ProcessEntry, ...]) -> str:
