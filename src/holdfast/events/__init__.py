@@ -441,6 +441,7 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
+    estimated: bool = False  # the provider didn't report all of it, so some is Holdfast's estimate
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):
