@@ -56,6 +56,7 @@ async def test_stopped_runs_use_up_the_budget_of_their_key(wire: Wire) -> None:
         ChaosServer(*[[Say("x" * 400), Hang()]] * 9) as chaos,
         relaying(target_on(chaos, wire), setting=setting(laptop=KeyLimits(tokens_per_day=250))) as server,
     ):
+        stopped = 0
         for stopped in range(9):
             started = await server.call("POST", "/v1/runs", body={"input": "hi"}, headers=AS_LAPTOP)
             if started.status == 429:
