@@ -919,6 +919,7 @@ export interface Usage {
   readonly cache_write_tokens?: number;
   readonly reasoning_tokens?: number;
   readonly cost_usd?: number | null;
+  readonly estimated?: boolean;
 }
 
 /** The model is shown `summary` in place of everything up to `upto_seq`; the tokens are estimates. */

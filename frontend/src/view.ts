@@ -489,7 +489,7 @@ function used(view: View, event: e.Usage): void {
   const run = view.runs.get(event.run_id);
   if (run !== undefined) {
     addUsage(run.usage, event);
-    if (run.answers) {
+    if (run.answers && !event.estimated) {
       run.context_tokens = (event.input_tokens ?? 0) + (event.output_tokens ?? 0);
     }
   }

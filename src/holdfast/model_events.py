@@ -73,7 +73,7 @@ class TokensUsed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
-    is_estimate: bool = False  # by us, because the answer was ended early
+    is_estimate: bool = False  # by us, at least in part: the provider reported nothing, or not all
 
 
 class ErrorReported(msgspec.Struct, frozen=True, kw_only=True, gc=False):

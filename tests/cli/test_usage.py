@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ async def test_a_server_and_its_store_name_the_same_sums_and_budgets(tmp_path: P
     await store.close()
 
 
-USED = [
+USED: list[tuple[str, float | None, dict[str, Any]]] = [
     ("main", 0.004, {"input_tokens": 1200, "output_tokens": 30}),
     ("local", None, {"input_tokens": 10, "output_tokens": 5}),
 ]

@@ -386,6 +386,12 @@ def test_resumptions_are_counted_until_something_is_completed(progress: e.Event)
     assert (run.resumptions, run.resumptions_without_progress) == (2, 1)
 
 
+def test_an_estimate_counts_as_usage_but_not_as_progress() -> None:
+    estimate = msgspec.structs.replace(USAGE, estimated=True)
+    run = run_of(*RUNNING, TOOL_ASKED, RESUMED, estimate, RESUMED)
+    assert (run.usage.input_tokens, run.resumptions_without_progress, run.context_tokens) == (10, 2, 0)
+
+
 def test_a_run_that_only_waits_for_a_model_is_suspected_of_no_crash() -> None:
     away = msgspec.structs.replace(FAILED, failure=Failure(kind="connect_failed", text=""))
     gated = e.CallGated(at_ms=5, run_id="r1", call_id="c1", until_ms=99_000, target="b")

@@ -101,6 +101,11 @@ def test_the_reasons_to_stop(reason: str | None, finished: Finished) -> None:
     assert heard(*TEXT, ending(reason), STOP)[-1] == finished
 
 
+def test_a_stop_sequence_is_named() -> None:
+    ended = ending("stop_sequence", stop_sequence="END")
+    assert heard(ended, STOP)[-1] == Finished("stop", "stop_sequence", "END")
+
+
 def test_a_refusal_says_why() -> None:
     why = {"type": "refusal", "category": "cyber", "explanation": "No exploits."}
     assert heard(ending("refusal", stop_details=why), STOP)[-1] == Finished("refused", "No exploits.")

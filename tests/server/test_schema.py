@@ -18,6 +18,7 @@ from serving import AsksAbout, Served, Setting, served, target_of
 SECRET = "a-key-for-the-fuzzer"  # noqa: S105  # the key of a server that lives for a test
 KEY = {"Authorization": f"Bearer {SECRET}"}
 SEED = 20_240_602
+HOOKS = Path(__file__).with_name("schema_hooks.py")
 _NO_BRACES = str.maketrans("", "", "{}")
 SETTING = Setting(
     options=ServerOptions(keys=(ApiKey("fuzzer", SECRET),), limits=Limits(heartbeat_s=0.2)),
@@ -33,44 +34,8 @@ LEFT_OUT = (
 )
 
 
-# A schema can't say what these need: that the last message is the user's, that exactly one of five fields is
-# set, that a cursor came from this server, or what a target can be told.
-BEYOND_A_SCHEMA = (
-    "GET /api/approvals/rules",
-    "GET /api/sessions",
-    "GET /api/sessions/{session_id}/files",
-    "GET /api/usage",
-    "GET /v1/runs",
-    "GET /v1/skills",
-    "GET /v1/skills/{name}",
-    "POST /v1/completions",
-    "POST /v1/embeddings",
-    "GET /mcp",
-    "GET /v1/conversations/{session_id}/items",
-    "GET /v1/responses/{response_id}/input_items",
-    "PATCH /api/jobs/{job_id}",
-    "PATCH /api/triggers/{trigger_id}",
-    "POST /ag-ui",
-    "POST /api/channels/{name}/users",
-    "POST /api/jobs",
-    "POST /api/sessions/{session_id}/rewind",
-    "POST /api/sign-in",
-    "POST /api/triggers",
-    "POST /api/triggers/preview",
-    "POST /mcp",
-    "POST /v1/chat/completions",
-    "POST /v1/memory/rollback",
-    "POST /v1/messages",
-    "POST /v1/messages/count_tokens",
-    "POST /v1/responses",
-    "POST /v1/responses/compact",
-    "POST /v1/responses/input_tokens",
-    "POST /v1/runs",
-    "POST /v1/runs/{run_id}/approval",
-    "POST /v1/runs/{run_id}/messages",
-    "PUT /api/sessions/{session_id}/mcp-servers/{client_id}",
-    "PUT /v1/memory",
-)
+# A schema can't describe the language of schedules: cron, durations, and instants that must lie ahead.
+BEYOND_A_SCHEMA = ("POST /api/jobs", "POST /api/triggers", "POST /api/triggers/preview")
 
 
 async def known_ids(server: Served) -> str:
@@ -116,7 +81,11 @@ def _lines(ids: dict[str, str]) -> list[str]:
 async def schemathesis(server: Served, folder: Path, *options: str) -> tuple[int, str]:
     """Its exit code and what it printed."""
     config = folder / "schemathesis.toml"
-    await asyncio.to_thread(config.write_text, await known_ids(server), "utf-8")
+    known = await known_ids(server)
+    if "positive" in options:
+        (folder / HOOKS.name).symlink_to(HOOKS)
+        known = f'hooks = "{HOOKS.stem}"\n{known}'
+    await asyncio.to_thread(config.write_text, known, "utf-8")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run"),
         *(f"{server.url}/openapi.json", "--header", f"Authorization: Bearer {SECRET}"),
@@ -161,7 +130,7 @@ async def test_answers_are_as_described_whatever_is_asked(part: str, tmp_path: P
         drawn = ("--seed", str(SEED), "--max-examples", "2")
         code, printed = await schemathesis(server, tmp_path, *drawn, *PARTS[part])
         assert code == 0, printed
-        assert " failed" not in printed
+        assert "❌" not in printed
     await store.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Gate, Say, Wait
+from holdfast.chaos import ChaosServer, Gate, Hang, Say, Wait
 from holdfast.folds.usage import DAY_MS
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
@@ -47,6 +47,26 @@ async def ask(
     body = body_for(wire, stream=stream)
     answer = await server.call("POST", PATHS[wire], body=body, headers=by)
     return answer.status
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_stopped_runs_use_up_the_budget_of_their_key(wire: Wire) -> None:
+    """P10, P12: a provider that never reported usage has the request, so stopping each run isn't free."""
+    async with (
+        ChaosServer(*[[Say("x" * 400), Hang()]] * 9) as chaos,
+        relaying(target_on(chaos, wire), setting=setting(laptop=KeyLimits(tokens_per_day=250))) as server,
+    ):
+        stopped = 0
+        for stopped in range(9):
+            started = await server.call("POST", "/v1/runs", body={"input": "hi"}, headers=AS_LAPTOP)
+            if started.status == 429:
+                break
+            assert await chaos.seen.until_request(stopped + 1)
+            path = f"/v1/runs/{started.json['run_id']}"
+            await server.call("POST", f"{path}/stop", headers=AS_LAPTOP)
+            await server.call("GET", f"{path}/events", headers=AS_LAPTOP)
+        assert 1 <= stopped <= 6
+        assert (await usage(server))["totals"]["input_tokens"] > 0
 
 
 async def test_runs_and_relayed_calls_are_added_up_for_every_view() -> None:

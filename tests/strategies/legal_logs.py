@@ -361,7 +361,8 @@ class Writer:
     def usage(self) -> None:
         if (run := self.current()) is not None:
             cost = self.draw(st.sampled_from([None, 0.25]))
-            self.put(e.Usage, run_id=run.run_id, call_id="c", input_tokens=3, output_tokens=2, cost_usd=cost)
+            used = {"input_tokens": 3, "output_tokens": 2, "cost_usd": cost, "estimated": cost is None}
+            self.put(e.Usage, run_id=run.run_id, call_id="c", **used)
 
     # tools and asks
 

@@ -1,12 +1,26 @@
 """The body of an AG-UI request, as protocol version 1.0 has it."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.api.runs import Effort, OnDisconnect, SessionId, ShortText
+from holdfast.api.runs import ROLES, Effort, OnDisconnect, SessionId, ShortText
 
 PROTOCOL_VERSION = "1.0"
+
+
+AgUiMessage: TypeAlias = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        extra_json_schema={
+            "required": ["role"],
+            "properties": {
+                "role": {"enum": sorted(ROLES)},
+                "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]},
+            },
+        }
+    ),
+]
 
 
 class AgUiTool(msgspec.Struct, kw_only=True):
@@ -60,7 +74,7 @@ class RunAgentInput(msgspec.Struct, kw_only=True, rename="camel"):
             min_length=1, description="Your id for this request: sent again, it reads the same run."
         ),
     ]
-    messages: list[dict[str, Any]] = []
+    messages: list[AgUiMessage] = []
     tools: list[AgUiTool] | None = None
     context: list[AgUiContext] | None = None
     forwarded_props: Any = None

@@ -1,5 +1,7 @@
 """What all response bodies have in common."""
 
+from typing import Annotated, TypeAlias
+
 import msgspec
 
 
@@ -16,5 +18,7 @@ def one_of(*words: str) -> msgspec.Meta:
     return msgspec.Meta(extra_json_schema={"enum": list(words)})
 
 
+# A folder on the server; an empty text means none.
+AbsolutePath: TypeAlias = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": r"^(/[^\u0000]*)?$"})]
 ALWAYS_TRUE = msgspec.Meta(extra_json_schema={"enum": [True]})
 ALWAYS_FALSE = msgspec.Meta(extra_json_schema={"enum": [False]})

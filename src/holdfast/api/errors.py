@@ -19,7 +19,7 @@ class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True):
             "permission_error",
             "rate_limit_error",
             "server_error",
-            "not_found_error",  # on Anthropic's routes, whose packages expect it
+            *("not_found_error", "billing_error", "request_too_large", "overloaded_error", "timeout_error"),
         ),
     ] = ""
     param: str | None = None

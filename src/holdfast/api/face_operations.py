@@ -63,6 +63,7 @@ FACE_OPERATIONS: tuple[Operation, ...] = (
         ),
         responses={200: {EVENTS: None}, **dict.fromkeys((400, 404, 405, 429), RpcResult)},
         errors={403: "missing_scope", 406: "not_acceptable", 429: "too_many_streams"},
-        headers=RESUME,
+        headers={**RESUME, "Mcp-Session-Id": "The session that `initialize` returned."},
+        required=frozenset({"Mcp-Session-Id"}),
     ),
 )

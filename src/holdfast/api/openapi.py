@@ -9,6 +9,7 @@ import msgspec
 from holdfast import __version__
 from holdfast.api.errors import ErrorEnvelope
 from holdfast.api.operation import EVENTS, Operation, media_of
+from holdfast.api.runs import ROLES, STATUS_FILTERS
 from holdfast.api.sessions import OFFSET_MAX
 
 _PARAMETER = re.compile(r"{(\w+)}")
@@ -23,6 +24,7 @@ _UNKNOWN_OUTCOME = "outcome_unknown"  # whether a request that writes was saved
 _WITH_BODY = {408: "body_too_slow", 413: "body_too_large", 415: "unsupported_encoding"}
 _JSON_CODES = ("invalid_json", "json_too_deep", "json_too_large", "body_cut_off")
 _YES_OR_NO = {"type": "boolean"}
+_DAY = {"anyOf": [{"type": "string", "format": "date"}, {"enum": [""]}]}
 _BYTES = {"type": "string", "format": "binary", "minLength": 1}
 _QUERIES: Mapping[str, Any] = {
     "limit": {"type": "integer", "minimum": 1},
@@ -34,6 +36,7 @@ _QUERIES: Mapping[str, Any] = {
     "width": {"enum": ["exact", "similar"]},
     "format": {"enum": ["json", "md"]},
     "archived": _YES_OR_NO,
+    "children": _YES_OR_NO,
     "all": _YES_OR_NO,
     "now": _YES_OR_NO,
     "download": _YES_OR_NO,
@@ -46,6 +49,11 @@ _QUERIES: Mapping[str, Any] = {
     "order": {"enum": ["asc", "desc"]},
     "by": {"enum": ["day", "target", "session", "key"]},
     "scope": {"enum": ["user", "workspace", "skills"]},
+    "status": {"enum": list(STATUS_FILTERS)},
+    "workspace": {"type": "string", "pattern": r"^(/[^\u0000]*)?$"},
+    "from": _DAY,
+    "to": _DAY,
+    "X-Hermes-Session-Id": {"type": "string", "pattern": r"^[!-.0-\[\]-~]{1,256}$"},
     "Idempotency-Key": {"type": "string", "pattern": "^[!-~]{1,255}$"},
 }
 # What the fields of a body need together, or beyond their types.
@@ -54,11 +62,36 @@ _IDS = {"client_id": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{2,64}$"}}
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"}
 
 
-def _any_text(*names: str) -> dict[str, Any]:
-    """At least one of the fields has text."""
-    return {"anyOf": [{"required": [name], "properties": {name: _TEXT}} for name in names]}
+def _one_text(*names: str) -> dict[str, Any]:
+    """Exactly one of the fields has text; the others are missing or null."""
+    nothing = {"type": "null"}
+    return {
+        "anyOf": [
+            {"required": [name], "properties": {one: _TEXT if one == name else nothing for one in names}}
+            for name in names
+        ]
+    }
 
 
+def _at_most_one(*names: str) -> dict[str, Any]:
+    """All of the fields but one are missing or null."""
+    nothing = {"type": "null"}
+    return {
+        "anyOf": [{"properties": {one: nothing for one in names if one != name}} for name in names],
+    }
+
+
+def _some(name: str) -> dict[str, Any]:
+    """The list isn't empty."""
+    return {"required": [name], "properties": {name: {"type": "array", "minItems": 1}}}
+
+
+_HISTORY = {
+    "properties": {"conversation_history": {"items": {"properties": {"role": {"enum": sorted(ROLES)}}}}}
+}
+_ONE_LIMIT = _at_most_one("max_tokens", "max_completion_tokens", "max_output_tokens")
+_ONE_CONTEXT = _at_most_one("previous_response_id", "conversation")
+_INPUT = {"anyOf": [_TEXT, {"type": "array", "minItems": 1}]}
 _MEMORY = {
     "anyOf": [
         {"properties": {"scope": {"enum": ["user", "workspace", "skills"]}}},
@@ -68,8 +101,11 @@ _MEMORY = {
 _APPROVAL_CHOICES = ["once", "session", "always", "deny", "approve", "allow"]
 _RULES: Mapping[str, Mapping[str, Any]] = {
     "AllowRequest": {"allOf": [{"properties": {"user": _NAME}}]},
-    "AnswerRequest": _any_text("answer", "response"),
-    "ApprovalRequest": {"allOf": [{"properties": {"choice": {"enum": _APPROVAL_CHOICES}}}]},
+    "AnswerRequest": _one_text("answer", "response"),
+    "ApprovalRequest": {
+        "allOf": [{"properties": {"choice": {"enum": _APPROVAL_CHOICES}}}],
+        **_at_most_one("approval_id", "request_id"),
+    },
     "ChangeMessageRequest": {"allOf": [{"properties": {"text": {"anyOf": [_TEXT, {"type": "null"}]}}}]},
     "CreateConversationRequest": {"allOf": [{"properties": {"items": {"maxItems": 0}}}]},
     "CreateKeyRequest": {"allOf": [{"properties": {"name": _NAME, "scopes": {"minItems": 1}}}]},
@@ -77,7 +113,47 @@ _RULES: Mapping[str, Mapping[str, Any]] = {
     "MemoryEditRequest": _MEMORY,
     "MemoryForgetRequest": _MEMORY,
     "MemoryRollbackRequest": _MEMORY,
-    "SayRequest": _any_text("message", "text", "input"),
+    "RpcMessage": {
+        "oneOf": [
+            {"required": ["method"], "not": {"anyOf": [{"required": ["result"]}, {"required": ["error"]}]}},
+            *({"required": ["id", one], "not": {"required": ["method"]}} for one in ("result", "error")),
+        ],
+        "allOf": [{"properties": {"id": {"type": ["integer", "string"]}}}],
+    },
+    "ChatRequest": {"allOf": [_ONE_LIMIT, {"properties": {"messages": {"minItems": 1}}}]},
+    "CompactResponseRequest": {
+        "anyOf": [
+            {"required": ["input"], "properties": {"input": _INPUT}},
+            {"required": ["previous_response_id"], "properties": {"previous_response_id": _TEXT}},
+        ]
+    },
+    "ResponsesRequest": {
+        "allOf": [_ONE_LIMIT, _ONE_CONTEXT, _HISTORY, {"properties": {"input": _INPUT}}],
+        "anyOf": [  # a background response must be stored
+            {"properties": {"background": {"enum": [False, None]}}},
+            {"properties": {"store": {"enum": [True, None]}}},
+        ],
+    },
+    "RunAgentInput": {"anyOf": [_some("messages"), _some("resume")]},
+    "RunRequest": {
+        "allOf": [_ONE_LIMIT, _HISTORY],
+        "anyOf": [
+            {"required": ["input"], "properties": {"input": _INPUT}},
+            {"required": ["message"], "properties": {"message": _INPUT, "input": {"type": "null"}}},
+            {
+                **_some("parts"),
+                "properties": {"parts": {"type": "array", "minItems": 1}, "input": {"type": "null"}},
+            },
+        ],
+    },
+    "SayRequest": {
+        "anyOf": [
+            *_one_text("message", "text", "input")["anyOf"],
+            {**_some("message")},
+        ]
+    },
+    "SignInRequest": _one_text("token", "key"),
+    "UndoRequest": {"anyOf": [{"properties": {name: {"enum": [False]}}} for name in ("force", "keep_both")]},
 }
 _FRAME = {
     "type": "object",

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ResponseBody, one_of
+from holdfast.api.body import AbsolutePath, ResponseBody, one_of
 from holdfast.api.errors import ErrorDetail
 from holdfast.api.live import BackgroundJobShown
 from holdfast.values import Action, GrantOffer, Mode, OnRestart, OutcomeKind, Part, WhenBusy
@@ -158,7 +158,9 @@ class RunRequest(ModelOptions, kw_only=True):
     metadata: Annotated[
         dict[str, Any] | None, _says("Stored with the run and shown with it; at most 64 entries.")
     ] = None
-    workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
+    workspace: Annotated[
+        AbsolutePath | None, _says("The folder that tools work in, as an absolute path.")
+    ] = None
     when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
     budget: Annotated[
         BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
@@ -303,6 +305,12 @@ class ClientToolsShown(ResponseBody, frozen=True):
 
 
 REFUSED_ACTIONS = "How many actions were not done because nobody allowed them."
+
+
+STATUS_FILTERS = (
+    *("queued", "running", "waiting_for_approval", "stopping", "ended"),
+    *("completed", "failed", "interrupted", "cancelled"),
+)
 
 
 class _RunHead(ResponseBody, frozen=True):

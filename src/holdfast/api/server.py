@@ -11,6 +11,18 @@ from holdfast.api.scopes import Scope
 _Model: TypeAlias = Annotated[
     str, msgspec.Meta(min_length=1, description="A relayed model, as listed by GET /v1/models.")
 ]
+_Message: TypeAlias = Annotated[
+    dict[str, Any],
+    msgspec.Meta(
+        extra_json_schema={
+            "required": ["role", "content"],
+            "properties": {
+                "role": {"enum": ["user", "assistant"]},
+                "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]},
+            },
+        }
+    ),
+]
 
 
 class RelayBody(msgspec.Struct):
@@ -23,7 +35,7 @@ class MessagesRequest(RelayBody):
     """A request body of Anthropic's Messages API. Every field is passed on."""
 
     messages: Annotated[
-        list[dict[str, Any]],
+        list[_Message],
         msgspec.Meta(min_length=1, description="The last one is the user's. Content can be text or blocks."),
     ]
 

@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.api.body import ALWAYS_TRUE, AbsolutePath, ResponseBody, one_of
 from holdfast.api.changes import UndoShown
+from holdfast.api.runs import SessionId
 from holdfast.values import ApprovalMode, Part, PlanStep
 
 OFFSET_MAX = 10_000  # how far a client without a cursor can page
@@ -15,10 +16,10 @@ OFFSET_MAX = 10_000  # how far a client without a cursor can page
 class CreateSessionRequest(msgspec.Struct):
     """The body of POST /api/sessions."""
 
-    id: str | None = None
-    session_id: str | None = None
+    id: SessionId | None = None
+    session_id: SessionId | None = None
     title: str | None = None
-    workspace: str | None = None
+    workspace: AbsolutePath | None = None
     origin: str | None = None  # as in POST /v1/runs
 
 
@@ -40,9 +41,9 @@ class DraftRequest(msgspec.Struct):
 class ForkRequest(msgspec.Struct):
     """The body of POST /api/sessions/{session_id}/fork."""
 
-    at_seq: int | None = None
-    id: str | None = None
-    session_id: str | None = None
+    at_seq: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    id: SessionId | None = None
+    session_id: SessionId | None = None
     title: str | None = None  # default: the title of the source
 
 
@@ -67,13 +68,13 @@ class BringServersRequest(msgspec.Struct):
     """The body of PUT /api/sessions/{session_id}/mcp-servers/{client_id}; no servers ends them."""
 
     servers: Annotated[list[BroughtServer], msgspec.Meta(max_length=32)]
-    cwd: str = ""  # where programs are started, as an absolute path
+    cwd: AbsolutePath = ""  # where programs are started, as an absolute path
 
 
 class RewindRequest(msgspec.Struct):
     """The body of POST /api/sessions/{session_id}/rewind."""
 
-    to_seq: int
+    to_seq: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class CompactRequest(msgspec.Struct):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.api.body import ALWAYS_TRUE, ResponseBody, one_of
+from holdfast.api.body import ALWAYS_TRUE, AbsolutePath, ResponseBody, one_of
 from holdfast.api.runs import BudgetRequest
 from holdfast.values import Budget, HookSignature, MissedRule, OverlapRule
 
@@ -39,7 +39,7 @@ class TriggerRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     session_id: Annotated[
         str | None, msgspec.Meta(description="Session to run in. Default: a new one each time.")
     ] = None
-    workspace: Annotated[str | None, msgspec.Meta(description="A folder on the server.")] = None
+    workspace: Annotated[AbsolutePath | None, msgspec.Meta(description="A folder on the server.")] = None
     model: Annotated[
         str | None, msgspec.Meta(description="The name of a target, or its model; the default one if empty.")
     ] = None

@@ -362,8 +362,8 @@ class ToolOutput(RunEvent, frozen=True, kw_only=True, gc=False, tag="tool.output
 class ToolEnded(RunEvent, frozen=True, kw_only=True, tag="tool.ended"):
     """The tool call is over; `result` is what the model is shown, `blob` the whole where it was cut.
 
-    `sent` is a file for the person in the chat that the session belongs to. `advice` is appended to `result` for
-    the model only. `proposal` is a pending change to a memory or skill.
+    `sent` is a file for the person in the chat that the session belongs to. `advice` is appended to `result`
+    for the model only. `proposal` is a pending change to a memory or skill.
     """
 
     tool_call_id: str
@@ -442,6 +442,7 @@ class Usage(RunEvent, frozen=True, kw_only=True, tag="usage"):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float | None = None
+    estimated: bool = False  # the provider didn't report all of it, so some is Holdfast's estimate
 
 
 class ContextCompacted(RunEvent, frozen=True, kw_only=True, tag="context.compacted"):

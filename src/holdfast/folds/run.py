@@ -381,6 +381,8 @@ def _completed_something(run: Run, _: e.TextDone) -> None:
 def _used(run: Run, event: e.Usage) -> None:
     run.usage.add(event)
     run.known_cost_usd += event.cost_usd or 0.0
+    if event.estimated:
+        return  # such an attempt may have brought nothing
     if run.answers:
         run.context_tokens = event.input_tokens + event.output_tokens
     run.resumptions_without_progress = 0

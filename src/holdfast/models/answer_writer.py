@@ -69,9 +69,6 @@ class AnswerWriter:
         self.produced = False  # text that isn't only white space, or a whole tool call
         self.is_full = False
 
-    def connected(self) -> None:
-        """Ignored: the run's log has what its provider reports."""
-
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Ignore the head of the response: the log has the answer alone."""
 
@@ -145,9 +142,13 @@ class AnswerWriter:
             write(written.segment, text)
 
     def answer(self, call_id: str, finish: Finished) -> Answer | None:
-        """The answer, whose tool calls are written to the log now; None if it is empty or a refusal."""
+        """The answer, whose tool calls are written to the log now; None if it is empty or a refusal.
+
+        An answer that begins with a stop sequence is empty and complete.
+        """
         is_cut = finish.reason in {"length", "too_long"}
-        if not is_cut and (finish.reason == "refused" or not self.produced):
+        is_empty = not (self.produced or finish.stop_sequence)
+        if not is_cut and (finish.reason == "refused" or is_empty):
             return None
         if not is_cut:
             self.ask()

@@ -87,6 +87,7 @@ class _Delta(msgspec.Struct, gc=False):
     signature: str | None = None
     partial_json: str | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: _StopDetails | None = None
 
 
@@ -106,6 +107,7 @@ class _Message(msgspec.Struct):
     type: str = ""
     content: list[_Block] | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: _StopDetails | None = None
     usage: _Usage | None = None
 
@@ -164,6 +166,7 @@ class AnthropicParser(StreamParser):
         self._calls = 0
         self._stop_reason = ""
         self._stop_detail = ""
+        self._stop_sequence = ""
         self._usage = _Usage()
         self._steps: dict[str, Callable[[_Event, bytes], Sequence[ModelEvent]]] = {
             "content_block_delta": self._block_delta,
@@ -230,7 +233,11 @@ class AnthropicParser(StreamParser):
             events += self._block_stop(_Event(index=index), b"")
         if message.stop_reason is None:
             return events
-        delta = _Delta(stop_reason=message.stop_reason, stop_details=message.stop_details)
+        delta = _Delta(
+            stop_reason=message.stop_reason,
+            stop_sequence=message.stop_sequence,
+            stop_details=message.stop_details,
+        )
         events += self._message_delta(_Event(delta=delta, usage=message.usage), b"")
         return [*events, *self._message_stop(_Event(), b"")]
 
@@ -304,6 +311,7 @@ class AnthropicParser(StreamParser):
             self._stop_reason = delta.stop_reason
             details = delta.stop_details or _StopDetails()
             self._stop_detail = details.explanation or details.category or ""
+            self._stop_sequence = delta.stop_sequence or ""
         if event.usage is not None:
             events.append(self._count(event.usage))
         return events
@@ -323,7 +331,8 @@ class AnthropicParser(StreamParser):
             reason = "tools" if self._calls else "stop"
         self._over = self.finished = True
         known = KNOWN_STOPS.get(word) == reason
-        events.append(Finished(reason, self._stop_detail or ("" if known else word)))
+        detail = self._stop_detail or ("" if known else word)
+        events.append(Finished(reason, detail, self._stop_sequence))
         return events
 
     def _failed(self, _event: _Event, data: bytes) -> Sequence[ModelEvent]:

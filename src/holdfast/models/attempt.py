@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, EventSink
+from holdfast.models.attempt_meter import AttemptMeter
 from holdfast.models.call_request import CallRequest
 from holdfast.models.exchange import AnswerReceiver, ExchangeEnd, ModelExchange
 from holdfast.models.http import ModelHttp
@@ -94,7 +94,7 @@ class Attempt:
         self._deadlines: Deadlines | None = None
         self._unrecorded: tuple[Classified, CloseReason] | None = None
         self._began_s = deps.clock.monotonic_s()
-        self._exchange: ModelExchange | None = None
+        self._meter = AttemptMeter(0)
         self._watchdog: Watchdog | None = None
 
     async def run(self, asked: CallRequest, *, hooks: Hooks) -> Answer | Classified:
@@ -109,8 +109,9 @@ class Attempt:
         receiver = asked.receiver(self._sink, self._target, before_first=hooks.before_first)
         watchdog = Watchdog(deadlines, steady_s=self._deps.clock.steady_s)
         watchdog.on_progress = hooks.on_progress
-        watchdog.on_connected = partial(self._connected, receiver)
+        watchdog.on_connected = self._connected
         self._watchdog = watchdog
+        self._meter = AttemptMeter(tokens, asked.answers)
         self._sink.live = lambda: self._live_line(watchdog, hooks)
         activity = self._deps.shared.activity
         activity.begin(self._target)
@@ -147,9 +148,10 @@ class Attempt:
         assert self._unrecorded is not None, "it could not connect"
         self._emit_failed(*self._unrecorded)
 
-    def _connected(self, receiver: AnswerReceiver) -> None:
+    def _connected(self) -> None:
+        """The target is sent the request, which it may charge for from now on."""
+        self._meter.is_sent = True
         self._record_start()
-        receiver.connected()
 
     def _record_start(self) -> None:
         if not self.is_recorded:
@@ -168,8 +170,10 @@ class Attempt:
 
     async def _talk(self, asked: CallRequest, watchdog: Watchdog, *, receiver: AnswerReceiver) -> ExchangeEnd:
         built, parser = await asked.build(self._target)
-        self._exchange = ModelExchange(built, parser, watchdog=watchdog, receiver=receiver, sink=self._sink)
-        return await self._exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
+        exchange = ModelExchange(
+            built, parser, watchdog=watchdog, receiver=receiver, meter=self._meter, sink=self._sink
+        )
+        return await exchange.run(self._deps.http, now_ms=self._deps.clock.now_ms)
 
     def _judged(
         self, ended: ExchangeEnd, receiver: AnswerReceiver, *, got_event: bool
@@ -239,7 +243,7 @@ class Attempt:
         )
 
     def _emit_usage(self) -> None:
-        used = self._exchange.used if self._exchange else None
+        used = self._meter.total()
         if used is None:
             return
         self._emit(
@@ -253,6 +257,7 @@ class Attempt:
             cache_write_tokens=used.cache_write_tokens,
             reasoning_tokens=used.reasoning_tokens,
             cost_usd=self._deps.prices.cost_usd(self._target, used),
+            estimated=used.is_estimate,
         )
 
     def _emit(self, kind: type[e.RunEvent], **fields: Any) -> None:

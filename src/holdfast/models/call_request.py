@@ -40,6 +40,7 @@ class CallRequest(Protocol):
     asks_to_reason: bool  # a model that reasons may be silent for long
     is_streamed: bool  # the answer comes in pieces, and not as a whole at its end
     output_tokens_max: int  # of the answer; 0 if the request doesn't say
+    answers: int  # that the provider charges for; 0 if the request is free
     wait_ms_max: int | None  # None means any
     waits_at_gates: bool  # a person's "try now" doesn't
 
@@ -74,6 +75,7 @@ class ConversationRequest(CallRequest):
     """A request made of messages; retries may shorten it, and the answer is written to the sink."""
 
     waits_at_gates = True
+    answers = 1
 
     def __init__(
         self, request: ModelRequest, shared: TargetStates, blobs: Blobs, *, compact: Compact | None = None

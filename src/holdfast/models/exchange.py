@@ -10,6 +10,7 @@ from holdfast.decisions.failure_rules import Stage
 from holdfast.decisions.failures import Facts
 from holdfast.interfaces.model import Answer, EventSink
 from holdfast.model_events import ErrorReported, Finished, ModelEvent, TextPiece, TokensUsed
+from holdfast.models.attempt_meter import AttemptMeter
 from holdfast.models.connection_errors import ConnectionBroken
 from holdfast.models.error_bodies import read_error
 from holdfast.models.http import ModelHttp, ModelResponse
@@ -50,10 +51,6 @@ class AnswerReceiver(Protocol):
     produced: bool  # there was text or a whole tool call
     is_full: bool  # it takes no more, and the answer ends here
 
-    def connected(self) -> None:
-        """Note that the request is being sent, so the provider may charge for it."""
-        ...
-
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Take the head of the response; header names are in lower case."""
         ...
@@ -89,6 +86,7 @@ class ModelExchange:
         *,
         watchdog: Watchdog,
         receiver: AnswerReceiver,
+        meter: AttemptMeter,
         sink: EventSink,
     ) -> None:
         self._request = request
@@ -97,7 +95,7 @@ class ModelExchange:
         self._receiver = receiver
         self._sink = sink
         self._watchdog = watchdog
-        self.used: TokensUsed | None = None
+        self._meter = meter
         self._finish: Finished | None = None
         self._error: ErrorReported | None = None
         self._in_text = False
@@ -110,6 +108,7 @@ class ModelExchange:
         try:
             async with self._watchdog, http.post(self._request, self._watchdog) as reply:
                 self._status, self._headers = reply.status, dict(reply.headers)
+                self._meter.is_refused = reply.status not in GOOD
                 self._receiver.begin(self._status, self._headers)
                 await self._read_answer(reply)
         except TimeoutError:
@@ -117,6 +116,7 @@ class ModelExchange:
                 raise
         except ConnectionBroken as error:
             broken = error
+            self._meter.is_refused |= not self._status
         except MalformedFrame as error:
             broken = ConnectionBroken("protocol", str(error))
         if self._finish is not None:
@@ -204,6 +204,7 @@ class ModelExchange:
                 self._feed_singly(run)
             else:
                 self._watchdog.progressed()
+                self._meter.chars += len(piece.text)
                 self._receiver.write_text(piece.index, piece.text)
 
     def _feed_singly(self, run: FrameRun) -> None:
@@ -235,11 +236,15 @@ class ModelExchange:
         for event in events:
             self._watchdog.observe(event)
             if isinstance(event, TokensUsed):
-                self.used = event
+                self._meter.reported = event
             elif isinstance(event, Finished):
                 self._finish = event
+                self._meter.is_whole = True
             elif isinstance(event, ErrorReported):
                 self._error = event
+                self._meter.is_refused = True
+            else:
+                self._meter.count(event)
             self._receiver.write(event)
 
 

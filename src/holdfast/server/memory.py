@@ -156,6 +156,7 @@ class MemoryRoutes:
         """The memory that the request is about; raises a Problem."""
         if kind not in get_args(ScopeKind):
             raise bad_request("'scope' must be user, workspace, chat or skills", param="scope")
+        checked_workspace(workspace)
         if kind == "chat" and not chat:
             raise bad_request("With the scope chat, 'chat' must name a chat", param="chat")
         if chat:
@@ -168,7 +169,6 @@ class MemoryRoutes:
             case "user":
                 return user_scope(_owner(request))
             case _:
-                checked_workspace(workspace)
                 return workspace_scope(_owner(request), Path(workspace or self._deps.agent.workspace))
 
 

@@ -57,12 +57,9 @@ def _day(given: str, name: str, default: date) -> date:
     if not given:
         return default
     try:
-        day = date.fromisoformat(given)
+        return date.fromisoformat(given)
     except ValueError:
         raise bad_request(f"'{name}' must be a day such as 2026-01-31", param=name) from None
-    if not day >= _EPOCH:
-        raise bad_request(f"'{name}' must be a day since 1970", param=name)
-    return day
 
 
 def _number(day: date) -> int:

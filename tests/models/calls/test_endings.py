@@ -14,6 +14,7 @@ from holdfast.chaos import (
     ErrorEvent,
     Finish,
     Gate,
+    Hang,
     HangUp,
     Malformed,
     Raw,
@@ -30,7 +31,7 @@ from holdfast.chaos import (
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.targets import Wire
 
-from .calling import line_of
+from .calling import line_of, request_of
 
 GOOD = [Say("hello")]
 CUTS: dict[str, Step] = {"reset": Drop(), "fin": HangUp(), "end of body": EndOfBody()}
@@ -48,6 +49,15 @@ async def test_an_answer_is_told_piece_by_piece_and_whole(wire: Wire) -> None:
         assert [event.text for event in line.told.of(e.ReasoningDone)] == ["hm"]
         (used,) = line.told.of(e.Usage)
         assert used.output_tokens > 0
+
+
+async def test_an_answer_that_begins_with_a_stop_sequence_is_empty_and_complete() -> None:
+    """It isn't asked for again: the next answer would be cut in the same way."""
+    async with line_of("responses", [Say("END of it"), Hang()]) as (line, server):
+        answer = await line.ask(request_of(sampling={"stop": "END"}))
+        assert isinstance(answer, Answer)
+        assert (answer.finish, answer.text) == ("stop", "")
+        assert len(server.seen.requests) == 1
 
 
 @pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS)
@@ -156,7 +166,9 @@ async def test_a_usage_only_chunk_after_the_finish_is_normal(wire: Wire, usage_c
         assert isinstance(await line.ask(), Answer)
         assert line.told.text == "hello"
         counted = [(event.input_tokens, event.output_tokens) for event in line.told.of(e.Usage)]
-        assert counted == ([] if usage_chunk == "never" and wire == "chat" else [(7, 5)])
+        is_unreported = usage_chunk == "never" and wire == "chat"
+        assert counted == [(4, 1) if is_unreported else (7, 5)]
+        assert [event.estimated for event in line.told.of(e.Usage)] == [is_unreported]
 
 
 async def test_an_ending_said_twice_ends_once(wire: Wire) -> None:

@@ -10,10 +10,10 @@ from holdfast.chaos import Begin, ChaosServer, Gate, Hang, Headers, Say, Wait, o
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
+from holdfast.models.attempt_meter import AttemptMeter
 from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, ServerOptions
-from holdfast.server.relay.attempts import AttemptMeter
-from holdfast.targets import Target, Wire
+from holdfast.targets import Wire
 from server.relay.relaying import PATHS, SHORT, WIRES, body_for, relaying, target_on
 from serving import Served, Setting
 
@@ -97,13 +97,16 @@ async def test_each_attempt_that_was_sent_is_charged_and_a_refused_one_is_not() 
 
 
 def test_an_attempt_that_never_connected_is_free() -> None:
-    target = Target(name="main", wire="chat", base_url="http://127.0.0.1:9/v1", model="m")
-    meter = AttemptMeter(target, 1000)
-    assert meter.unreported() == TokensUsed()
+    meter = AttemptMeter(1000)
+    assert meter.total() is None
     meter.is_sent = True
-    assert meter.unreported() == TokensUsed(input_tokens=1000)
+    assert meter.total() == TokensUsed(input_tokens=1000, is_estimate=True)
     meter.chars, meter.answers = 400, 3
-    assert meter.unreported() == TokensUsed(input_tokens=1000, output_tokens=300)
+    assert meter.total() == TokensUsed(input_tokens=1000, output_tokens=300, is_estimate=True)
+    meter.reported = TokensUsed(input_tokens=900, output_tokens=1)
+    assert meter.total() == TokensUsed(input_tokens=900, output_tokens=300, is_estimate=True)
+    meter.is_whole = True
+    assert meter.total() == meter.reported
 
 
 IMPOSSIBLE: dict[str, list[Any]] = {

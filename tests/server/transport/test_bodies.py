@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.api.sessions import RewindRequest
 from holdfast.server.options import Limits
 from holdfast.server.problems import Problem
 from holdfast.server.transport.bodies import parsed
@@ -46,6 +47,14 @@ async def test_a_body_of_very_many_values_is_refused_before_anything_is_made_of_
 async def test_a_text_counts_as_one_value_whatever_is_written_in_it(text: str) -> None:
     body = json.dumps({"input": text, "more": [text[:99_999]] * 20}).encode()
     assert (await parsed(body, Limits(), dict[str, Any]))["input"] == text
+
+
+async def test_a_whole_number_is_accepted_as_a_float() -> None:
+    """JSON has one kind of number, and some encoders write 2 as 2.0."""
+    body = b'{"to_seq": 2.0, "names": ["x"]}'
+    assert await parsed(body, Limits(), dict[str, int | list[str]]) == {"to_seq": 2, "names": ["x"]}
+    with pytest.raises(Problem, match="it must be a whole number"):
+        await parsed(b'{"to_seq": 2.5}', Limits(), RewindRequest)
 
 
 @given(value=JSON, ascii_only=st.booleans())

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from holdfast.api.body import ResponseBody
+from holdfast.api.body import AbsolutePath, ResponseBody
 from holdfast.values import MemoryMode, MemoryOrigin
 
 _WORKSPACE = msgspec.Meta(
@@ -26,7 +26,7 @@ MemoryScopeName: TypeAlias = Literal["user", "workspace", "chat", "skills"]
 
 class _MemoryRequest(msgspec.Struct, kw_only=True):
     scope: MemoryScopeName
-    workspace: Annotated[str, _WORKSPACE] = ""
+    workspace: Annotated[AbsolutePath, _WORKSPACE] = ""
     chat: Annotated[str, _CHAT] = ""
 
 

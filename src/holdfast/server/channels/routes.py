@@ -187,12 +187,13 @@ class ChannelRoutes:
         wanted = await decoded(request, self._deps.limits, AllowRequest)
         user = wanted.user.strip()
         configured = self._deps.options.channels.get(request.path_params["name"])
+        log_id = await self._log_id(request)
         if not is_user_id(configured.kind if configured else "", user):
             raise bad_request("'user' must be the platform's id of a person", param="user")
         allowed = e.ChannelUserAllowed(
             at_ms=self._deps.clock.now_ms(), user=user, role=wanted.role, by=request.scope[KEY_NAME]
         )
-        await self._append(await self._log_id(request), allowed)
+        await self._append(log_id, allowed)
         return json_response(ChannelUserChanged(channel=request.path_params["name"], user=user, allowed=True))
 
     async def revoke(self, request: Request) -> Response:

@@ -40,6 +40,7 @@ from holdfast.server.options import Limits
 from holdfast.server.problems import Problem, problem_of
 from holdfast.server.streams.stream import EventStream, Reservation, Streams
 from holdfast.server.transport.bodies import read_body
+from holdfast.server.transport.once import KEY_RULE, is_key
 
 _SERVER_INFO = {"name": "holdfast", "title": "Holdfast", "version": __version__}
 _JSON, _EVENTS = "application/json", "text/event-stream"
@@ -171,8 +172,10 @@ def _told(error: Exception) -> RpcError:
 
 def _caller(request: Request, peer: McpPeer) -> McpCaller:
     headers = request.headers
-    key, last = headers.get("idempotency-key", ""), headers.get("last-event-id", "")
-    return McpCaller(peer, request.scope, key, last)
+    key, last = headers.get("idempotency-key"), headers.get("last-event-id", "")
+    if key is not None and not is_key(key):
+        raise RpcError(INVALID_REQUEST, KEY_RULE, status=400)
+    return McpCaller(peer, request.scope, key or "", last)
 
 
 def _check_accepts(headers: Headers, kind: str) -> None:

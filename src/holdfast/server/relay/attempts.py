@@ -1,74 +1,24 @@
 """What takes the answer of one attempt at a relayed call: its bytes, on their way back to the client."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from typing_extensions import override
 
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.interfaces.model import Answer
-from holdfast.messages import CHARS_PER_TOKEN
 from holdfast.model_events import (
-    ArgsPiece,
     ErrorReported,
     Finished,
     ModelEvent,
-    ReasoningPiece,
-    TextPiece,
-    TokensUsed,
 )
 from holdfast.models.exchange import GOOD, AnswerReceiver
 from holdfast.models.wire import StreamParser
 from holdfast.server.relay.output import RelayOutput, head_back, split_lifecycle
-from holdfast.targets import Target
-
-_NO_TOKENS = TokensUsed()
-
-
-@dataclass(slots=True)
-class AttemptMeter:
-    """One attempt's usage: as its provider reported it, and an estimate of the rest.
-
-    A provider reports usage with the last event, so an attempt that ends early would otherwise be free.
-    """
-
-    target: Target
-    input_tokens: int  # estimated
-    answers: int = 1  # that were asked for; only the text of the first is counted
-    is_sent: bool = False
-    is_whole: bool = False
-    is_refused: bool = False  # the provider reported an error
-    chars: int = 0  # of text, reasoning and arguments
-    reported: TokensUsed = _NO_TOKENS
-
-    def add(self, event: ModelEvent) -> None:
-        """Read one event of the answer."""
-        if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
-            self.chars += len(event.text)
-        elif isinstance(event, TokensUsed):
-            self.reported = event
-        elif isinstance(event, ErrorReported):
-            self.is_refused = True
-
-    def unreported(self) -> TokensUsed:
-        """The estimate of what the provider hasn't reported; nothing if it has reported everything."""
-        reported = self.reported
-        has_report = bool(reported.input_tokens or reported.output_tokens)
-        is_free = not self.is_sent or (self.is_refused and not self.chars)
-        if is_free or (self.is_whole and has_report):
-            return _NO_TOKENS
-        made = self.answers * max(1, self.chars // CHARS_PER_TOKEN) if self.chars else 0
-        return TokensUsed(
-            input_tokens=0 if has_report else self.input_tokens,
-            output_tokens=max(0, made - reported.output_tokens),
-        )
 
 
 class RelayReceiver(AnswerReceiver, Protocol):
     """Takes one attempt's answer, and shows the client nothing of it before there is content."""
-
-    meter: AttemptMeter
 
     @property
     def has_provider_error(self) -> bool:
@@ -94,7 +44,6 @@ class PassThrough(RelayReceiver):
     def __init__(
         self,
         output: RelayOutput,
-        meter: AttemptMeter,
         *,
         is_streamed: bool,
         before_first: Callable[[], None],
@@ -103,8 +52,8 @@ class PassThrough(RelayReceiver):
         self.said = False
         self.is_full = False
         self.produced = True  # an answer that says nothing is passed on like any other
-        self.meter = meter
         self.status = 0
+        self._is_refused = False  # the provider reported an error
         self.headers: Mapping[str, str] = {}
         self._output = output
         self._pass_on = output.pass_on
@@ -118,16 +67,12 @@ class PassThrough(RelayReceiver):
     @property
     @override
     def has_provider_error(self) -> bool:
-        return self.meter.is_refused
-
-    @override
-    def connected(self) -> None:
-        self.meter.is_sent = True
+        return self._is_refused
 
     @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         self.status, self.headers = status, headers
-        self.meter.is_refused = status not in GOOD
+        self._is_refused = status not in GOOD
         self._output.expect_answer()
 
     @override
@@ -144,14 +89,13 @@ class PassThrough(RelayReceiver):
     @override
     def write_text(self, index: int, text: str) -> None:
         self._progressed = True
-        self.meter.chars += len(text)
         self._add_text(index, text)
 
     @override
     def write(self, event: ModelEvent) -> None:
-        self.meter.add(event)
         self._output.secrets.add_event(event)
         if isinstance(event, ErrorReported):
+            self._is_refused = True
             return
         self._progressed = self._progressed or sign_of(event) is Sign.PROGRESS
 
@@ -163,7 +107,6 @@ class PassThrough(RelayReceiver):
     def answer(self, call_id: str, finish: Finished) -> Answer:
         if not self.said:
             self._begin()
-        self.meter.is_whole = True
         self._output.complete()
         return Answer(call_id, finish.reason)
 

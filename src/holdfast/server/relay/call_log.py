@@ -17,7 +17,7 @@ from holdfast.model_events import Finished, ItemClosed, ModelEvent
 from holdfast.models.answer_writer import AnswerWriter
 from holdfast.models.exchange import ANSWER_BYTES_MAX
 from holdfast.server.deps import RouteDeps
-from holdfast.server.relay.attempts import AttemptMeter, RelayReceiver
+from holdfast.server.relay.attempts import RelayReceiver
 from holdfast.server.relay.output import WAITING_BYTES_MAX
 from holdfast.server.relay.raw_request import RawRequest
 from holdfast.server.relay.sink import RelaySink
@@ -103,18 +103,9 @@ class LoggedReceiver(RelayReceiver):
         return self._inner.is_full
 
     @property
-    def meter(self) -> AttemptMeter:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
-        """What the attempt has used."""
-        return self._inner.meter
-
-    @property
     @override
     def has_provider_error(self) -> bool:
         return self._inner.has_provider_error
-
-    @override
-    def connected(self) -> None:
-        self._inner.connected()
 
     @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from holdfast.models.anthropic_request import API_VERSION
 from holdfast.models.call_request import AskForLess, CallRequest
 from holdfast.models.wire import StreamParser, WireRequest, bearer
 from holdfast.server.contents import Attached
-from holdfast.server.relay.attempts import AttemptMeter, PassThrough, RelayReceiver
+from holdfast.server.relay.attempts import PassThrough, RelayReceiver
 from holdfast.server.relay.lifecycle import RelayParser
 from holdfast.server.relay.output import RelayOutput, own_stream_head
 from holdfast.server.relay.raw_request import RawRequest
@@ -63,12 +63,11 @@ class RelayedRequest(CallRequest):
         self.asks_to_reason = raw.asks_to_reason
         self.is_streamed = raw.is_streamed or translation is not None  # a translated answer is streamed here
         self.output_tokens_max = raw.output_tokens_max
-        self.answers = raw.answers
+        self.answers = 0 if output.surface.is_free else raw.answers
         self.wait_ms_max = wait_ms_max
         self.client_streams = raw.is_streamed
         self.around: Callable[[RelayReceiver], RelayReceiver] | None = None  # what also takes the answer
         self.newest: RelayReceiver | None = None  # what takes the answer of the latest attempt
-        self.meters: list[AttemptMeter] = []  # what each attempt has used
         self._raw = raw
         self.output = output
         self._along = along
@@ -114,12 +113,9 @@ class RelayedRequest(CallRequest):
 
     def _receiver(self, target: Target, *, before_first: Callable[[], None]) -> RelayReceiver:
         wire = self._raw.wire
-        meter = AttemptMeter(target, self.input_tokens, self.answers)
-        self.meters.append(meter)
         if target.wire == wire:
             return PassThrough(
                 self.output,
-                meter,
                 is_streamed=self.client_streams,
                 before_first=before_first,
                 make_parser=self.output.surface.parser or ADAPTERS[wire].parser,
@@ -127,7 +123,7 @@ class RelayedRequest(CallRequest):
         assert self._translation is not None, "targets on other wires get a translation"
         encoder = encoder_for(wire, self._translation.asked)
         return TranslatingReceiver(
-            self.output, encoder, meter=meter, is_streamed=self.client_streams, before_first=before_first
+            self.output, encoder, is_streamed=self.client_streams, before_first=before_first
         )
 
     def commit(self) -> None:

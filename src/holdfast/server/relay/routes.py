@@ -269,7 +269,7 @@ class RelayRoutes:
                 ended = await caller.make(asked, sink, turn=1)
                 return ended
             finally:
-                record = _closed(caller, asked, sink, ended)
+                record = _closed(sink, ended)
                 if self._options.keep != "none" and not asked.output.surface.is_free:
                     await self._records.add(record)
 
@@ -300,7 +300,7 @@ class RelayRoutes:
                 ended = await caller.make(asked, sink, turn=1)
                 return ended
             finally:
-                await log.end(_closed(caller, asked, sink, ended), ended)
+                await log.end(_closed(sink, ended), ended)
 
 
 async def _off_loop(read: Callable[[bytes], T], body: bytes) -> T:
@@ -312,15 +312,8 @@ async def _model_in(body: bytes) -> str | None:
     return await _off_loop(model_in, body)
 
 
-def _closed(
-    caller: ModelCalls, asked: RelayedRequest, sink: RelaySink, ended: Answer | NoAnswer | None
-) -> e.RelayCalled:
-    """The record of a call, with an estimate of what its providers haven't reported."""
-    for meter in asked.meters if not asked.output.surface.is_free else ():
-        used = meter.unreported()
-        sink.is_estimated |= meter.reported.is_estimate
-        if used.input_tokens or used.output_tokens:
-            sink.estimate(used, meter.target, cost_usd=caller.deps.prices.cost_usd(meter.target, used))
+def _closed(sink: RelaySink, ended: Answer | NoAnswer | None) -> e.RelayCalled:
+    """The record of a call."""
     if isinstance(ended, NoAnswer):
         return sink.close("failed", ended.failure)
     return sink.close("cancelled" if ended is None else "completed")

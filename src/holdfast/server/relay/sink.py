@@ -9,9 +9,7 @@ from holdfast import events as e
 from holdfast.folds.metrics import Metrics
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.unrecorded_sink import UnrecordedSink
-from holdfast.model_events import TokensUsed
 from holdfast.server.relay.output import RelayOutput
-from holdfast.targets import Target
 from holdfast.values import Failure
 
 Outcome: TypeAlias = Literal["completed", "failed", "cancelled"]
@@ -40,7 +38,6 @@ class RelaySink(UnrecordedSink):
         self._began_s = clock.monotonic_s()
         self._attempts = 0
         self._used: list[e.Usage] = []
-        self.is_estimated = False  # some of the usage
 
     @property
     def full(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # it is only read
@@ -65,22 +62,6 @@ class RelaySink(UnrecordedSink):
             self._metrics.relayed_usage(self._by.key, event)
             self._used.append(event)
 
-    def estimate(self, used: TokensUsed, target: Target, *, cost_usd: float | None) -> None:
-        """Count an estimate of what a target hasn't reported."""
-        self.emit(
-            e.Usage(
-                at_ms=self.now_ms(),
-                run_id=self.run_id,
-                call_id=self._call_id,
-                target=target.name,
-                model=target.model,
-                input_tokens=used.input_tokens,
-                output_tokens=used.output_tokens,
-                cost_usd=cost_usd,
-            )
-        )
-        self.is_estimated = True
-
     def close(self, outcome: Outcome, failure: Failure | None = None) -> e.RelayCalled:
         """Count the call, however it ended, and return its record."""
         finish = "stop" if outcome == "completed" else "failed"
@@ -98,7 +79,7 @@ class RelaySink(UnrecordedSink):
             outcome=outcome,
             failure=failure,
             attempts=self._attempts,
-            estimated=self.is_estimated,
+            estimated=any(used.estimated for used in self._used),
             cost_usd=sum(costs) if costs else None,
             ms=int(1000 * (self._clock.monotonic_s() - self._began_s)),
             **{name: sum(getattr(used, name) for used in self._used) for name in _TOKENS},

@@ -109,12 +109,6 @@ class RunFilter(TypedDict, total=False):
     asking: Literal["person", "client", "nobody"]
 
 
-STATUS_FILTERS = (
-    *("queued", "running", "waiting_for_approval", "stopping", "ended"),
-    *dict.fromkeys(STATUSES.values()),
-)
-
-
 def runs_with(status: str) -> RunFilter | None:
     """The state of rows with this status; None if no run can have it."""
     match status:

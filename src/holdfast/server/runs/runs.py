@@ -12,7 +12,7 @@ from holdfast import events as e
 from holdfast.agent.homes import waiting_text
 from holdfast.agent.offers import needs_text
 from holdfast.api.live import SessionLive
-from holdfast.api.runs import RunListed, RunPage, RunRequest, RunShown, Started
+from holdfast.api.runs import STATUS_FILTERS, RunListed, RunPage, RunRequest, RunShown, Started
 from holdfast.folds.rows import RunRow, run_of
 from holdfast.folds.transcript import interruption_text, text_while_recovering
 from holdfast.interfaces.index import RunQuery
@@ -22,7 +22,7 @@ from holdfast.server.contents import keep_attached, without_secrets
 from holdfast.server.deps import RouteDeps
 from holdfast.server.problems import bad_request, run_not_found
 from holdfast.server.runs.history import await_continuation, await_session_history
-from holdfast.server.runs.listing import STATUS_FILTERS, preview_of, previews_of, refusals_of, runs_with
+from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, reserved_place, started
 from holdfast.server.runs.run_state import run_shown, run_state, waiting_for

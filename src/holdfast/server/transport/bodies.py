@@ -3,7 +3,7 @@
 import asyncio
 import codecs
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.requests import Request
@@ -94,9 +94,31 @@ def _parsed(body: bytes, limits: Limits, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise field_problem(error, choices=choices_of(kind)) from None
+        return _with_whole_numbers(body, kind, error)
     except UNREADABLE as error:
         raise unreadable(error) from None
+
+
+def _with_whole_numbers(body: bytes, kind: type[Body], error: msgspec.ValidationError) -> Body:
+    """The body with 2.0 read as 2, if that was its error: some JSON encoders write all numbers as floats."""
+    if "got `float`" in str(error):
+        try:
+            return msgspec.convert(_whole(msgspec.json.decode(body)), kind)
+        except msgspec.ValidationError as remaining:
+            error = remaining
+    raise field_problem(error, choices=choices_of(kind)) from None
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {name: _whole(one) for name, one in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_whole(one) for one in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def json_value(text: bytes | msgspec.Raw, kind: type[Body]) -> Body:

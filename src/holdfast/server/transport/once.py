@@ -19,6 +19,7 @@ from holdfast.server.transport.bodies import raw_response
 
 KEPT_MS = 86_400_000
 KEY_CHARS_MAX = 255
+KEY_RULE = f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable characters"
 OWN = "\n"  # only the server's own keys begin with it
 _encode = msgspec.json.Encoder().encode
 
@@ -40,15 +41,18 @@ class OnceKey:
         return lambda sent: self.of(answer(sent))
 
 
+def is_key(given: str) -> bool:
+    """Whether the text can be an idempotency key."""
+    return 0 < len(given) <= KEY_CHARS_MAX and given.isprintable()
+
+
 def once_key(request: Request, body: bytes, deps: RouteDeps) -> OnceKey | None:
     """The request's idempotency key, if it has one."""
     given = request.headers.get("idempotency-key")
     if given is None:
         return None
-    if not 0 < len(given) <= KEY_CHARS_MAX or not given.isprintable():
-        raise bad_request(
-            f"'Idempotency-Key' must be 1 to {KEY_CHARS_MAX} printable characters", param="Idempotency-Key"
-        )
+    if not is_key(given):
+        raise bad_request(KEY_RULE, param="Idempotency-Key")
     path: str = request.scope["path"]
     digest = sha256(b"\0".join([path.encode("utf-8", "surrogateescape"), body])).hexdigest()
     # A colon separates the two, so the first must not contain one.

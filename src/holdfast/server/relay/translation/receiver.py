@@ -9,9 +9,8 @@ from typing_extensions import override
 from holdfast.decisions.deadlines import Sign, sign_of
 from holdfast.interfaces.ids import new_call_id
 from holdfast.interfaces.model import Answer
-from holdfast.model_events import Finished, ModelEvent, TextPiece
-from holdfast.models.exchange import GOOD
-from holdfast.server.relay.attempts import AttemptMeter, RelayReceiver
+from holdfast.model_events import Finished, ModelEvent, TextPiece, TokensUsed
+from holdfast.server.relay.attempts import RelayReceiver
 from holdfast.server.relay.output import RelayOutput, ResponseHead, own_stream_head
 from holdfast.server.relay.translation.as_anthropic import AnthropicEncoder
 from holdfast.server.relay.translation.as_chat import ChatEncoder
@@ -51,14 +50,13 @@ class TranslatingReceiver(RelayReceiver):
         output: RelayOutput,
         encoder: AnswerEncoder,
         *,
-        meter: AttemptMeter,
         is_streamed: bool,
         before_first: Callable[[], None],
     ) -> None:
         self.said = False
         self.is_full = False
         self.produced = True
-        self.meter = meter
+        self._reported = TokensUsed()
         self._output = output
         self._encoder = encoder
         self._is_streamed = is_streamed
@@ -71,12 +69,7 @@ class TranslatingReceiver(RelayReceiver):
         return False  # what the provider says about an error is told in the client's protocol
 
     @override
-    def connected(self) -> None:
-        self.meter.is_sent = True
-
-    @override
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        self.meter.is_refused = status not in GOOD
         self._output.expect_answer()
 
     @override
@@ -89,7 +82,8 @@ class TranslatingReceiver(RelayReceiver):
 
     @override
     def write(self, event: ModelEvent) -> None:
-        self.meter.add(event)
+        if isinstance(event, TokensUsed):
+            self._reported = event
         self._output.secrets.add_event(event)
         if not self._is_streamed:
             self._encoder.add(event)
@@ -109,13 +103,12 @@ class TranslatingReceiver(RelayReceiver):
         if self._is_streamed:
             if not self.said:
                 self._show()
-            self._output.pass_on(self._encoder.ending(finish, self.meter.reported))
+            self._output.pass_on(self._encoder.ending(finish, self._reported))
         else:
             self.said = True
             self._before_first()
             self._output.begin(JSON_HEAD.status, JSON_HEAD.headers)
-            self._output.pass_on(self._encoder.whole(finish, self.meter.reported))
-        self.meter.is_whole = True
+            self._output.pass_on(self._encoder.whole(finish, self._reported))
         self._output.complete()
         return Answer(call_id, finish.reason)
 
