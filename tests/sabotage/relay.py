@@ -14,7 +14,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TextPiece, TokensUsed
-from holdfast.models.attempt_meter import AttemptMeter
+from holdfast.models.exchange import AttemptMeter
 from holdfast.redaction import NO_SECRETS
 from holdfast.server.access.budgets import KeyBudgets, KeyLimits, LimitsByKey
 from holdfast.server.access.caller import KEY_NAME

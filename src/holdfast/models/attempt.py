@@ -19,9 +19,8 @@ from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import new_attempt_id
 from holdfast.interfaces.journal import Blobs, JournalError
 from holdfast.interfaces.model import Answer, EventSink
-from holdfast.models.attempt_meter import AttemptMeter
 from holdfast.models.call_request import CallRequest
-from holdfast.models.exchange import AnswerReceiver, ExchangeEnd, ModelExchange
+from holdfast.models.exchange import AnswerReceiver, AttemptMeter, ExchangeEnd, ModelExchange
 from holdfast.models.http import ModelHttp
 from holdfast.models.prices import Prices
 from holdfast.models.status_lines import live_line

@@ -10,7 +10,7 @@ from holdfast.chaos import Begin, ChaosServer, Gate, Hang, Headers, Say, Wait, o
 from holdfast.journal.memory import MemoryStore
 from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.model_events import TokensUsed
-from holdfast.models.attempt_meter import AttemptMeter
+from holdfast.models.exchange import AttemptMeter
 from holdfast.server.access.budgets import KeyLimits
 from holdfast.server.options import ApiKey, ServerOptions
 from holdfast.targets import Wire
