@@ -82,7 +82,7 @@ class ForeignAppends:
     async def _learn(self, keys: Iterable[int]) -> None:
         unknown = [key for key in keys if key not in self._ids]
         if unknown:
-            for row in await self._pool.rows("session_ids", keys=unknown):
+            for row in await self._pool.rows("logs_by_key", keys=unknown):
                 self._know(row["key"], row["session_id"])
 
     async def _show(self, behind: Mapping[str, int], followed: Mapping[str, int]) -> None:

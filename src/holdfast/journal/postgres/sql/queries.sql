@@ -92,7 +92,7 @@ SELECT pg_notify(:channel, :payload)
 -- name: session_keys
 SELECT nextval(pg_get_serial_sequence('sessions', 'key')) FROM generate_series(1, :count::integer)
 
--- name: session_ids
+-- name: logs_by_key
 SELECT key, session_id FROM sessions WHERE key = ANY (:keys::bigint[])
 
 -- name: claim
