@@ -25,6 +25,18 @@ export function moment(atMs: number): string {
   return new Date(atMs).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** The moment in a time zone, which it names; without one, or with one the browser doesn't know, in the browser's. */
+export function momentIn(atMs: number, zone = ""): string {
+  if (zone === "") return moment(atMs);
+  const options = { dateStyle: "medium", timeStyle: "medium", timeZone: zone } as const;
+  try {
+    return `${new Date(atMs).toLocaleString(undefined, options)} (${zone})`;
+  } catch (error) {
+    if (error instanceof RangeError) return moment(atMs);
+    throw error;
+  }
+}
+
 /** The time of day with milliseconds, as logs write it. */
 export function clock(atMs: number): string {
   const at = new Date(atMs);

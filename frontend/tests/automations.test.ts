@@ -118,3 +118,11 @@ test("a run that stands for missed times says so", () => {
   assert.match(words.missedWords({ first_at: 0, last_at: 0, count: 1 }), /^Missed at /);
   assert.match(words.missedWords({ first_at: 0, last_at: 60, count: 9, is_more: true }), /more than 9 times/);
 });
+
+test("times of a trigger are in its time zone, which is named", () => {
+  const at = Date.UTC(2026, 0, 5, 23, 30) / 1000;
+  const missed = (zone: string): string => words.missedWords({ first_at: at, last_at: at, count: 1 }, zone);
+  assert.match(missed("Asia/Tokyo"), /8:30.*\(Asia\/Tokyo\)$/);
+  assert.match(missed("America/New_York"), /6:30.*\(America\/New_York\)$/);
+  assert.equal(missed("No/Such_Zone"), missed(""));
+});

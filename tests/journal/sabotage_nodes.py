@@ -6,15 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from holdfast.events import Event
 from holdfast.interfaces.journal import Condition, Fence, IdempotencyKey, Record
 from holdfast.interfaces.nodes import Node
 from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Connection, Database
 from holdfast.journal.postgres.deltas import DeltaPlan
+from holdfast.journal.postgres.foreign import ForeignAppends
 from holdfast.journal.postgres.heads import Heads, Lookups
 from holdfast.journal.postgres.jobs import PendingAppend
 from holdfast.journal.postgres.node import Lease
+from holdfast.journal.postgres.notices import AppendNotice, NoticeListener
 from holdfast.journal.postgres.plan import AppendPlan
 from holdfast.journal.postgres.queries import Query
 from holdfast.journal.postgres.store import PostgresStore
@@ -34,6 +38,7 @@ from journal.node_checks import (
     check_nothing_is_appended_after_a_release,
     check_raising_the_writer_waits_for_what_is_in_flight,
 )
+from journal.notice_campaign import check_forged_notices_leave_runs_and_readers_alone
 
 
 class _NoFenceLock(Connection):
@@ -198,6 +203,31 @@ class TakesGapsForDeltas(PostgresStore):
         self._tails = _IgnoresGaps(self._read_on)
 
 
+class _ExpectsNotices(NoticeListener):
+    async def _has_gap(self, payload: str) -> bool:
+        if payload:
+            msgspec.json.decode(payload, type=AppendNotice)
+        return await super()._has_gap(payload)
+
+
+class FailsAtABadNotice(PostgresStore):
+    """Takes for granted that notifications come from nodes."""
+
+    listener_type = _ExpectsNotices
+
+
+class _BelievesPurges(ForeignAppends):
+    async def _end_replaced(self, notice: AppendNotice) -> None:
+        for session_id in (*notice.purged, *notice.renewed):
+            self.end(session_id)
+
+
+class BelievesNotices(PostgresStore):
+    """Ends the readers of a session because a notification says that it is gone."""
+
+    foreign_type = _BelievesPurges
+
+
 @dataclass(frozen=True)
 class NodeSabotage:
     """A wrong store or a wrong schema, and the check that finds it out."""
@@ -275,5 +305,15 @@ NODE_SABOTAGES = [
         "what is in a gap is taken for deltas",
         check_a_late_notice_holds_up_no_stop,
         kind=TakesGapsForDeltas,
+    ),
+    NodeSabotage(
+        "a bad notification ends the listener",
+        check_forged_notices_leave_runs_and_readers_alone,
+        kind=FailsAtABadNotice,
+    ),
+    NodeSabotage(
+        "a purge is believed",
+        check_forged_notices_leave_runs_and_readers_alone,
+        kind=BelievesNotices,
     ),
 ]

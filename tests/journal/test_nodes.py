@@ -21,6 +21,7 @@ from holdfast.journal.postgres.store import PostgresStore
 from holdfast.journal.postgres.tuning import PostgresTuning
 from journal.labs import PostgresLab
 from journal.node_checks import connected
+from journal.notice_campaign import forged_notices
 from journal.promise_checks import drain, first_seqs
 from journal.sample import begin, created, delta, ended, message, queued, say, seqs, started
 
@@ -104,6 +105,8 @@ FORGED = {
     "too deep": "[1,1,[],[],false,[]," + "[" * 7_000,
     "unknown keys": "[1,1,[[9000000,9,true]]]",
     "a log that is longer than it is": "[987,1,[[{key},900,true]]]",
+    "a purge": '[987,1,[],["s1","s\\u0000"]]',
+    "other seqs": '[987,1,[],[],false,["s1"]]',
 }
 
 
@@ -113,8 +116,11 @@ async def test_a_forged_notification_keeps_no_node_from_working(
 ) -> None:
     """P10, P3: any role of the database can send one, without rights on any table."""
     one, other = nodes
+    changes = other.changes()
     await begin(one)
-    changes, following = other.changes(), other.follow("s1", after=0)
+    while "s1" not in await anext(changes):
+        pass
+    following = other.follow("s1", after=0)
     assert seqs(await anext(following)) == [1]
     async with connected(lab) as stranger:
         ((key, schema),) = await stranger.fetch(
@@ -131,6 +137,15 @@ async def test_a_forged_notification_keeps_no_node_from_working(
         assert seqs(await receiving) == [seq]
     assert await other.append("s1", [message("more")]) == Appended(7, 7)
     assert (one.failing, other.failing) == ({}, {})
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_any_notifications_leave_an_active_run_and_its_readers_alone(
+    lab: PostgresLab, seed: int
+) -> None:
+    """P10, P3: the campaign itself asserts."""
+    async with asyncio.timeout(60):
+        await forged_notices(lab, seed=seed, count=150)
 
 
 async def test_a_purge_at_one_node_ends_followers_at_the_other(nodes: Pair) -> None:

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from holdfast.runner.slots import Slot, Slots
+from runner.slot_campaign import shared_slots
 
 
 async def test_slots_are_given_out_in_the_order_in_which_they_were_asked_for() -> None:
@@ -145,6 +146,23 @@ async def test_a_key_with_hundreds_of_runs_keeps_no_other_key_waiting() -> None:
     assert begun[18] == "b2"
 
 
+async def test_a_single_slot_goes_from_key_to_key() -> None:
+    """P10: a queue of hundreds takes turns with a message of another key."""
+    slots, begun = Slots(1), list[str]()
+
+    async def work(run_id: str) -> None:
+        async with Slot(slots, run_id, key=run_id[0]):
+            begun.append(run_id)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as tasks:
+        for run_id in (*(f"a{nth}" for nth in range(300)), "b0", "b1", "c0"):
+            tasks.create_task(work(run_id))
+        await asyncio.sleep(0)
+        assert [slots.position(run_id) for run_id in ("b0", "c0", "a2")] == [1, 2, 5]
+    assert begun[:7] == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+
+
 async def test_a_full_queue_of_one_key_has_places_for_another() -> None:
     """P10: a few for each, and no more than a quarter of the queue."""
     slots = Slots(0)
@@ -156,3 +174,9 @@ async def test_a_full_queue_of_one_key_has_places_for_another() -> None:
         slots.add_pending(f"b{nth}", session_id="b", key="b")
     with slots.reserve(waiting_max=100, key="b") as seventh:
         assert not seventh
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+async def test_any_mix_of_keys_shares_slots_fairly(seed: int) -> None:
+    """P10: the campaign itself asserts."""
+    await shared_slots(seed=seed, steps=300)

@@ -7,6 +7,7 @@ from holdfast.decisions.schedules import next_instants
 from holdfast.interfaces.ids import channel_log_id
 from holdfast.runner.triggers import schedule_for
 from holdfast.values import AfterRun, AtTime, CronTimes, EveryTimes, OnWebhook, When
+from runner.clock_campaign import jumping_clock
 from runner.trigger_world import AT_MS, Deaths, TriggerWorld, check_each_instant_once
 
 
@@ -87,6 +88,12 @@ async def test_a_clock_that_was_ahead_silences_no_trigger_for_long(ahead_s: int)
     await world.stop()
     assert len(world.queued()) - before == 5
     assert len({one.run_id for one in world.queued()}) == len(world.queued())
+
+
+@pytest.mark.parametrize("seed", [3, 8, 35, 36, 58, 62])
+async def test_whatever_the_clock_says_each_time_has_its_record_and_one_run_at_most(seed: int) -> None:
+    """P14: the campaign itself asserts."""
+    await jumping_clock(seed=seed, steps=12)
 
 
 @pytest.mark.parametrize(("rule", "runs"), [("once", 1), ("skip", 0), ("ask", 0)])

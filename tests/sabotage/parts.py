@@ -35,6 +35,7 @@ from holdfast.model_events import Finished, ModelEvent
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.http import ModelHttp
 from holdfast.models.sse import SseFrame
+from holdfast.models.target_states import TargetStates
 from holdfast.models.watchdog import Watchdog
 from holdfast.models.wire import StreamParser, WireRequest
 from holdfast.policy.approval_rules import ApprovalRule
@@ -61,6 +62,7 @@ from holdfast.tools.shell.scope import find_marked
 from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure, GrantRule
 from models.calls.calling import TestClock, line_of
+from models.calls.silence_campaign import silent_target
 from sabotage import Sabotage
 from tools.calls import ENVIRONMENT, Call, shell
 
@@ -473,7 +475,20 @@ async def check_a_relayed_key_in_two_pieces_is_caught(kind: type[FrameFilter]) -
     assert passed == b"data: [redacted]\n\n"
 
 
+class WakesNobody(TargetStates):
+    """Lets calls wait for the whole pause, though their target has answered."""
+
+    def _resume(self, key: str) -> None:
+        del key
+
+
+async def check_a_recovery_frees_all_calls(kind: type[TargetStates]) -> None:
+    """P3: a target falls silent and recovers."""
+    await silent_target(kind, seed=1, rounds=4)
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
+    Sabotage("P3", check_a_recovery_frees_all_calls, TargetStates, WakesNobody),
     Sabotage(
         "P3",
         check_silence_ends_by_a_deadline,

@@ -37,6 +37,7 @@ from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.read_file import ReadFile
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.values import ClientTool, FilePart
+from runner.slot_campaign import shared_slots
 from sabotage import Sabotage
 from scene import begun
 
@@ -405,6 +406,18 @@ class ForgetsWhoIsComing(Slots):
         del run_id, session_id, key
 
 
+class ServesWhoCameFirst(Slots):
+    """Gives each slot to the run that has waited for longest."""
+
+    def _next(self) -> Any:
+        return next(iter(self._waiting.items()))
+
+
+async def check_keys_share_slots_fairly(kind: type[Slots]) -> None:
+    """P10: no key waits for the whole queue of another."""
+    await shared_slots(kind, seed=31, steps=300)
+
+
 async def check_no_burst_makes_the_line_longer(kind: type[Slots]) -> None:
     """P10: runs that are stored at once are as many as there are slots and places."""
     slots, stored = kind(2), list[str]()
@@ -426,6 +439,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P2", check_an_attachment_is_where_the_model_is_told, Workspace, writes_elsewhere),
     Sabotage("P3", check_an_answer_without_end_is_cut_off, 10_000, sys.maxsize),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, LooksAtTheLine),
+    Sabotage("P10", check_keys_share_slots_fairly, Slots, ServesWhoCameFirst),
     Sabotage("P10", check_no_burst_makes_the_line_longer, Slots, ForgetsWhoIsComing),
     Sabotage("P5", check_the_model_is_hung_up_on_before_a_run_is_cancelled, ModelHttp, LeavesItOpen),
     Sabotage("P5", check_nothing_happens_after_a_stop, Inbox, StopsInName),

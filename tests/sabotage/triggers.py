@@ -3,11 +3,14 @@
 from typing_extensions import override
 
 from holdfast import events as e
+from holdfast.decisions.trigger_steps import AppendEvents, Step, WaitForInstant
 from holdfast.folds.trigger import TriggerFire
 from holdfast.interfaces.ids import new_message_id, new_run_id
+from holdfast.interfaces.journal import Replayed
 from holdfast.runner.inbox import IncomingMessage
 from holdfast.runner.triggers import TriggerOwner
 from holdfast.values import EveryTimes
+from runner.clock_campaign import jumping_clock
 from runner.trigger_world import AT_MS, Deaths, TriggerWorld, check_each_instant_once
 from sabotage import Sabotage
 
@@ -42,7 +45,36 @@ class HastyOwner(TriggerOwner):
         await super()._fire(fire)
 
 
+class SilentOwner(TriggerOwner):
+    """Waits for as long as the clock was ahead."""
+
+    @override
+    async def _next_step(self) -> Step:
+        step = await super()._next_step()
+        is_reset = isinstance(step, AppendEvents) and isinstance(step.events[0], e.TriggerResumed)
+        return WaitForInstant() if is_reset else step
+
+
+class ForgetfulOwner(TriggerOwner):
+    """Leaves out what was missed if the last of it had its run before."""
+
+    @override
+    async def _record(self, step: AppendEvents) -> None:
+        result = await self._append(step.events, key=step.key)
+        if isinstance(result, Replayed):
+            due = next(one for one in step.events if isinstance(one, e.TriggerDue))
+            skipped = e.TriggerSkipped(at_ms=due.at_ms, key=due.key, due_at_ms=due.due_at_ms, why="duplicate")
+            await self._append([skipped])
+
+
+async def check_no_clock_loses_a_time(kind: type[TriggerOwner]) -> None:
+    """P14: the clock jumps, and each time has its record."""
+    await jumping_clock(kind, seed=35, steps=12)
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P14", check_each_instant_fires_once_across_deaths, TriggerOwner, KeylessOwner),
     Sabotage("P14", check_each_instant_fires_once_across_deaths, TriggerOwner, HastyOwner),
+    Sabotage("P14", check_no_clock_loses_a_time, TriggerOwner, SilentOwner),
+    Sabotage("P14", check_no_clock_loses_a_time, TriggerOwner, ForgetfulOwner),
 )

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { FireShown, TriggerHistory, TriggerShown } from "../bodies.ts";
-import { moment } from "../format.ts";
+import { momentIn } from "../format.ts";
 import { show } from "../frame/commands.ts";
 import { closeDialog } from "../frame/ui.ts";
 import { harmless } from "../markdown/safe.ts";
@@ -48,10 +48,9 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
           <Fact name="Next">
             {trigger.next.map((at) => (
               <span key={at} class="line">
-                {moment(1000 * at)}
+                {harmless(momentIn(1000 * at, trigger.zone))}
               </span>
             ))}
-            {trigger.zone ? <span class="fine muted">In this browser's time zone.</span> : null}
           </Fact>
         ) : null}
         {trigger.hook === undefined ? null : (
@@ -73,7 +72,7 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
         ) : null}
         {trigger.last === undefined ? null : (
           <Fact name="Last">
-            <Fire fire={trigger.last} />
+            <Fire fire={trigger.last} zone={trigger.zone} />
           </Fact>
         )}
       </dl>
@@ -81,12 +80,12 @@ export function TriggerCard({ trigger, onEdit, onRevealed, onChanged }: TriggerC
       {may("admin") ? (
         <Verbs trigger={trigger} onEdit={onEdit} onRevealed={onRevealed} onChanged={onChanged} />
       ) : null}
-      <History id={trigger.id} />
+      <History id={trigger.id} zone={trigger.zone} />
     </li>
   );
 }
 
-function Fire({ fire }: { readonly fire: FireShown }): JSX.Element {
+function Fire({ fire, zone }: { readonly fire: FireShown; readonly zone: string | undefined }): JSX.Element {
   const { session_id: id } = fire;
   const open = (): void => {
     closeDialog("automations");
@@ -94,7 +93,7 @@ function Fire({ fire }: { readonly fire: FireShown }): JSX.Element {
   };
   return (
     <span class="line">
-      {moment(1000 * fire.due_at)}: {harmless(fireWords(fire))}
+      {harmless(`${momentIn(1000 * fire.due_at, zone)}: ${fireWords(fire)}`)}
       {id ? (
         <button type="button" class="button quiet small" onClick={open}>
           Open the chat
@@ -120,7 +119,7 @@ function Missed({
   };
   return (
     <div class="target-try">
-      <span>{missedWords(missed)}. Run it once for all of them?</span>
+      <span>{missedWords(missed, trigger.zone)}. Run it once for all of them?</span>
       <button type="button" class="button small" onClick={() => void answer(true)}>
         Run once
       </button>
@@ -198,7 +197,7 @@ function Verbs({ trigger, onEdit, onRevealed, onChanged }: TriggerCardProps): JS
   );
 }
 
-function History({ id }: { readonly id: string }): JSX.Element {
+function History({ id, zone }: { readonly id: string; readonly zone: string | undefined }): JSX.Element {
   const { value: history, trouble, again } = useRead(() => readHistory(id));
   return (
     <details class="trigger-history" onToggle={(event) => event.currentTarget.open && again()}>
@@ -206,7 +205,7 @@ function History({ id }: { readonly id: string }): JSX.Element {
       <Problem words={trouble} />
       {history === null ? null : (
         <ol>
-          {linesOf(history).map(({ atS, key, line }) => (
+          {linesOf(history, zone).map(({ atS, key, line }) => (
             <li key={`${atS} ${key}`}>{line}</li>
           ))}
           {history.fires.length + history.missed.length === 0 ? <li>Nothing yet.</li> : null}
@@ -223,8 +222,12 @@ interface Line {
 }
 
 /** What happened and what was missed, newest first. */
-function linesOf({ fires, missed }: TriggerHistory): readonly Line[] {
-  const fired = fires.map((fire) => ({ atS: fire.due_at, key: fire.key, line: <Fire fire={fire} /> }));
-  const gone = missed.map((one) => ({ atS: one.last_at, key: "missed", line: missedWords(one) }));
+function linesOf({ fires, missed }: TriggerHistory, zone: string | undefined): readonly Line[] {
+  const fired = fires.map((fire) => ({
+    atS: fire.due_at,
+    key: fire.key,
+    line: <Fire fire={fire} zone={zone} />,
+  }));
+  const gone = missed.map((one) => ({ atS: one.last_at, key: "missed", line: missedWords(one, zone) }));
   return [...fired, ...gone].sort((a, b) => b.atS - a.atS);
 }

@@ -1,6 +1,6 @@
 /** What is said about automations, and how a form becomes a request; pure. */
 import type { ChannelLogEntry, ChannelShown, FireShown, MissedShown, TriggerShown } from "../bodies.ts";
-import { moment, plural } from "../format.ts";
+import { momentIn, plural } from "../format.ts";
 import type { HookKind } from "./signing.ts";
 
 export type When = "cron" | "every" | "at" | "webhook";
@@ -147,7 +147,7 @@ export interface StateWords {
 
 export function stateOf(trigger: TriggerShown): StateWords {
   if (trigger.held_until !== undefined) {
-    const until = moment(1000 * trigger.held_until);
+    const until = momentIn(1000 * trigger.held_until, trigger.zone);
     return { kind: "silent", words: `Held until ${until}, because the server's clock was ahead` };
   }
   switch (trigger.state) {
@@ -190,10 +190,10 @@ export function fireWords(fire: FireShown): string {
 }
 
 /** Times that passed while no server was running. */
-export function missedWords(missed: MissedShown): string {
+export function missedWords(missed: MissedShown, zone = ""): string {
   const many = `${missed.is_more ? "more than " : ""}${plural(missed.count, "time")}`;
-  if (missed.count === 1) return `Missed at ${moment(1000 * missed.first_at)}`;
-  return `Missed ${many} from ${moment(1000 * missed.first_at)} to ${moment(1000 * missed.last_at)}`;
+  if (missed.count === 1) return `Missed at ${momentIn(1000 * missed.first_at, zone)}`;
+  return `Missed ${many} from ${momentIn(1000 * missed.first_at, zone)} to ${momentIn(1000 * missed.last_at, zone)}`;
 }
 
 /** The whole address of a hook. */

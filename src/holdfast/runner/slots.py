@@ -28,11 +28,12 @@ class _Pending:
 
 
 class Slots:
-    """A number of slots that API keys share: the key that holds the fewest is next, in the order of requests.
+    """A number of slots that API keys share.
 
-    When none is free, a key that holds few gets an extra one. A run continues at once after a wait for a
-    person or a provider, even if that exceeds the limit for a while; the next run in the queue waits until
-    there is room again.
+    The key that holds the fewest is next; of several, the one whose last turn was longest ago, so that a key
+    with a long queue doesn't keep others waiting, even for a single slot. When none is free, a key that holds
+    few gets an extra one. A run continues at once after a wait for a person or a provider, even if that
+    exceeds the limit for a while; the next run in the queue waits until there is room again.
 
     A place is reserved before a run is stored, so that concurrent requests can't make the queue longer than
     allowed. Once stored, the run is pending until its session's owner asks for its slot, or sees that it
@@ -45,6 +46,8 @@ class Slots:
         self._queued = FairShare()  # reserved, pending and waiting
         self._waiting: OrderedDict[str, _Waiting] = OrderedDict()
         self._pending: dict[str, _Pending] = {}  # by run
+        self._turns: dict[str, int] = {}  # when each key last got a slot, by number
+        self._turn = 0
 
     @property
     def free(self) -> int:
@@ -61,9 +64,12 @@ class Slots:
         if run_id not in self._waiting:
             return 0
         held: dict[str, int] = {}  # by key, as if each run before had its slot
-        ranks: dict[str, int] = {}
+        ranks: dict[str, tuple[int, int]] = {}
         for waiting_id, one in self._waiting.items():
-            ranks[waiting_id] = held.setdefault(one.key, self._working.held(one.key))
+            ranks[waiting_id] = (
+                held.setdefault(one.key, self._working.held(one.key)),
+                self._turns[one.key],
+            )
             held[one.key] += 1
         return 1 + sorted(ranks, key=ranks.__getitem__).index(run_id)
 
@@ -100,10 +106,12 @@ class Slots:
         """Wait for a slot."""
         self.remove_pending(run_id)
         if self._working.has_room(key, self._most):
-            self._working.acquire(key)
+            self._give(key)
             return
         given = asyncio.get_running_loop().create_future()
         self._waiting[run_id] = _Waiting(key, given)
+        # A key that comes and goes isn't ahead of one that has waited for longer.
+        self._turns.setdefault(key, self._turn - 1)
         self._queued.acquire(key)
         try:
             await given
@@ -113,6 +121,20 @@ class Slots:
             elif run_id in self._waiting:
                 self._leave_queue(run_id)
             raise
+
+    def _give(self, key: str) -> None:
+        self._working.acquire(key)
+        self._turn += 1
+        self._turns[key] = self._turn
+
+    def _next(self) -> tuple[str, _Waiting]:
+        """The run that gets the next slot."""
+
+        def rank(item: tuple[str, _Waiting]) -> tuple[int, int]:
+            key = item[1].key
+            return self._working.held(key), self._turns[key]
+
+        return min(self._waiting.items(), key=rank)
 
     def _leave_queue(self, run_id: str) -> asyncio.Future[None]:
         one = self._waiting.pop(run_id)
@@ -126,13 +148,15 @@ class Slots:
     def release(self, key: str = "") -> None:
         """Give a slot back."""
         self._working.release(key)
+        if not self._working.held(key) and not self._queued.held(key):
+            self._turns.pop(key, None)
         while self._waiting:
-            run_id, one = min(self._waiting.items(), key=lambda item: self._working.held(item[1].key))
+            run_id, one = self._next()
             if not self._working.has_room(one.key, self._most):
                 return
             given = self._leave_queue(run_id)
             if not given.done():
-                self._working.acquire(one.key)
+                self._give(one.key)
                 given.set_result(None)
 
 

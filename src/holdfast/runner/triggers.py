@@ -202,7 +202,7 @@ class TriggerOwner:
             skipped = e.TriggerSkipped(
                 at_ms=due.at_ms, key=due.key, due_at_ms=due.due_at_ms, why="duplicate", seen_seq=due.seen_seq
             )
-            await self._append([skipped])
+            await self._append([*(one for one in step.events if one is not due), skipped])
 
     async def _append(self, events: Sequence[e.Event], *, key: str = "") -> object:
         once = self._once(key, self._trigger_id) if key else None

@@ -15,6 +15,7 @@ from holdfast.targets import Patience, RetryLimits, Wire
 from holdfast.values import Failure
 
 from .calling import SHORT_S, Line, TestClock, line_of, line_to, target_of
+from .silence_campaign import silent_target
 
 GOOD = [Say("hello")]
 QUICK = Patience(first_event_s=0.05)  # only with a target that stays silent
@@ -311,6 +312,12 @@ async def test_one_message_at_a_time_probes_a_silent_target() -> None:
         await server.seen.until_request(3)
         end.open()
         assert all(isinstance(ended, Answer) for ended in await asyncio.gather(*others))
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+async def test_any_silence_ends_for_all_calls_at_once(seed: int) -> None:
+    """P3, P10: the campaign itself asserts."""
+    await silent_target(seed=seed, rounds=4)
 
 
 async def test_breakers_are_remembered_over_a_restart(wire: Wire) -> None:

@@ -9,6 +9,7 @@ from holdfast.journal.follow import Tails
 from holdfast.journal.postgres.connection import Pool
 from holdfast.journal.postgres.heads import Heads, KnownHead
 from holdfast.journal.postgres.notices import AppendNotice
+from holdfast.journal.postgres.words import clean
 
 IDS_MAX = 65_536
 AT_ONCE = 500
@@ -33,30 +34,50 @@ class ForeignAppends:
         self._changed = changed
         self._purged = purged
         self._ids: OrderedDict[int, str] = OrderedDict()
+        self._keys: dict[str, int] = {}  # the other way round
+        self._epochs: OrderedDict[str, str] = OrderedDict()  # of logs, by session
         self._changed_ms = 0  # when the newest change was made that `poll_all` has seen
 
     def know(self, heads: Mapping[str, KnownHead]) -> None:
-        """Remember the keys of sessions."""
+        """Remember the keys of sessions that this node writes to."""
         for session_id, head in heads.items():
             if head.key not in self._ids:
-                self._know(head.key, session_id)
+                # A head's epoch may be out of date, so one that was looked up stays.
+                self._know(session_id, head.key, self._epochs.get(session_id, head.row.epoch))
 
-    def _know(self, key: int, session_id: str) -> None:
+    def _know(self, session_id: str, key: int, epoch: str) -> None:
+        """Remember which log the session has; followers of an earlier one end."""
+        if not self._is_known(session_id, key, epoch):
+            self.end(session_id)
         self._ids[key] = session_id
+        self._keys[session_id] = key
+        self._epochs[session_id] = epoch
         if len(self._ids) > IDS_MAX:
-            self._ids.popitem(last=False)
+            self._keys.pop(self._ids.popitem(last=False)[1], None)
+        if len(self._epochs) > IDS_MAX:
+            self._epochs.popitem(last=False)
+
+    def _is_known(self, session_id: str, key: int, epoch: str) -> bool:
+        """Whether nothing says that followers here follow another log of the session."""
+        return self._keys.get(session_id, key) == key and self._epochs.get(session_id, epoch) == epoch
 
     def forget_keys(self) -> None:
         """Forget the keys of sessions: after a failover, they may belong to others."""
         self._ids.clear()
+        self._keys.clear()
+
+    def end(self, session_id: str) -> None:
+        """Forget a log that is gone or has other seqs, and end its followers."""
+        key = self._keys.pop(session_id, None)
+        if key is not None:
+            self._ids.pop(key, None)
+        self._epochs.pop(session_id, None)
+        self._heads.forget([session_id])
+        self._tails.end(session_id)
 
     async def heard(self, notice: AppendNotice) -> None:
         """Show what a notice is about."""
-        for session_id in notice.purged:
-            self._purged(session_id)
-        for session_id in (*notice.purged, *notice.renewed):
-            self._heads.forget([session_id])
-            self._tails.end(session_id)
+        await self._end_replaced(notice)
         if notice.are_claimable:
             self._changed("claimable")
         loud = [key for key, _, is_loud in notice.tops if is_loud]
@@ -79,11 +100,26 @@ class ForeignAppends:
                 self._tails.changed(session_id)
         await self._show(behind, shown)
 
+    async def _end_replaced(self, notice: AppendNotice) -> None:
+        """End followers of logs that were purged or renewed, after a look: the notice may be forged."""
+        session_ids = list(dict.fromkeys((*notice.purged, *notice.renewed)))
+        if not session_ids:
+            return
+        found = await self._pool.rows("logs_by_id", session_ids=[*map(clean, session_ids)])
+        logs = {row["session_id"]: (row["key"], row["epoch"]) for row in found}
+        for session_id in session_ids:
+            log = logs.get(session_id)
+            if log is not None and session_id in self._epochs and self._is_known(session_id, *log):
+                continue
+            self.end(session_id)
+            if session_id in notice.purged:
+                self._purged(session_id)
+
     async def _learn(self, keys: Iterable[int]) -> None:
         unknown = [key for key in keys if key not in self._ids]
         if unknown:
-            for row in await self._pool.rows("ids_of_keys", keys=unknown):
-                self._know(row["key"], row["session_id"])
+            for row in await self._pool.rows("logs_by_key", keys=unknown):
+                self._know(row["session_id"], row["key"], row["epoch"])
 
     async def _show(self, behind: Mapping[str, int], followed: Mapping[str, int]) -> None:
         """Read new records once for all followers; a follower that has shown nothing yet reads its own.

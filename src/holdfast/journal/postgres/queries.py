@@ -66,7 +66,7 @@ def _named_texts(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
         name, _, sql = block.partition("\n")
-        assert name.strip() not in found, f"two statements in {file} are named {name}"
+        assert name.strip() not in found, f"two queries are named {name.strip()}"
         found[name.strip()] = _COMMENT.sub("", sql).strip()
     return found
 

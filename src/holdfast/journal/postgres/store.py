@@ -60,6 +60,8 @@ class PostgresStore(PostgresReader, Store):
 
     database_type: type[Database] = Database
     lease_type: type[Lease] = Lease
+    listener_type: type[NoticeListener] = NoticeListener
+    foreign_type: type[ForeignAppends] = ForeignAppends
     reads: frozenset[str] = READS  # the types of events that it can read
 
     def __init__(
@@ -89,7 +91,7 @@ class PostgresStore(PostgresReader, Store):
         self._writer = StatementWriter(
             database, self._membership, self._hooks(), types=self._types, tuning=tuning
         )
-        self._foreign = ForeignAppends(
+        self._foreign = self.foreign_type(
             self._pool,
             self._tails,
             self._writer.heads,
@@ -110,7 +112,7 @@ class PostgresStore(PostgresReader, Store):
             channel=lambda: self._channel,
             tuning=tuning,
         )
-        self._listener = NoticeListener(
+        self._listener = self.listener_type(
             near,
             self._foreign,
             incarnation=lambda: self._membership.incarnation,
@@ -416,7 +418,7 @@ class PostgresStore(PostgresReader, Store):
         """Tell of writes that the database had lost; readers of logs whose seqs have changed begin anew."""
         self._notifier.grown(restoring.grown, loud=restoring.grown)
         for session_id in restoring.moved:
-            self._tails.end(session_id)
+            self._foreign.end(session_id)
             self._notifier.renewed(session_id)
 
     @override
@@ -456,9 +458,8 @@ class PostgresStore(PostgresReader, Store):
         def end(gone: int) -> None:
             if gone < 0:
                 return
-            self._writer.heads.forget([session_id])
             self._writer.recent.forget(session_id)
-            self._tails.end(session_id)
+            self._foreign.end(session_id)
             if gone:
                 self._notifier.purged(session_id)
                 self._blobs.look()

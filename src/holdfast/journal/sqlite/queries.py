@@ -20,7 +20,7 @@ def queries() -> dict[str, str]:
     found: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
         name, _, sql = block.partition("\n")
-        assert name.strip() not in found, f"two queries are named {name}"
+        assert name.strip() not in found, f"two queries are named {name.strip()}"
         found[name.strip()] = sql.strip()
     return found
 

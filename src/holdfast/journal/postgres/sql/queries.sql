@@ -92,8 +92,11 @@ SELECT pg_notify(:channel, :payload)
 -- name: session_keys
 SELECT nextval(pg_get_serial_sequence('sessions', 'key')) FROM generate_series(1, :count::integer)
 
--- name: ids_of_keys
-SELECT key, session_id FROM sessions WHERE key = ANY (:keys::bigint[])
+-- name: logs_by_key
+SELECT key, session_id, epoch FROM sessions WHERE key = ANY (:keys::bigint[])
+
+-- name: logs_by_id
+SELECT key, session_id, epoch FROM sessions WHERE session_id = ANY (:session_ids::text[])
 
 -- name: claim
 -- Returns whether the earlier owner, if it did not release the session, ended in a crash.
