@@ -24,8 +24,8 @@ from holdfast.decisions.retry import (
     Tried,
     backoff_ms,
     decide,
+    failure_to_report,
     hedge_target,
-    reported,
 )
 from holdfast.targets import RetryLimits, Target
 from holdfast.values import Failure, FailureKind
@@ -355,4 +355,4 @@ def test_a_call_reports_the_failure_that_only_a_person_can_fix(
 ) -> None:
     """P9: an unreachable fallback doesn't hide a rejected key."""
     tried = (Tried("main", failure(first)), Tried("backup", failure(last)))
-    assert reported(failure(last), tried).kind == shown
+    assert failure_to_report(failure(last), tried).kind == shown
