@@ -456,16 +456,17 @@ class CoversEveryCursor(SharedFrames):
 class ForgetsTheUser(FrontEndChat):
     """Names a chat's session without its user."""
 
+    @property
     @override
-    def session_name(self, turns: Sequence[Turn], first: Turn, nth: int) -> str:
-        return FrontEndChat(self.key, "", self.chat_id, self.model).session_name(turns, first, nth)
+    def prefix(self) -> str:
+        return FrontEndChat(self.key, "", self.chat_id, self.model).prefix
 
 
 async def check_nobody_else_is_in_a_chat(chat: type[FrontEndChat]) -> None:
     """P11: the same words under another key, user, chat or model are in another session."""
     mine = ("key", "user", "chat", "model")
     others = [(*mine[:at], "other", *mine[at + 1 :]) for at in range(len(mine))]
-    names = {chat(*one).session_name((), Turn("hi"), 0) for one in (mine, *others)}
+    names = {name for one in (mine, *others) for name in chat(*one).starts([Turn("hi")])}
     assert len(names) == 1 + len(others)
 
 

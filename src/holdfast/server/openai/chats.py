@@ -26,6 +26,8 @@ from holdfast.values import HistoryMessage, Part
 CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
 USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
 SAME_START_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
+DIGEST_CHARS = 24
+CHAT_SESSIONS_MAX = 1_000  # of one chat id; edits beyond them start a new session
 TURNS_MAX = 500  # longer chats always start a new session
 
 
@@ -38,10 +40,24 @@ class FrontEndChat:
     chat_id: str
     model: str
 
-    def session_name(self, turns: Sequence["Turn"], first: "Turn", nth: int) -> str:
-        """The name of the nth session that began with these turns and this message."""
-        about = (self.key, self.user, self.chat_id, self.model, turns, first.user, first.parts, nth)
-        return f"chat_{hashlib.sha256(msgspec.json.encode(about)).hexdigest()[:32]}"
+    @property
+    def prefix(self) -> str:
+        """The beginning of all names of this chat's sessions."""
+        about = msgspec.json.encode((self.key, self.user, self.chat_id, self.model))
+        return f"chat_{hashlib.sha256(about).hexdigest()[:DIGEST_CHARS]}_"
+
+    def starts(self, turns: Sequence["Turn"]) -> Iterator[str]:
+        """For each turn, the name of a session that began there, without its number.
+
+        It depends on everything before that turn. Each message is hashed once.
+        """
+        prefix = self.prefix
+        before = hashlib.sha256(prefix.encode())
+        for turn in turns:
+            here = before.copy()
+            here.update(msgspec.json.encode((turn.user, turn.parts)))
+            yield f"{prefix}{here.hexdigest()[:DIGEST_CHARS]}"
+            before.update(msgspec.json.encode(turn))
 
 
 def chat_of(request: Request, model: str, deps: RouteDeps) -> FrontEndChat | None:
@@ -102,23 +118,28 @@ async def session_of(chat: FrontEndChat, said: ClientInput, deps: RouteDeps) -> 
     turns, last = turns_in(said.before), Turn(_plain(said.text), said.parts)
     if len(turns) > TURNS_MAX:
         return ""
-    found = [
-        session_id
-        for at in range(len(turns))
-        for session_id in await _existing(chat, turns[:at], turns[at], deps)
-        if await _ends_with(session_id, turns, chat, deps)
-    ]
+    *earlier, new = chat.starts((*turns, last))
+    found = [one for one in await _begun(chat, earlier, deps) if await _ends_with(one, turns, chat, deps)]
     if len(found) == 1:
         return found[0]
-    same_start = len(await _existing(chat, turns, last, deps))
-    return chat.session_name(turns, last, same_start) if same_start < SAME_START_MAX else ""
+    same_start = len(await _numbered(new, deps))
+    return f"{new}_{same_start}" if same_start < SAME_START_MAX else ""
 
 
-async def _existing(chat: FrontEndChat, turns: Sequence[Turn], first: Turn, deps: RouteDeps) -> list[str]:
-    """The sessions that began this way."""
+async def _begun(chat: FrontEndChat, starts: Sequence[str], deps: RouteDeps) -> list[str]:
+    """The sessions that began at one of the turns: one lookup for a chat id, otherwise one for each turn."""
+    if chat.chat_id:
+        known = await deps.store.session_ids(chat.prefix, limit=CHAT_SESSIONS_MAX)
+        wanted = set(starts)
+        return [one for one in known if one.rpartition("_")[0] in wanted]
+    return [one for start in starts for one in await _numbered(start, deps)]
+
+
+async def _numbered(start: str, deps: RouteDeps) -> list[str]:
+    """The sessions that began alike, deleted ones included."""
     found: list[str] = []
     for nth in range(SAME_START_MAX):
-        session_id = chat.session_name(turns, first, nth)
+        session_id = f"{start}_{nth}"
         if await deps.store.session(session_id) is None:
             break
         found.append(session_id)
