@@ -212,6 +212,8 @@ class ToolCalls:
         paths = self._judged_paths.get(asked.tool_call_id, ())
         if not result.ok or not paths or tool_kind(asked.name) not in {"read", "write"}:
             return result
+        if not await asyncio.to_thread(self._deps.trusts, self._workspace):
+            return result
         run = self._view.run(self._log.run_id)
         guides = await subfolder_guides(self._deps.workspaces, self._workspace, paths, run=run)
         return replace(result, text=f"{result.text}\n\n{guides}") if guides else result
@@ -305,8 +307,7 @@ class ToolCalls:
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
         judge, place = self._judge_now, self._workspace
-        if self._deps.protected is not None:
-            self._deps.protected.look(place)  # the policy reads git's configuration
+        self._deps.trusts(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())

@@ -73,6 +73,10 @@ class AgentDeps:
     wakes: OwnerWakes = field(default_factory=OwnerWakes)
     background: BackgroundTasks = field(default_factory=BackgroundTasks)  # whoever starts a task ends it
 
+    def trusts(self, workspace: Path) -> bool:
+        """Whether protected files there are to be obeyed: no command planted them. Blocks."""
+        return self.protected is None or self.protected.look(workspace)
+
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
         """All tools that a run of the session can use now; what a client brings never replaces one."""
         tools = self.tools.with_group("mcp", self.tools_that_change())

@@ -169,6 +169,7 @@ class Shell(Tool):
         advice = [*run.advice, *([hint or HINT] if run.advice or hint else [])]
         return replace(
             result,
+            ok=result.ok and not run.is_unchecked,
             text="\n".join(filter(None, [result.text, *run.sentences, missed])),
             advice="\n".join(advice),
         )
