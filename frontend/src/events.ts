@@ -690,6 +690,7 @@ export interface Action {
   readonly lift?: Lift;
   readonly definition?: string;
   readonly reason?: string;
+  readonly shortfall?: string;
 }
 
 /** What an approval lifts of the sandbox for one command; empty means that it runs inside. */

@@ -372,6 +372,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lift: Lift = Lift()
     definition: str = ""  # the digest of what a server says that its tool does
     reason: str = ""  # the agent's own, shown beside the action and never as part of it
+    shortfall: str = ""  # what the sandbox can't keep this command from, in this workspace, as sentences
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

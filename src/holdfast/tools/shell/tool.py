@@ -36,6 +36,10 @@ from holdfast.values import Action, Lift
 TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
 EARLY_END_S = 0.5
+UNWATCHED = (
+    "The workspace has too many folders to check, or a change in it couldn't be undone. So files that this "
+    "command plants for other programs to run or obey later could stay."
+)
 _LEASE_LOST = (
     "[killed: this server couldn't reach the shared database in time, so another server might have continued "
     "this session. What the command did until then is not undone.]"
@@ -114,11 +118,21 @@ class Shell(Tool):
             # All of it, however long: people approve what they are shown, and an end that is cut off is not.
             summary=given.command + (" (in the background)" if given.background else ""),
             reason=given.needs.reason if lift != Lift() else "",
+            shortfall=self._shortfall(args, workspace, lift),
             lift=lift,
             argv=(*self._world.argv, given.command),
             paths=(Workspace(workspace).resolved(given.directory),),
             digest=arguments_hash(SHELL, args),
         )
+
+    def _shortfall(self, args: Mapping[str, object], workspace: Path, lift: Lift) -> str:
+        """What the sandbox can't keep the command from in this workspace."""
+        confinement = self.confinement(args, workspace=workspace, lift=lift)
+        if confinement is None:
+            return ""
+        protected = self._world.protected
+        unwatched = protected is not None and not protected.is_complete(workspace)
+        return " ".join(filter(None, [confinement.shortfall, UNWATCHED if unwatched else ""]))
 
     def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
         """What this command runs in; None if that is no sandbox. Blocks."""
