@@ -273,6 +273,7 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
                 writes=step.writes,
                 paths=step.paths,
                 down=step.down,
+                reads=step.reads,
             )
             for step in script.steps
         ]
