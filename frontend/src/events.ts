@@ -692,6 +692,7 @@ export interface Action {
   readonly definition?: string;
   readonly reason?: string;
   readonly background?: boolean;
+  readonly shortfall?: string;
 }
 
 /** What an approval lifts of the sandbox for one command; empty means that it runs inside. */

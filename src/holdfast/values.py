@@ -373,6 +373,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     definition: str = ""  # the digest of what a server says that its tool does
     reason: str = ""  # the agent's own, shown beside the action and never as part of it
     background: bool = False  # whether it keeps running when its call has ended
+    shortfall: str = ""  # what the sandbox can't keep this command from, in this workspace, as sentences
 
 
 class GrantRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

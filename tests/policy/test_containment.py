@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
+import msgspec
 import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule
@@ -45,6 +46,24 @@ def contained(
 ) -> Policy:
     facts = replace(FACTS, secret_finder=Secrets())
     return replace(policy(*rules, mode=mode), facts=facts, containment=containment, read=READ)
+
+
+@pytest.mark.parametrize("mode", ["ask", "allow-workspace", "unattended"])
+@pytest.mark.parametrize("containment", [HELD, LACKING])
+def test_no_rule_grant_or_mode_runs_a_command_that_the_sandbox_cannot_hold(
+    mode: ApprovalMode, containment: Containment
+) -> None:
+    """P13: a command never runs with less than the sandbox promises unless a person was told so."""
+    action = msgspec.structs.replace(shell("make test"), shortfall="3 secret files can't be hidden.")
+    world = contained(ApprovalRule("allow", "shell"), mode=mode, containment=containment)
+    grants = [GrantRule(tool="shell", argv=("make", "test"), paths=(WORKSPACE,))]
+    assert isinstance(judge(shell("make test"), world, grants=grants), Allow)
+    found = judge(action, world, grants=grants)
+    assert isinstance(found, Deny if mode == "unattended" else NeedsApproval)
+    assert "3 secret files can't be hidden." in found.findings
+    assert rule_for(action, world, grants=grants) is None
+    reading = msgspec.structs.replace(shell("ls"), shortfall=action.shortfall)
+    assert isinstance(judge(reading, world), Allow)
 
 
 @pytest.mark.parametrize("corpus", [CORPUS, TOO_MILD])

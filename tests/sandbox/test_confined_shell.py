@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy.approval_rules import ApprovalRule
-from holdfast.policy.verdicts import Allow, NeedsApproval
+from holdfast.policy.verdicts import Allow, Deny, NeedsApproval, Verdict
+from holdfast.sandbox.profile import MOUNTS_MAX
 from holdfast.values import ApprovalMode, Lift
 from policy.approval_world import CORPUS, TOO_MILD, WORKSPACE, shapes
 from policy.hostile_repositories import HOSTILE, Ground, ground
@@ -39,6 +40,25 @@ async def _run_what_is_allowed(world: ConfinedWorld, command: str, *rules: Appro
     if await asyncio.to_thread(_is_allowed, world, text, *rules):
         return (await world.run(text, time_limit_s=2)).text
     return None
+
+
+async def test_more_secrets_than_can_be_masked_need_a_person(tmp_path: Path) -> None:
+    """P13: the real secret is the deepest, so it's the one that no mask would be left for."""
+
+    def build(root: Path) -> None:
+        for number in range(MOUNTS_MAX):
+            (root / f"{number}").mkdir()
+            (root / f"{number}" / ".env").write_text("x")
+
+    async with confined_world(tmp_path, build=build) as world:
+        rule = ApprovalRule("allow", "shell")
+
+        def verdicts() -> list[Verdict]:
+            return [world.verdict("python3 x.py", rule, mode=mode) for mode in MODES]
+
+        for mode, verdict in zip(MODES, await asyncio.to_thread(verdicts), strict=True):
+            assert isinstance(verdict, Deny if mode == "unattended" else NeedsApproval), mode
+            assert any(text.startswith("2 secret files") for text in verdict.findings)
 
 
 async def test_no_command_that_runs_unasked_reads_a_secret_or_gets_out(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.policy.autorun_files import is_protected
-from holdfast.sandbox.protected_paths import ProtectedPaths
+from holdfast.sandbox.protected_paths import CHANGES_TOLD_MAX, ProtectedPaths
 from holdfast.sandbox.quarantine import Quarantine
 
 GIT = {"PATH": os.defpath, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -75,9 +75,20 @@ def _archive(root: Path) -> None:
     (root / "src" / "deep" / ".github" / "workflows" / "ci.yml").write_text("evil")
 
 
+def _linked_to(name: str) -> Callable[[Path], None]:
+    def act(root: Path) -> None:
+        (root / "plain").mkdir()
+        (root / "plain" / "config.toml").write_text("evil")
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).symlink_to(root / "plain")
+
+    return act
+
+
 @pytest.mark.parametrize(
     ("act", "path"),
     [
+        *((_linked_to(name), name) for name in (".cargo", ".hg", ".jj", ".github", "src/gradle", ".jj/repo")),
         (_hook, ".git/hooks/pre-commit"),
         (_mercurial, "src/.hg/hgrc"),
         (_link, "CLAUDE.md"),
@@ -94,12 +105,12 @@ def test_a_protected_path_that_was_not_there_is_moved_to_quarantine(
     """P13: also where no file was that the sandbox could have made read-only."""
     watch = protected.begin(str(workspace))
     act(workspace)
-    [found] = protected.end(watch)
+    [found] = protected.end(watch).changes
     assert (found.path, found.kind) == (path, "created")
     assert not os.path.lexists(workspace / path)
     assert os.path.lexists(found.kept)
     assert f"created {path}" in found.sentence()
-    assert protected.end(protected.begin(str(workspace))) == ()
+    assert protected.end(protected.begin(str(workspace))).changes == ()
 
 
 def test_a_change_comes_back_even_with_the_same_size_and_time(
@@ -111,7 +122,7 @@ def test_a_change_comes_back_even_with_the_same_size_and_time(
     guide.write_text("Be evil.\n"[: before.st_size])
     os.utime(guide, ns=(before.st_atime_ns, before.st_mtime_ns))
     hook.unlink()
-    found = {each.path: each for each in protected.end(watch)}
+    found = {each.path: each for each in protected.end(watch).changes}
     assert found["AGENTS.md"].kind == "changed"
     assert Path(found["AGENTS.md"].kept).read_text() == "Be evil.\n"
     assert guide.read_text() == "Be kind.\n"
@@ -126,7 +137,7 @@ def test_a_git_folder_that_is_renamed_away_comes_back_and_the_new_one_goes(
     (workspace / ".git").rename(workspace / "old")
     _git(workspace, "init", "-q", ".")
     (workspace / ".git" / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
-    [found] = protected.end(watch)
+    [found] = protected.end(watch).changes
     assert (found.path, found.kind, found.restored) == (".git", "changed", True)
     assert (workspace / ".git" / "hooks" / "pre-push").exists()
     assert not (workspace / "old").exists()
@@ -143,14 +154,14 @@ def test_ordinary_work_is_left_alone(workspace: Path, protected: ProtectedPaths)
     _git(workspace, "add", "src")
     _git(workspace, "commit", "-qm", "x")
     _git(workspace, "branch", "other")
-    assert protected.end(watch) == ()
+    assert protected.end(watch).changes == ()
 
 
 def test_what_was_approved_stays(workspace: Path, protected: ProtectedPaths) -> None:
     watch = protected.begin(str(workspace), approved=[str(workspace / ".git" / "hooks")])
     _hook(workspace)
     (workspace / ".envrc").write_text("evil")
-    assert [each.path for each in protected.end(watch)] == [".envrc"]
+    assert [each.path for each in protected.end(watch).changes] == [".envrc"]
     assert (workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
@@ -158,14 +169,14 @@ def test_a_persons_edit_while_something_runs_stays(workspace: Path, protected: P
     guide = workspace / "AGENTS.md"
     watch = protected.begin(str(workspace), read_only=[str(guide)])
     guide.write_text("Be brief.\n")
-    assert protected.end(watch) == ()
+    assert protected.end(watch).changes == ()
     assert guide.read_text() == "Be brief.\n"
     watch = protected.begin(str(workspace))
     guide.write_text("Be long.\n")
     with protected.approving(str(workspace), [str(workspace / "CLAUDE.md")]):
         (workspace / "CLAUDE.md").write_text("By an approved tool.\n")
     assert (workspace / "CLAUDE.md").exists()
-    assert [each.path for each in protected.end(watch)] == ["AGENTS.md"]
+    assert [each.path for each in protected.end(watch).changes] == ["AGENTS.md"]
     assert guide.read_text() == "Be brief.\n"
 
 
@@ -179,11 +190,11 @@ def test_what_a_background_process_did_is_found_before_anything_reads_it(
     _link(workspace)
     command = protected.begin(str(workspace))  # what the job did is no part of how the workspace should be
     assert not os.path.lexists(workspace / "CLAUDE.md")
-    assert [each.path for each in protected.end(command)] == [".git/hooks/pre-commit", "CLAUDE.md"]
-    assert protected.end(job) == ()
+    assert [each.path for each in protected.end(command).changes] == [".git/hooks/pre-commit", "CLAUDE.md"]
+    assert protected.end(job).changes == ()
     _hook(workspace)  # nothing runs: a person did it
     protected.look(str(workspace))
-    assert protected.end(protected.begin(str(workspace))) == ()
+    assert protected.end(protected.begin(str(workspace))).changes == ()
     assert (workspace / ".git" / "hooks" / "pre-commit").exists()
 
 
@@ -196,7 +207,7 @@ def test_nothing_outside_is_touched_when_a_folder_becomes_a_link(
     watch = protected.begin(str(workspace))
     (workspace / "src").rename(workspace / "gone")
     (workspace / "src").symlink_to(outside)
-    assert protected.end(watch) == ()
+    assert protected.end(watch).changes == ()
     assert (outside / "AGENTS.md").read_text() == "theirs"
 
 
@@ -209,11 +220,95 @@ def test_a_quarantine_on_another_disk_gets_a_copy(workspace: Path) -> None:
         protected = ProtectedPaths(Quarantine(place))
         watch = protected.begin(str(workspace))
         _folder(workspace)
-        [found] = protected.end(watch)
+        [found] = protected.end(watch).changes
         assert (Path(found.kept) / "commands" / "x.md").read_text() == "evil"
         assert not (workspace / ".claude").exists()
     finally:
         subprocess.run(["rm", "-rf", str(place)], check=True)
+
+
+def test_however_many_changes_there_are_all_are_taken(workspace: Path, protected: ProtectedPaths) -> None:
+    """P13: the last of many changes goes to quarantine as well, and the report counts them."""
+    watch = protected.begin(str(workspace))
+    for number in range(CHANGES_TOLD_MAX):
+        (workspace / f".a{number}").mkdir()
+        (workspace / f".a{number}" / ".envrc").write_text("evil")
+    (workspace / "AGENTS.md").write_text("Be evil.\n")
+    _deep(workspace)
+    report = protected.end(watch)
+    assert (len(report.changes), report.more, report.complete) == (CHANGES_TOLD_MAX, 2, True)
+    assert (workspace / "AGENTS.md").read_text() == "Be kind.\n"
+    assert not list(workspace.rglob(".envrc"))
+    assert not (workspace / "src" / "new" / ".vscode").exists()
+
+
+def test_in_a_workspace_with_too_many_folders_nothing_new_is_believed(tmp_path: Path) -> None:
+    """P13: what couldn't be looked at is compared with the earlier state once it can be."""
+    root = tmp_path / "work"
+    (root / "zz").mkdir(parents=True)
+    (root / "zz" / "AGENTS.md").write_text("Be kind.\n")
+    protected = ProtectedPaths(Quarantine(tmp_path / "quarantine"), folders_max=20)
+    watch = protected.begin(str(root))
+    for number in range(30):
+        (root / f"a{number:02}").mkdir()
+    (root / "zz" / "y" / "z").mkdir(parents=True)
+    (root / "zz" / "y" / "z" / "AGENTS.md").write_text("evil")
+    assert not protected.end(watch).complete
+    assert not protected.look(str(root))
+    assert not protected.is_complete(str(root))
+    _removed(root, "a")
+    assert protected.is_complete(str(root))
+    assert protected.look(str(root))
+    assert not (root / "zz" / "y" / "z" / "AGENTS.md").exists()
+    assert (root / "zz" / "AGENTS.md").read_text() == "Be kind.\n"
+    [change] = protected.end(protected.begin(str(root))).changes
+    assert change.path == "zz/y/z/AGENTS.md"
+
+
+def test_a_workspace_that_was_always_too_large_keeps_its_files(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    for number in range(30):
+        (root / f"a{number:02}" / "b").mkdir(parents=True)
+        (root / f"a{number:02}" / "b" / "AGENTS.md").write_text("Be kind.\n")
+    protected = ProtectedPaths(Quarantine(tmp_path / "quarantine"), folders_max=20)
+    assert not protected.is_complete(str(root))
+    watch = protected.begin(str(root))
+    (root / "CLAUDE.md").write_text("evil")
+    assert [each.path for each in protected.end(watch).changes] == ["CLAUDE.md"]
+    assert protected.look(str(root))
+    assert len(list(root.rglob("AGENTS.md"))) == 30
+
+
+def _removed(root: Path, beginning: str) -> None:
+    for folder in root.glob(f"{beginning}*"):
+        folder.rmdir()
+
+
+def test_a_folder_that_was_made_read_only_gives_up_what_was_planted(
+    workspace: Path, protected: ProtectedPaths
+) -> None:
+    watch = protected.begin(str(workspace))
+    _deep(workspace)
+    (workspace / "src" / "new" / ".vscode").chmod(0o500)
+    (workspace / "src" / "new").chmod(0o500)
+    [change] = protected.end(watch).changes
+    assert change.kept
+    assert not (workspace / "src" / "new" / ".vscode").exists()
+
+
+def test_a_change_that_cannot_be_taken_away_is_never_believed(workspace: Path, tmp_path: Path) -> None:
+    """P13: not by the next look either, though nothing runs any more."""
+    place = tmp_path / "quarantine"
+    place.write_text("no folder")
+    protected = ProtectedPaths(Quarantine(place))
+    watch = protected.begin(str(workspace))
+    _link(workspace)
+    assert not protected.end(watch).complete
+    assert not protected.look(str(workspace))
+    assert not protected.is_complete(str(workspace))
+    place.unlink()
+    assert protected.look(str(workspace))
+    assert not os.path.lexists(workspace / "CLAUDE.md")
 
 
 @pytest.mark.parametrize(

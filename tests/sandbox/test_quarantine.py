@@ -18,7 +18,7 @@ def _taken(folder: Path, name: str, *, before: str | None, after: str) -> Quaran
     protected = ProtectedPaths(quarantine)
     watch = protected.begin(workspace)
     (workspace / name).write_text(after)
-    (change,) = protected.end(watch)
+    (change,) = protected.end(watch).changes
     assert "holdfast quarantine restore" in change.sentence()
     return quarantine
 

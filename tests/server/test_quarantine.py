@@ -22,7 +22,7 @@ def fill(root: Path) -> None:
     watch = protected.begin(workspace)
     for name in ("AGENTS.md", "sub/.envrc", HIDDEN):
         (workspace / name).write_text("theirs")
-    assert len(protected.end(watch)) == 3
+    assert len(protected.end(watch).changes) == 3
 
 
 async def test_what_was_taken_is_listed_put_back_and_deleted(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ TOO_MUCH = (
 OFFLINE = "Not run: this run must not use the network."
 NO_SANDBOX = "Not run: this run must not use the network, and there is no sandbox that could hold it to that."
 NO_CLIENT = ToolResult("The client didn't return a result for this call.", ok=False, ending="expired")
+WORKSPACE_CHANGED = "Not run: the workspace changed while this was being decided. Call it again."
 CHANGED = "What this would do has changed since it was approved, so it needs a new approval."
 
 
@@ -111,6 +112,7 @@ class ToolCalls:
         self._read_bytes: dict[str, int | None] = {}
         self._judged_paths: dict[str, tuple[str, ...]] = {}  # the paths that each call may use, by id
         self._lifts: dict[str, Lift] = {}  # what of the sandbox is lifted for each call, by id
+        self._shortfalls: dict[str, str] = {}  # what the sandbox couldn't hold when each call was judged
         self._workspace = Path(self._settings.workspace or deps.workspace)
         self._changing = asyncio.Lock()  # calls that run side by side share one snapshot
         self.plans = Plans(view, log, self._people, judge=self._judge_now)
@@ -212,6 +214,8 @@ class ToolCalls:
         paths = self._judged_paths.get(asked.tool_call_id, ())
         if not result.ok or not paths or tool_kind(asked.name) not in {"read", "write"}:
             return result
+        if not await asyncio.to_thread(self._deps.trusts, self._workspace):
+            return result
         run = self._view.run(self._log.run_id)
         guides = await subfolder_guides(self._deps.workspaces, self._workspace, paths, run=run)
         return replace(result, text=f"{result.text}\n\n{guides}") if guides else result
@@ -276,6 +280,7 @@ class ToolCalls:
             if is_approved or not isinstance(verdict, NeedsApproval):
                 self._judged_paths[asked.tool_call_id] = judged.action.paths
                 self._lifts[asked.tool_call_id] = judged.action.lift
+                self._shortfalls[asked.tool_call_id] = judged.action.shortfall
                 return None
             findings = verdict.findings if ask is None else (CHANGED, *verdict.findings)
             ask = await self._ask(asked, replace(judged, verdict=replace(verdict, findings=findings)))
@@ -305,8 +310,7 @@ class ToolCalls:
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
         judge, place = self._judge_now, self._workspace
-        if self._deps.protected is not None:
-            self._deps.protected.look(place)  # the policy reads git's configuration
+        self._deps.trusts(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
             return Judged(action, Deny(TOO_MUCH), ())
@@ -364,6 +368,8 @@ class ToolCalls:
         confinement = await self._confinement(asked, tool)
         if self._settings.offline and isinstance(tool, Confinable) and confinement is None:
             return _not_run(NO_SANDBOX)
+        if confinement and confinement.shortfall not in self._shortfalls.get(asked.tool_call_id, ""):
+            return _not_run(f"{WORKSPACE_CHANGED} {confinement.shortfall}")
         self._log.emit(
             e.ToolStarted(
                 at_ms=self._log.now_ms(),

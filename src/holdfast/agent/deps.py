@@ -75,6 +75,10 @@ class AgentDeps:
         default_factory=BackgroundTasks
     )  # the code that starts a task also ends it
 
+    def trusts(self, workspace: Path) -> bool:
+        """Whether protected files there are to be obeyed: no command planted them. Blocks."""
+        return self.protected is None or self.protected.look(workspace)
+
     def tools_now(self, settings: RunSettings | None = None, *, session_id: str = "") -> Registry:
         """All tools that a run of the session can use now; what a client brings never replaces one."""
         tools = self.tools.with_group("mcp", self.tools_that_change())

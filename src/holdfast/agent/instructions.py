@@ -27,10 +27,13 @@ class Instructions:
     sources: tuple[str, ...] = ()
 
 
-async def instructions_for(workspace: Workspace, *said: str) -> Instructions:
-    """All instructions in order; those of the workspace's context files come after the operator's."""
+async def instructions_for(workspace: Workspace | None, *said: str) -> Instructions:
+    """All instructions in order; those of the workspace's context files come after the operator's.
+
+    Without a workspace there are no context files, because a command may have planted them.
+    """
     operator, *rest = said
-    guides = await asyncio.to_thread(_guides, workspace)
+    guides = await asyncio.to_thread(_guides, workspace) if workspace is not None else {}
     text = "\n\n".join(text for text in (operator, *guides.values(), *rest) if text.strip())
     return Instructions(text, tuple(f"the file {name}" for name in guides))
 

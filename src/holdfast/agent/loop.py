@@ -209,16 +209,15 @@ async def _instructions(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instr
     settings = view.run(run_id).settings
     place = Path(settings.workspace or deps.workspace)
     workspace = deps.workspaces(place)
-    if deps.protected is not None:
-        # A background process may have written instructions of its own meanwhile.
-        await asyncio.to_thread(deps.protected.look, place)
+    # A background process may have written instructions of its own meanwhile.
+    trusts = await asyncio.to_thread(deps.trusts, place)
     history = history_instructions(view.transcript, run_id)
     moved = MOVED if view.session.has_moved else ""
     modes = mode_instructions(settings)
     own = SUB_AGENT if view.session.parent is not None else ""
     learned = await _learned(view, log, deps, place)
     said = (deps.instructions, settings.instructions, own, history, modes, learned.text, moved)
-    told = await instructions_for(workspace, *said)
+    told = await instructions_for(workspace if trusts else None, *said)
     return Instructions(told.text, (*told.sources, *learned.sources))
 
 

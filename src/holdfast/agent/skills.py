@@ -33,7 +33,7 @@ SAY_PROPOSED = "[Don't say that you've learned it; say that you proposed it. Con
 
 async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> FoundSkills:
     """All skills that a run may use in the workspace, with what agents `learned`."""
-    if deps.skills is None:
+    if deps.skills is None or not await asyncio.to_thread(deps.trusts, workspace):
         return FoundSkills({})
     changes = (await Memories(deps.store, deps.clock).load(learned)).texts
     return await asyncio.to_thread(deps.skills.find, workspace, changes)

@@ -64,6 +64,7 @@ class ActionPart:
     writes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     down: tuple[str, ...] = ()  # directories that it goes down into
+    reads: tuple[str, ...] = ()  # files that its input comes from
     host: str = ""
     guess: bool = False  # it may be a part: only rules that deny or ask are about it
     lift: Lift = field(default_factory=Lift)  # what is lifted of the sandbox while it runs
@@ -123,7 +124,13 @@ def _is_about(rule: ApprovalRule, part: ActionPart, *, facts: PathFacts) -> bool
 
 
 def beyond(rule: ApprovalRule, part: ActionPart, facts: PathFacts) -> str:
-    """The first word of a command that a rule for its first words does not cover; empty if there is none."""
+    """The first word of a command that a rule for its first words does not cover; empty if there is none.
+
+    A file that its input comes from counts like one that it names.
+    """
+    source = next((path for path in part.reads if not rule.paths and not facts.ordinary(path)), "")
+    if source:
+        return f"< {source}"
     if rule.exact:
         return "".join(part.argv[len(rule.argv) : len(rule.argv) + 1])
 

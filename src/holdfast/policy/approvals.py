@@ -10,7 +10,9 @@ denied comes first, then the first configured rule that applies, then grants, th
   they start. If it is on but does not hold, this mode is `ask`.
 - `unattended`: like `ask`, but what would be asked is refused, because nobody is there.
 
-What leaves the sandbox is asked about in every mode, and a rule for a program does not cover it.
+What leaves the sandbox is asked about in every mode, and a rule for a program does not cover it. The same
+applies to commands in a workspace where the sandbox can't hide every secret file: no rule, grant or mode lets
+a command run with less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -277,10 +279,11 @@ def _parts(action: Action, policy: Policy) -> tuple[list[ActionPart], list[str]]
                 writes=step.writes,
                 paths=step.paths,
                 down=step.down,
+                reads=step.reads,
             )
             for step in script.steps
         ]
-        steps = _with_lift(steps, action.lift, facts)
+        steps = _with_shortfall(_with_lift(steps, action.lift, facts), action.shortfall)
         # What a wrapper may run besides is nothing to ask about by itself, but a rule may be about it.
         guesses = [ActionPart(SHELL, (), argv=argv, guess=True) for argv in script.guesses]
         return [*steps, *guesses], list(script.denials)
@@ -317,6 +320,14 @@ def _with_lift(steps: list[ActionPart], lift: Lift, facts: PathFacts) -> list[Ac
         replace(step, lift=lift, findings=(*found, *step.findings) if is_asked else step.findings)
         for step, is_asked in zip(steps, asks, strict=True)
     ]
+
+
+def _with_shortfall(steps: list[ActionPart], shortfall: str) -> list[ActionPart]:
+    """The steps that need a sandbox, with what it can't hold: no rule, grant or mode covers that."""
+    if not shortfall:
+        return steps
+    found = PolicyFinding("shortfall", shortfall)
+    return [replace(step, findings=(found, *step.findings)) if step.findings else step for step in steps]
 
 
 def _tool_findings(action: Action, paths: tuple[str, ...], facts: PathFacts) -> Iterator[PolicyFinding]:

@@ -95,6 +95,9 @@ GIT_PROTECTED = ("config", "config.worktree", "commondir", "gitdir", "hooks", "i
 _BUILT = frozenset(("makefile", "gnumakefile", "bsdmakefile"))
 _BUILT_ENDINGS = (".mk", ".pth")
 _ABOVE = frozenset(tree.partition("/")[0] for tree in _TREES)
+_FOLDERS_OF_TREES = frozenset(
+    tuple(tree.split("/")[:depth]) for tree in _TREES for depth in range(1, tree.count("/") + 1)
+)
 _PACKED = re.compile(r"(?:[._-]z|[.-]gz|\.(?:bz2?|xz|zstd?|lz4|lzma|lzo?|br))$", re.IGNORECASE)
 # What a program that numbers its files adds to a name: more letters would take too many files.
 _COUNTED = re.compile(r"[a-z0-9]{1,5}")
@@ -127,6 +130,12 @@ def is_protected(path: str) -> bool:
     if len(parts) > 1 and (parts[-1] in _BUILT or parts[-1].endswith(_BUILT_ENDINGS)):
         return not _FOLDERS.isdisjoint(parts)
     return is_autorun(path)
+
+
+def is_protected_link(path: str) -> bool:
+    """Whether a link at this path puts files where they are protected, whatever they are called elsewhere."""
+    parts = path.lower().split("/")
+    return any(tuple(parts[-len(folders) :]) == folders for folders in _FOLDERS_OF_TREES)
 
 
 def may_become_autorun(path: str, ending: str = "") -> bool:

@@ -47,6 +47,7 @@ _ONCE_BECAUSE: Mapping[FindingKind, str] = MappingProxyType(
         "syntax": f"Holdfast can't check all of this command, {_ONLY_ONCE}.",
         "wrapper": f"It runs something that Holdfast can't see in advance, {_ONLY_ONCE}.",
         "word": f"Part of it is known only when it runs, {_ONLY_ONCE}.",
+        "shortfall": f"The sandbox can't hide or check everything here, {_ONLY_ONCE}.",
         "later": f"It makes Holdfast act by itself, {_ONLY_ONCE}.",
         "secret": f"It may show secrets, {_ONLY_ONCE}.",
         "write_outside": f"It writes outside the workspace, or a file that programs run later, {_ONLY_ONCE}.",

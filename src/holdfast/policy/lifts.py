@@ -10,8 +10,8 @@ from holdfast.values import Lift
 
 NamedReach: TypeAlias = Literal["off", "hosts", "on"]
 
-# What a rule says to ask about, and what leaves the sandbox, is asked about inside it too.
-_ALWAYS_ASKED: frozenset[FindingKind] = frozenset(("rule", "lift"))
+# What a rule says to ask about, what leaves the sandbox and what it can't hold is asked about inside it too.
+_ALWAYS_ASKED: frozenset[FindingKind] = frozenset(("rule", "lift", "shortfall"))
 _INSIDE: frozenset[FindingKind] = frozenset(get_args(FindingKind)) - _ALWAYS_ASKED
 
 

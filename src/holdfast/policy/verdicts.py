@@ -25,6 +25,7 @@ FindingKind: TypeAlias = Literal[
     "later",  # something is asked again and again, by nobody
     "rule",  # a configured rule says to ask
     "lift",  # it leaves the sandbox
+    "shortfall",  # the sandbox can't hold all that it should in this workspace
 ]
 
 

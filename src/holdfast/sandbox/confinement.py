@@ -21,6 +21,11 @@ class Confinement:
     sandbox: Sandbox
     profile: Profile
 
+    @property
+    def shortfall(self) -> str:
+        """What a sandbox that masks secret files can't hold in this workspace; empty if it's nothing."""
+        return self.profile.shortfall if self.sandbox.held.masks else ""
+
     def noting_hosts(self) -> "Confinement":
         """The same; if it reaches no network, it learns which hosts the command asks for. Blocks."""
         if self.profile.network != "off" or self.sandbox.backend != "bubblewrap":

@@ -1,5 +1,6 @@
 """What one command may reach: a value, with a digest that stands in the log."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import Literal, TypeAlias
@@ -44,22 +45,56 @@ class Profile:
     network: NetworkAccess = "off"
     hosts: tuple[str, ...] = ()  # with "hosts": which
     limits: ProcessLimits = field(default_factory=ProcessLimits)
-    known: bool = True  # False: the workspace is too large to find every secret and protected file
+    known: bool = True  # False: not every secret and protected file of the workspace is in it
+    unmasked: int = 0  # secret files and sockets beyond the most that can be masked
+    searched: bool = True  # False: the workspace is too large to find every secret file
     # With "off": a confined process whose network the command shares; 0 means a network of its own.
     beside: int = 0
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        """The folders between a writable tree and the mounts in it, the shallow first.
+        """The folders between a writable tree and the mounts in it, those above masks first.
 
         They're mounted onto themselves, because a mount point can't be renamed or replaced by a link. So no
         command can move a secret out from under the mask that the next command gets.
         """
-        writable = {path for path in (self.workspace, *self.write, *self.caches) if path}
-        mounted = {*writable, self.home, *self.read, *self.protected, *self.masked}
-        mounted |= {inside for _, inside in self.kept}
+        return tuple(dict.fromkeys((*self._above(self.masked), *self._above(self._mounted))))
+
+    @property
+    def shortfall(self) -> str:
+        """What of the profile no sandbox can hold, as sentences for people; empty if it's nothing."""
+        lacks: list[str] = []
+        if not self.searched:
+            lacks.append(
+                "The workspace is too large to search for secret files, so this command could read any that "
+                "weren't found."
+            )
+        if self.unmasked:
+            lacks.append(
+                f"{self.unmasked:,} secret files or sockets can't be hidden from this command, because the "
+                f"sandbox hides at most {MOUNTS_MAX} of each: it could read them."
+            )
+        if len(self._above(self.masked)) > MOUNTS_MAX:
+            lacks.append(
+                "Secret files are in too many folders for the sandbox to hold in place, so this command "
+                "could move them to where the next one can read them."
+            )
+        return " ".join(lacks)
+
+    @property
+    def _writable(self) -> set[str]:
+        return {path for path in (self.workspace, *self.write, *self.caches) if path}
+
+    @property
+    def _mounted(self) -> set[str]:
+        inside = {inside for _, inside in self.kept}
+        return {*self._writable, *inside, self.home, *self.read, *self.protected, *self.masked}
+
+    def _above(self, paths: Iterable[str]) -> list[str]:
+        """The folders between a writable tree and these mounts in it, the shallow first."""
+        writable, mounted = self._writable, self._mounted
         found: set[str] = set()
-        for path in mounted:
+        for path in paths:
             above = path.rpartition("/")[0] or "/"
             between: list[str] = []
             while above != "/" and above not in mounted:
@@ -67,7 +102,7 @@ class Profile:
                 above = above.rpartition("/")[0] or "/"
             if above in writable:
                 found.update(between)
-        return tuple(sorted(found, key=lambda path: (path.count("/"), path)))
+        return sorted(found, key=lambda path: (path.count("/"), path))
 
     @property
     def digest(self) -> str:

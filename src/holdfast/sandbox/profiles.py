@@ -83,6 +83,8 @@ class Profiles:
             hosts=tuple(sorted({*options.hosts, *lift.hosts})),
             limits=options.limits,
             known=all(one.known for one in found),
+            unmasked=sum(one.unmasked for one in found),
+            searched=all(one.searched for one in found),
         )
 
     def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:

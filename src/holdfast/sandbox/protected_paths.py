@@ -7,8 +7,14 @@ changed or removed without approval goes to quarantine, and the earlier version 
 A look is cheap because a folder's change time says whether anything was put into it, taken out or renamed,
 and no program can set that time. Only folders that changed are listed again. Folders of dependencies and
 caches are not looked into.
+
+No limit lets a change pass. Every change that is found is taken away, however many there are. In a workspace
+with too many folders to look at, the earlier state stays the one to compare with, until all of it can be
+looked at again; `is_complete` says so, and no command runs there without asking.
 """
 
+import errno
+import logging
 import os
 import stat
 import threading
@@ -20,16 +26,18 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
-from holdfast.policy.autorun_files import GIT_PROTECTED, HG_PROTECTED, is_protected
+from holdfast.policy.autorun_files import GIT_PROTECTED, HG_PROTECTED, is_protected, is_protected_link
 from holdfast.policy.path_facts import is_within
-from holdfast.sandbox.quarantine import ChangeKind, Quarantine, QuarantinedChange
+from holdfast.sandbox.quarantine import ChangeKind, CopyBudget, Quarantine, QuarantinedChange
 
-FOLDERS_MAX = 10_000
-PATHS_MAX = 5_000
+_log = logging.getLogger(__name__)
+
+FOLDERS_MAX = 200_000
+PATHS_MAX = 50_000
 FILE_BYTES_MAX = 256 * 1024
 KEPT_BYTES_MAX = 8 * 1024 * 1024
 WORKSPACES_MAX = 64
-CHANGES_MAX = 100
+CHANGES_TOLD_MAX = 100
 # Change times are as coarse as the system's tick. A second change within the same tick cannot be seen by it.
 _TICK_NS = 50_000_000
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -70,6 +78,9 @@ class _Look:
     complete: bool = True
 
 
+_Change: TypeAlias = tuple[str, ChangeKind]
+
+
 @dataclass(slots=True)
 class _State:
     """A workspace under watch: how it should be, and who runs in it."""
@@ -77,7 +88,32 @@ class _State:
     look: _Look
     watches: set["PathWatch"] = field(default_factory=set["PathWatch"])
     untold: list[QuarantinedChange] = field(default_factory=list[QuarantinedChange])
+    untold_more: int = 0
+    # Something ran while not every folder could be looked at: changes there are nobody's until they are seen.
+    is_blind: bool = False
+    approved_blind: set[str] = field(default_factory=set[str])
+    # Changes that couldn't be taken away: the workspace isn't complete until they are.
+    stuck: set[str] = field(default_factory=set[str])
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every protected path was looked at, and is as it should be."""
+        return self.look.complete and not self.stuck
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a change that is found now was made by a person."""
+        return not (self.watches or self.is_blind or self.stuck)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchReport:
+    """How a command left the protected paths."""
+
+    changes: tuple[QuarantinedChange, ...] = ()
+    more: int = 0  # further changes, which are in quarantine too
+    complete: bool = True  # False: there are more folders than can be looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,8 +128,11 @@ class PathWatch:
 class ProtectedPaths:
     """The protected paths of all workspaces; all methods block and may be called from any thread."""
 
-    def __init__(self, quarantine: Quarantine) -> None:
+    def __init__(
+        self, quarantine: Quarantine, *, folders_max: int = FOLDERS_MAX, paths_max: int = PATHS_MAX
+    ) -> None:
         self._quarantine = quarantine
+        self._limits = folders_max, paths_max
         self._states: dict[str, _State] = {}
         self._lock = threading.Lock()
 
@@ -113,31 +152,39 @@ class ProtectedPaths:
             state.watches.add(watch)
         return watch
 
-    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
+    def end(self, watch: PathWatch) -> WatchReport:
         """Look again after the command has ended; changes that nobody approved are in quarantine now."""
         state = self._state(watch.workspace)
         with state.lock:
             self._compare(watch.workspace, state)
             state.watches.discard(watch)
-            told = tuple(state.untold)
+            report = WatchReport(
+                changes=tuple(state.untold), more=state.untold_more, complete=state.is_complete
+            )
             state.untold.clear()
-        return told
+            state.untold_more = 0
+        return report
 
-    def look(self, workspace: Path | str) -> None:
-        """Look now if anything runs in the workspace: call it before reading a protected path there."""
+    def look(self, workspace: Path | str) -> bool:
+        """Look now if anything ran in the workspace: call it before reading a protected path there.
+
+        It is False if a command may have changed protected paths that couldn't be looked at or put right.
+        Then none is to be obeyed.
+        """
         root = os.path.realpath(workspace)
         state = self._states.get(root)
         if state is None:
-            return
+            return True
         with state.lock:
             self._compare(root, state)
+            return not state.is_blind and not state.stuck
 
     @contextmanager
     def approving(self, workspace: Path | str, paths: Iterable[str]) -> Generator[None]:
         """While it is open, an approved action of Holdfast's own changes these paths."""
         root = os.path.realpath(workspace)
         state = self._states.get(root)
-        if state is None or not state.watches:
+        if state is None or state.is_settled:
             yield
             return
         action = PathWatch(root, tuple(paths), None)
@@ -151,36 +198,61 @@ class ProtectedPaths:
                 state.watches.discard(action)
 
     def is_complete(self, workspace: Path | str) -> bool:
-        """Whether the last look found every protected path; a workspace can be too large."""
-        state = self._states.get(os.path.realpath(workspace))
-        return state is None or state.look.complete
+        """Look whether every folder of the workspace can be watched; it can have too many."""
+        root = os.path.realpath(workspace)
+        state = self._state(root)
+        with state.lock:
+            self._compare(root, state)
+            return state.is_complete
 
     def _state(self, root: str) -> _State:
         with self._lock:
             state = self._states.pop(root, None) or _State(_Look())
             self._states[root] = state  # the newest last
-            idle = [each for each, known in self._states.items() if not known.watches and each != root]
+            idle = [each for each, known in self._states.items() if known.is_settled and each != root]
             for each in idle[: max(0, len(self._states) - WORKSPACES_MAX)]:
                 del self._states[each]
         return state
 
     def _compare(self, root: str, state: _State) -> None:
-        """Look again; while anything runs, put what it changed into quarantine."""
-        now = _looked(root, state.look)
-        if state.watches:
-            approved = tuple(path for watch in state.watches for path in watch.approved)
-            found: list[tuple[str, ChangeKind]] = [
-                (path, kind)
-                for path, kind in _changes(state.look, now)
-                if not _covered(f"{root}/{path}", approved) and not _by_a_person(f"{root}/{path}", state, now)
-            ]
-            if found:
-                for path, kind in found[:CHANGES_MAX]:
-                    state.untold.append(self._undone(root, path, kind, state.look.entries.get(path)))
-                now = _looked(root, now)
+        """Look again, and put what nobody approved into quarantine."""
+        before, now = state.look, self._looked(root, state.look)
+        if found := _unapproved(root, state, now):
+            budget = CopyBudget()
+            for path, kind in found:
+                change = self._undone(root, path, kind, before.entries.get(path), budget=budget)
+                if len(state.untold) < CHANGES_TOLD_MAX:
+                    state.untold.append(change)
+                else:
+                    state.untold_more += 1
+            now = self._looked(root, now)
+            # What is still there or there again is no part of how the workspace should be.
+            state.stuck = _kept_apart([path for path, _ in _unapproved(root, state, now)], before, now)
+        else:
+            state.stuck.clear()
+        self._note_unseen(state, now)
         state.look = now
 
-    def _undone(self, root: str, path: str, kind: ChangeKind, before: _Entry | None) -> QuarantinedChange:
+    def _note_unseen(self, state: _State, now: _Look) -> None:
+        """Keep the earlier state of folders that couldn't be looked at now."""
+        if now.complete:
+            state.is_blind = False
+            state.approved_blind.clear()
+            return
+        if state.watches and state.look.complete and state.look.at_ns:
+            state.is_blind = True
+        if state.is_blind:
+            state.approved_blind.update(path for watch in state.watches for path in watch.approved)
+        for path, entry in state.look.entries.items():
+            if path.rpartition("/")[0] not in now.folders:
+                now.entries.setdefault(path, entry)
+
+    def _looked(self, root: str, earlier: _Look) -> _Look:
+        return _looked(root, earlier, limits=self._limits)
+
+    def _undone(
+        self, root: str, path: str, kind: ChangeKind, before: _Entry | None, *, budget: CopyBudget
+    ) -> QuarantinedChange:
         parent, _, name = path.rpartition("/")
         kept, restored = "", False
         try:
@@ -189,14 +261,67 @@ class ProtectedPaths:
             return QuarantinedChange(path=path, kind=kind)  # its folder is gone, and it with it
         try:
             if kind != "removed":
-                kept = self._quarantine.take(folder_fd, name, change_id=token_hex(6), path=f"{root}/{path}")
+                kept = self._quarantine.take(
+                    folder_fd, name, change_id=token_hex(6), path=f"{root}/{path}", budget=budget
+                )
             if before is not None:
                 restored = _restored(folder_fd, name, before) or _moved_back(folder_fd, name, before)
         except FileNotFoundError:
             return QuarantinedChange(path=path, kind="removed", kept=kept)
+        except OSError as error:
+            # Something that still runs may have been faster. Whatever is there then counts as stuck.
+            _log.warning("%s/%s couldn't be put right: %s", root, path, error)
         finally:
             os.close(folder_fd)
         return QuarantinedChange(path=path, kind=kind, kept=kept, restored=restored)
+
+
+def _unapproved(root: str, state: _State, now: _Look) -> list[_Change]:
+    """What changed while something ran that wasn't approved to change it."""
+    if state.is_settled:
+        return []
+    approved = (*state.approved_blind, *(path for watch in state.watches for path in watch.approved))
+    return [
+        (path, kind)
+        for path, kind in _changes(state.look, now)
+        if not _covered(f"{root}/{path}", approved) and not _is_explained(root, path, state, now)
+    ]
+
+
+def _is_explained(root: str, path: str, state: _State, now: _Look) -> bool:
+    """Whether nothing that ran made this change: a person did, or it was there and is seen only now."""
+    if path in state.stuck:
+        return False
+    was_seen = path.rpartition("/")[0] in state.look.folders
+    if not was_seen and not state.look.complete and not state.is_blind:
+        entry = now.entries.get(path)
+        changed_ns = now.folders.get(path, (0, 0))[1] or (entry.changed_ns if entry else 0)
+        return changed_ns < state.look.at_ns - _TICK_NS
+    return was_seen if not state.watches else _by_a_person(f"{root}/{path}", state, now)
+
+
+def _kept_apart(paths: list[str], before: _Look, now: _Look) -> set[str]:
+    """Those of the changed paths that aren't as before; in the new look they are, so they differ again."""
+    left = {
+        path
+        for path in paths
+        if (new := now.entries.get(path)) is not None
+        and ((old := before.entries.get(path)) is None or not _is_same(old, new))
+    }
+    if left:
+        now.entries = {
+            path: entry
+            for path, entry in now.entries.items()
+            if path not in left and not _is_below(path, left)
+        }
+        now.entries |= {path: before.entries[path] for path in left if path in before.entries}
+    return left
+
+
+def _is_same(old: _Entry, new: _Entry) -> bool:
+    return (
+        old.contents is not None and (old.kind, old.mode, old.contents) == (new.kind, new.mode, new.contents)
+    ) or (stat.S_ISDIR(old.kind) and old == new)
 
 
 def _covered(path: str, approved: Iterable[str]) -> bool:
@@ -223,8 +348,10 @@ def _changes(before: _Look, now: _Look) -> Iterator[tuple[str, ChangeKind]]:
     """What differs, the outermost paths first; what is below a changed folder is part of it."""
     told: set[str] = set()
     for path in sorted({*before.entries, *now.entries}):
-        if any(path.startswith(f"{each}/") for each in told):
+        if _is_below(path, told):
             continue
+        if path not in now.entries and not now.complete and path.rpartition("/")[0] not in now.folders:
+            continue  # whether it is gone isn't known
         old, new = before.entries.get(path), now.entries.get(path)
         if old == new and (old is None or new is None or old.is_settled or old.contents == new.contents):
             continue
@@ -232,9 +359,14 @@ def _changes(before: _Look, now: _Look) -> Iterator[tuple[str, ChangeKind]]:
         yield path, "created" if old is None else "removed" if new is None else "changed"
 
 
-def _looked(root: str, earlier: _Look) -> _Look:
+def _is_below(path: str, folders: set[str]) -> bool:
+    return bool(folders) and any(path[:at] in folders for at, char in enumerate(path) if char == "/")
+
+
+def _looked(root: str, earlier: _Look, *, limits: tuple[int, int]) -> _Look:
     """Look at a workspace; what did not change since the earlier look is not read again."""
     look = _Look(at_ns=time.time_ns())
+    folders_max, paths_max = limits
     try:
         root_fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -242,7 +374,7 @@ def _looked(root: str, earlier: _Look) -> _Look:
     try:
         ahead = [("", os.fstat(root_fd))]
         for place, found in ahead:
-            if len(look.folders) >= FOLDERS_MAX or len(look.entries) >= PATHS_MAX:
+            if len(look.folders) >= folders_max or len(look.entries) >= paths_max:
                 look.complete = False
                 break
             ahead += _folder(root_fd, place, found, look=look, earlier=earlier)
@@ -269,7 +401,8 @@ def _folder(
     for path, protected in names:
         try:
             one = os.stat(path, dir_fd=root_fd, follow_symlinks=False)
-        except OSError:
+        except OSError as error:
+            look.complete &= error.errno != errno.ENAMETOOLONG
             continue  # it is gone, or not ours to see
         if protected:
             _note(root_fd, path, one, look=look, earlier=earlier)
@@ -290,11 +423,15 @@ def _worth_a_look(root_fd: int, place: str) -> _Names:
             return tuple(
                 (prefix + entry.name, protected)
                 for entry in entries
-                if (protected := is_protected(prefix + entry.name))
+                if (protected := _is_watched(entry, prefix + entry.name))
                 or (entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED)
             )
     finally:
         os.close(descriptor)
+
+
+def _is_watched(entry: os.DirEntry[str], path: str) -> bool:
+    return is_protected(path) or (entry.is_symlink() and is_protected_link(path))
 
 
 def _note(root_fd: int, path: str, found: os.stat_result, *, look: _Look, earlier: _Look) -> None:

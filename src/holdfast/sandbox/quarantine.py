@@ -65,12 +65,13 @@ class Quarantine:
 
     folder: Path
 
-    def take(self, parent_fd: int, name: str, *, change_id: str, path: str) -> str:
+    def take(self, parent_fd: int, name: str, *, change_id: str, path: str, budget: "CopyBudget") -> str:
         """Move an entry of an opened folder here and return where it is; raises OSError.
 
         If it is on another disk it is copied, and if it is too much for that it stays in its folder under
         a name that no program knows.
         """
+        _make_movable(parent_fd, name)
         place = self.folder / change_id
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         kept = place / name
@@ -81,7 +82,7 @@ class Quarantine:
         except OSError as error:
             if error.errno not in {errno.EXDEV, errno.EPERM, errno.EACCES}:
                 raise
-            return self._copied(parent_fd, name, kept)
+            return self._copied(parent_fd, name, kept, budget=budget)
         return str(kept)
 
     def files(self) -> tuple[QuarantinedFile, ...]:
@@ -137,11 +138,11 @@ class Quarantine:
             return None
         return QuarantinedFile(id=name, path=path, kept=str(kept), taken_at=taken_at)
 
-    def _copied(self, parent_fd: int, name: str, kept: Path) -> str:
-        defused = f"{name}.quarantined-{kept.parent.name}"
+    def _copied(self, parent_fd: int, name: str, kept: Path, *, budget: "CopyBudget") -> str:
+        defused = f"quarantined-{kept.parent.name}"
         os.rename(name, defused, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
         try:
-            _Copy().entry(parent_fd, defused, kept)
+            _Copy(budget).entry(parent_fd, defused, kept)
         except (_TooMuch, OSError):
             if kept.is_dir() and not kept.is_symlink():
                 shutil.rmtree(kept, ignore_errors=True)
@@ -150,6 +151,17 @@ class Quarantine:
             return defused
         _remove(parent_fd, defused)
         return str(kept)
+
+
+def _make_movable(parent_fd: int, name: str) -> None:
+    """A command can take away its own right to move an entry; raises OSError."""
+    found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+    own = os.geteuid()
+    parent = os.fstat(parent_fd)
+    if parent.st_uid == own and parent.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.fchmod(parent_fd, stat.S_IMODE(parent.st_mode) | stat.S_IRWXU)
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == own and found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        os.chmod(name, stat.S_IMODE(found.st_mode) | stat.S_IRWXU, dir_fd=parent_fd)
 
 
 def _opened(path: str) -> int:
@@ -200,7 +212,7 @@ def _move(from_fd: int, name: str, to_fd: int, new: str) -> None:
 
 def _copy_and_remove(from_fd: int, name: str, to_fd: int, new: str) -> None:
     try:
-        _Copy().entry(from_fd, name, Path(f"/proc/self/fd/{to_fd}") / new)
+        _Copy(CopyBudget()).entry(from_fd, name, Path(f"/proc/self/fd/{to_fd}") / new)
     except BaseException as error:
         if _is_in(to_fd, new):
             _remove(to_fd, new)
@@ -216,18 +228,31 @@ class _TooMuch(Exception):
     """More than is copied to another disk."""
 
 
+@dataclass(slots=True)
+class CopyBudget:
+    """How much may still be copied to another disk: by one comparison, or to put one entry back."""
+
+    entries: int = COPY_ENTRIES_MAX
+    bytes: int = COPY_BYTES_MAX
+
+    def spend(self, size: int) -> bool:
+        """Take one entry of this size from it; False if it is too much."""
+        if self.entries < 1 or self.bytes < size:
+            return False
+        self.entries -= 1
+        self.bytes -= size
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class _Copy:
     """Copies files, folders and links without following any; other kinds are left out."""
 
-    def __init__(self) -> None:
-        self._bytes = 0
-        self._entries = 0
+    budget: CopyBudget
 
     def entry(self, parent_fd: int, name: str, to: Path) -> None:
-        self._entries += 1
         found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        self._bytes += found.st_size
-        if self._entries > COPY_ENTRIES_MAX or self._bytes > COPY_BYTES_MAX:
+        if not self.budget.spend(found.st_size):
             raise _TooMuch
         if stat.S_ISLNK(found.st_mode):
             to.symlink_to(os.readlink(name, dir_fd=parent_fd))

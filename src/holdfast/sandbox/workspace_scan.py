@@ -18,7 +18,7 @@ from holdfast.policy.secret_names import MAY_BE_PLAIN, holds_token, is_secret
 from holdfast.sandbox.profile import MOUNTS_MAX
 
 ENTRIES_MAX = 200_000
-SCAN_S = 3.0
+SCAN_S = 10.0
 _ROOTS_MAX = 16
 _PLAIN_BYTES_MAX = 256 * 1024
 # A folder that changed this recently may change again without another time stamp.
@@ -41,7 +41,9 @@ class Found:
     secret: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     sockets: tuple[str, ...] = ()  # Unix sockets, whoever listens on them
-    known: bool = True  # False: there may be more
+    unmasked: int = 0  # how many more secret files and sockets there are than can be masked
+    searched: bool = True  # False: there may be more
+    known: bool = True  # False: this isn't all
 
 
 @dataclass(slots=True)
@@ -102,11 +104,14 @@ class WorkspaceScan:
             {path for folder in folders for path in folder.sockets},
         )
         secret, protected, sockets = (sorted(kind, key=_shallow_first)[:MOUNTS_MAX] for kind in kinds)
+        left_out = [max(0, len(kind) - MOUNTS_MAX) for kind in kinds]
         return Found(
             secret=tuple(secret),
             protected=tuple(protected),
             sockets=tuple(sockets),
-            known=complete and all(len(kind) <= MOUNTS_MAX for kind in kinds),
+            unmasked=left_out[0] + left_out[2],
+            searched=complete,
+            known=complete and not any(left_out),
         )
 
     def _walked(self, root: str, known: dict[str, _Folder]) -> tuple[dict[str, _Folder], bool]:

@@ -75,6 +75,7 @@ class JudgedStep:
     writes: tuple[str, ...]  # resolved targets of redirections that write
     paths: tuple[str, ...]  # resolved places that its words and other redirections may name
     down: tuple[str, ...]  # resolved directories that it goes down into
+    reads: tuple[str, ...] = ()  # resolved sources of redirections that read
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +252,8 @@ def _judge_step(
     if command.words:
         findings += _program(command, reading, facts, cwds=cwds)
     mentioned = {path for word in command.words[1:] for path in facts.mentioned(word, cwds)}
-    for redirect in command.redirects:
-        mentioned |= facts.named(redirect.target, cwds) if redirect.kind == "read" else frozenset()
+    sources = [redirect.target for redirect in command.redirects if redirect.kind == "read"]
+    reads = {path for source in sources for path in facts.named(source, cwds)}
     down = {path for word in (reading.down if reading else ()) for path in facts.named(word, cwds)}
     return JudgedStep(
         argv=tuple(word.text for word in command.words),
@@ -263,8 +264,9 @@ def _judge_step(
         findings=tuple(dict.fromkeys(findings)),
         fed=command.fed,
         writes=tuple(sorted(_written(command, facts, cwds))),
-        paths=tuple(sorted(mentioned)),
+        paths=tuple(sorted(mentioned | reads)),
         down=tuple(sorted(down)),
+        reads=tuple(sorted(reads - HARMLESS_DEVICES)),
     )
 
 

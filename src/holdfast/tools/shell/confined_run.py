@@ -9,15 +9,22 @@ from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
 from holdfast.sandbox.quarantine import readable
 from holdfast.tools.offload import offload
-from holdfast.tools.shell.needs import how_to_ask
+from holdfast.tools.shell.needs import ITEMS_MAX, how_to_ask
 from holdfast.tools.shell.process import Command
+
+MORE_CHANGES = "[It changed {count} more such paths without approval. They are in quarantine too.]"
+UNCHECKED = (
+    "[Holdfast couldn't check every folder for files that other programs run or obey later: there are too "
+    "many folders, or a change couldn't be undone. Until it can, every command here needs approval.]"
+)
 
 
 class ConfinedRun:
     """Opened before a command starts, and closed after its last process has ended.
 
     Without a sandbox it does nothing. `command` is what to start. Afterwards, `sentences` say what the
-    sandbox kept it from, and `advice` tells the model how to request it.
+    sandbox kept it from, and `advice` tells the model how to request it. With `is_unchecked`, it may have changed
+    protected paths without being seen, so it counts as failed.
     """
 
     def __init__(
@@ -26,6 +33,7 @@ class ConfinedRun:
         self.command = command
         self.sentences: tuple[str, ...] = ()
         self.advice: tuple[str, ...] = ()
+        self.is_unchecked = False
         self._protected = protected
         self._resolve = resolve
         self._watch: PathWatch | None = None
@@ -79,10 +87,16 @@ class ConfinedRun:
             self._proxy = None
         if self._watch is not None and (protected := self._protected) is not None:
             watch, self._watch = self._watch, None
-            changes = await offload(lambda: protected.end(watch))
-            told += [f"[{change.sentence()}]" for change in changes]
-            if changes:
-                advice.append(how_to_ask({"write": [readable(change.path) for change in changes]}))
+            report = await offload(lambda: protected.end(watch))
+            told += [f"[{change.sentence()}]" for change in report.changes]
+            if report.more:
+                told.append(MORE_CHANGES.format(count=report.more))
+            if not report.complete:
+                told.append(UNCHECKED)
+                self.is_unchecked = True
+            if report.changes:
+                paths = [readable(change.path) for change in report.changes[:ITEMS_MAX]]
+                advice.append(how_to_ask({"write": paths}))
         self.sentences, self.advice = tuple(told), tuple(advice)
 
 

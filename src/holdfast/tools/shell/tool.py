@@ -38,6 +38,10 @@ TIME_LIMIT_S = 180
 TIME_LIMIT_S_MAX = 3_600
 EARLY_END_S = 0.5
 KEEP_RUNNING = "[To keep a process running, set background.]"
+UNWATCHED = (
+    "The workspace has too many folders to check, or a change in it couldn't be undone. So files that this "
+    "command plants for other programs to run or obey later could stay."
+)
 _LEASE_LOST = (
     "[killed: this server couldn't reach the shared database in time, so another server might have continued "
     "this session. What the command did until then is not undone.]"
@@ -117,11 +121,21 @@ class Shell(Tool):
             summary=given.command,
             background=given.background,
             reason=given.needs.reason if lift != Lift() else "",
+            shortfall=self._shortfall(args, workspace, lift),
             lift=lift,
             argv=(*self._world.argv, given.command),
             paths=(Workspace(workspace).resolved(given.directory),),
             digest=arguments_hash(SHELL, args),
         )
+
+    def _shortfall(self, args: Mapping[str, object], workspace: Path, lift: Lift) -> str:
+        """What the sandbox can't keep the command from in this workspace."""
+        confinement = self.confinement(args, workspace=workspace, lift=lift)
+        if confinement is None:
+            return ""
+        protected = self._world.protected
+        unwatched = protected is not None and not protected.is_complete(workspace)
+        return " ".join(filter(None, [confinement.shortfall, UNWATCHED if unwatched else ""]))
 
     def confinement(self, args: Mapping[str, object], *, workspace: Path, lift: Lift) -> Confinement | None:
         """What this command runs in; None if that is no sandbox. Blocks."""
@@ -172,6 +186,7 @@ class Shell(Tool):
         advice = [result.advice, *run.advice, *([hint or HINT] if run.advice or hint else [])]
         return replace(
             result,
+            ok=result.ok and not run.is_unchecked,
             text="\n".join(filter(None, [result.text, *run.sentences, missed])),
             advice="\n".join(filter(None, advice)),
         )
