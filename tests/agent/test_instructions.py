@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.instructions import GUIDE, GUIDE_CHARS_MAX, instructions_for
+from holdfast.agent.instructions import GUIDE, GUIDE_CHARS_MAX, guides_of, instructions_with
 from holdfast.tools.files.workspace import Workspace
 
 SECRET = "not for models"  # noqa: S105 - nobody's
@@ -16,7 +16,8 @@ SECRET = "not for models"  # noqa: S105 - nobody's
 async def told(root: Path, *, kept_out: tuple[str, ...] = ()) -> str:
     async with asyncio.timeout(10):
         workspace = Workspace(root, kept_out=kept_out)
-        return (await instructions_for(workspace, "Be brief.", "", "And kind.")).text
+        guides = await asyncio.to_thread(guides_of, workspace)
+        return instructions_with(guides, "Be brief.", "", "And kind.").text
 
 
 async def test_the_guide_stands_behind_the_operators_words(tmp_path: Path) -> None:

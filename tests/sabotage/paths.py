@@ -2,13 +2,13 @@
 
 import asyncio
 import subprocess
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from holdfast.agent.instructions import GUIDE, instructions_for
+from holdfast.agent.instructions import GUIDE, guides_of
 from holdfast.policy.approvals import Policy, judge
 from holdfast.policy.path_facts import PathFacts
 from holdfast.policy.repositories import Repository
@@ -28,20 +28,19 @@ from tools.calls import Call
 # P11: no secret gets out
 
 
-async def opened_plainly(workspace: Workspace, *said: str) -> str:
+def opened_plainly(workspace: Workspace) -> dict[str, str]:
     """Opens the guide like any path."""
-    guide = await asyncio.to_thread((workspace.root / GUIDE).read_text)
-    return "\n\n".join((*said, guide))
+    return {GUIDE: (workspace.root / GUIDE).read_text()}
 
 
-async def check_a_guide_shows_no_file_outside(told: Callable[..., Awaitable[object]]) -> None:
+async def check_a_guide_shows_no_file_outside(told: Callable[[Workspace], object]) -> None:
     """P11: a guide that is a link out of the workspace tells the model nothing of what is there."""
     with TemporaryDirectory() as folder:
         root = Path(folder, "work")
         await asyncio.to_thread(root.mkdir)
         await asyncio.to_thread(Path(folder, "key").write_text, "secret")
         await asyncio.to_thread((root / GUIDE).symlink_to, "../key")
-        assert "secret" not in str(await told(Workspace(root), ""))
+        assert "secret" not in str(await asyncio.to_thread(told, Workspace(root)))
 
 
 def opened_by_name(workspace: Workspace, path: str) -> OpenedFile:
@@ -157,7 +156,7 @@ async def check_a_swapped_link_leads_nowhere(workspaces: Callable[[Path], Worksp
 
 SABOTAGES = (
     Sabotage("P11", check_the_page_is_shown_no_secret_and_nothing_outside, open_file, opened_by_name),
-    Sabotage("P11", check_a_guide_shows_no_file_outside, instructions_for, opened_plainly),
+    Sabotage("P11", check_a_guide_shows_no_file_outside, guides_of, opened_plainly),
     Sabotage("P11", check_a_repository_gives_git_no_program, child_environment, without_settings_for_git),
     Sabotage(
         "P11", check_a_program_that_a_repository_names_is_asked_about, repository_at, knows_of_no_settings

@@ -53,6 +53,7 @@ from holdfast.tools.offload import offload
 from holdfast.tools.registry import insist_on_arguments
 from holdfast.tools.shell.tags import why_daemons_hide
 from holdfast.values import Action, Choice, GrantRule, Lift
+from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _log = logging.getLogger(__name__)
 
@@ -206,7 +207,7 @@ class ToolCalls:
             if call.started is None and (refused := await self._not_allowed(asked, tool)) is not None:
                 return refused
             return await self._run(call, tool, ordinal=ordinal)
-        except BadArguments as error:
+        except (BadArguments, WorkspaceMoved) as error:
             return _not_run(str(error))
 
     async def _with_guides(self, asked: e.ToolAsked, result: ToolResult) -> ToolResult:
@@ -246,7 +247,7 @@ class ToolCalls:
             try:
                 insist_on_arguments(tool, asked.args)
                 judged = await self._judged(asked, tool)
-            except BadArguments:
+            except (BadArguments, WorkspaceMoved):
                 continue  # the model is told when it is this call's turn
             # What a later call does to the same file is known only when the earlier one is done.
             can_be_shown = changing.isdisjoint(judged.action.paths)
@@ -309,7 +310,7 @@ class ToolCalls:
 
     def _judge(self, asked: e.ToolAsked, tool: Tool, grants: Sequence[GrantRule]) -> "Judged":
         """Blocks on files, so it runs in a thread."""
-        judge, place = self._judge_now, self._workspace
+        judge, place = self._judge_now, Path(unmoved(self._workspace))
         self._deps.trusts(place)  # the policy reads git's configuration
         action = _action(tool, asked, place)
         if self._is_too_much(asked, action):
@@ -436,7 +437,11 @@ class ToolCalls:
         if not isinstance(tool, Confinable):
             return None
         lift = self._lifts.get(asked.tool_call_id, Lift())
-        found = await asyncio.to_thread(tool.confinement, asked.args, workspace=self._workspace, lift=lift)
+
+        def confined() -> Confinement | None:
+            return tool.confinement(asked.args, workspace=Path(unmoved(self._workspace)), lift=lift)
+
+        found = await asyncio.to_thread(confined)
         if found is None or not self._settings.offline:
             return found
         return replace(found, profile=replace(found.profile, network="off", hosts=()))

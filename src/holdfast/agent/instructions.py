@@ -1,8 +1,8 @@
 """What the model is told before the conversation: instructions of the operator, workspace and caller."""
 
-import asyncio
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.policy.secret_names import is_secret
@@ -27,19 +27,15 @@ class Instructions:
     sources: tuple[str, ...] = ()
 
 
-async def instructions_for(workspace: Workspace | None, *said: str) -> Instructions:
-    """All instructions in order; those of the workspace's context files come after the operator's.
-
-    Without a workspace there are no context files, because a command may have planted them.
-    """
+def instructions_with(guides: Mapping[str, str], *said: str) -> Instructions:
+    """All instructions in order; those of the workspace's context files come after the operator's."""
     operator, *rest = said
-    guides = await asyncio.to_thread(_guides, workspace) if workspace is not None else {}
     text = "\n\n".join(text for text in (operator, *guides.values(), *rest) if text.strip())
     return Instructions(text, tuple(f"the file {name}" for name in guides))
 
 
-def _guides(workspace: Workspace) -> dict[str, str]:
-    """What the context files say, by name; people often keep the same text under both names."""
+def guides_of(workspace: Workspace) -> dict[str, str]:
+    """What the context files say, by name; people often keep the same text under both names. Blocks."""
     found: dict[str, str] = {}
     for name in GUIDES:
         text = _guide(workspace, name)

@@ -16,7 +16,14 @@ from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
 from holdfast.agent.delegation import SUB_AGENT, offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.instructions import MOVED, Instructions, files_named, instructions_for, named_text
+from holdfast.agent.instructions import (
+    MOVED,
+    Instructions,
+    files_named,
+    guides_of,
+    instructions_with,
+    named_text,
+)
 from holdfast.agent.output import OutputCheck
 from holdfast.agent.plans import Plans, mode_instructions
 from holdfast.agent.remembering import memory_text
@@ -40,6 +47,7 @@ from holdfast.racing import race
 from holdfast.tools.memory.memories import Memories, chat_of, skills_scope
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
+from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 CONTINUATIONS_MAX = 3
 MCP = "mcp__"  # how the names of tools of MCP servers begin
@@ -67,6 +75,8 @@ async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     try:
         await view.settled(log)  # the start of the run, or its resumption
         instructions = await reading
+    except WorkspaceMoved as moved:
+        return _elsewhere(moved)
     finally:
         if not reading.done():
             reading.cancel()
@@ -208,17 +218,22 @@ async def _instructions(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instr
     run_id = log.run_id
     settings = view.run(run_id).settings
     place = Path(settings.workspace or deps.workspace)
-    workspace = deps.workspaces(place)
-    # A background process may have written instructions of its own meanwhile.
-    trusts = await asyncio.to_thread(deps.trusts, place)
+    guides = await asyncio.to_thread(_opened, deps, place)
     history = history_instructions(view.transcript, run_id)
     moved = MOVED if view.session.has_moved else ""
     modes = mode_instructions(settings)
     own = SUB_AGENT if view.session.parent is not None else ""
     learned = await _learned(view, log, deps, place)
     said = (deps.instructions, settings.instructions, own, history, modes, learned.text, moved)
-    told = await instructions_for(workspace if trusts else None, *said)
+    told = instructions_with(guides, *said)
     return Instructions(told.text, (*told.sources, *learned.sources))
+
+
+def _opened(deps: AgentDeps, place: Path) -> dict[str, str]:
+    """What the workspace's context files say; raises WorkspaceMoved. Blocks."""
+    workspace = deps.workspaces(Path(unmoved(place)))
+    # A background process may have written instructions of its own meanwhile.
+    return guides_of(workspace) if deps.trusts(place) else {}
 
 
 async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> Instructions:
@@ -299,6 +314,12 @@ def _too_long(bytes_max: int) -> Outcome:
     )
     failure = Failure(kind="truncated", text=text, rule="answer_bytes_max")
     return Outcome("truncated", cause="answer_bytes_max", failure=failure)
+
+
+def _elsewhere(moved: WorkspaceMoved) -> Outcome:
+    hint = "Send the message again, with the folder that you mean as the workspace."
+    failure = Failure(kind="bad_request", text=str(moved), rule="workspace_moved", hint=hint)
+    return Outcome("failed", cause="workspace_moved", failure=failure)
 
 
 def _spent(limits: RunLimits, part: BudgetPart) -> Outcome:

@@ -5,7 +5,6 @@ log says why, and the run continues.
 """
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +19,7 @@ from holdfast.undo.git_heads import GitHead, read_head
 from holdfast.undo.object_store import MissingObject
 from holdfast.undo.packs import DamagedPack
 from holdfast.undo.snapshots import NoSnapshot, Place, Snapshot, Snapshots
+from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _HEAD_S = 2.0
 AT_THE_END_S = 5.0  # a run that is stopped or has failed waits no longer than this for its last snapshot
@@ -40,7 +40,10 @@ class TurnSnapshots:
         return self._view.run(self._log.run_id)
 
     async def before_change(self) -> None:
-        """Return when the workspace is stored as it is before this turn's first change."""
+        """Return when the workspace is stored as it is before this turn's first change.
+
+        Raises WorkspaceMoved.
+        """
         snapshots, run = self._snapshots, self._run
         if snapshots is None:
             return
@@ -75,8 +78,8 @@ class TurnSnapshots:
         """Where git stands; a disk that doesn't answer is no reason to wait."""
         try:
             async with asyncio.timeout(_HEAD_S):
-                return await offload(partial(read_head, str(self._workspace)), linger_s=0.0)
-        except TimeoutError:
+                return await offload(lambda: read_head(unmoved(self._workspace)), linger_s=0.0)
+        except (TimeoutError, WorkspaceMoved):
             return GitHead()
 
     async def _take(

@@ -41,6 +41,9 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     required: frozenset[str] = frozenset()  # of the query and the headers
     scopes: tuple[Scope, ...] = ("chat",)
+    # It acts in the folder of the run or session in its path, or shows files of it: only for keys that can
+    # choose that folder.
+    in_workspace: bool = False
     by_ticket: bool = False  # a browser may use a ticket instead of headers
     by_cookie: bool = False  # a browser may use its cookie alone
 

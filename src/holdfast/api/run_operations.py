@@ -105,11 +105,13 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             "/v1/runs/{run_id}/clarification",
         ),
         tag="Runs",
+        in_workspace=True,
         summary="Answer a question of the model. The other paths are those of hermes clients.",
         request=approvals.AnswerRequest,
         responses={200: approvals.QuestionSettled},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             404: "run_not_found, question_not_found",
             409: "question_stale, question_ambiguous",
         },
@@ -121,6 +123,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "inputs.say",
         also=("/v1/runs/{run_id}/messages",),
         tag="Runs",
+        in_workspace=True,
         summary=(
             "Send a message to a run under way; the model gets it with its next call. If the run waits, for "
             "an approval, an answer or the results of its client's tools, the model gets the message when "
@@ -132,6 +135,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         responses={200: runs.Accepted},
         errors={
             400: "invalid_request, invalid_json, too_many_parts, not_a_data_url, blob_not_found",
+            403: "workspace_not_allowed",
             **RUN_ERRORS,
             409: "run_not_accepting_steer, session_deleted, idempotency_key_conflict",
             429: "queue_full",
@@ -144,6 +148,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/retry",
         "inputs.retry",
         tag="Runs",
+        in_workspace=True,
         summary=(
             "Rewind the session to before the run's answer, and run its message again. For a run that a fork "
             "inherited, name the fork in `session_id`."
@@ -152,6 +157,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         responses={202: runs.Started},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             **RUN_ERRORS,
             404: "run_not_found, session_not_found",
             409: "session_busy, session_deleted, idempotency_key_conflict",
@@ -175,9 +181,11 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/changes",
         "changes.show",
         tag="Runs",
+        in_workspace=True,
         summary="The files that a run changed, with diffs, and what its snapshots don't cover.",
         responses={200: changes.RunChanges},
         errors={
+            403: "workspace_not_allowed",
             **RUN_ERRORS,
             409: "undo_off, several_workspaces, workspace_unwritable",
             410: "snapshot_gone",
@@ -188,6 +196,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo",
         "changes.undo",
         tag="Runs",
+        in_workspace=True,
         summary=(
             "Undo a run and all later ones: restore their files, and rewind the session to before the run. "
             "Refused if that would overwrite other changes."
@@ -197,6 +206,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         responses={200: changes.RunUndone},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             404: "run_not_found, file_not_changed",
             409: (
                 "undo_conflict, plan_changed, session_busy, session_deleted, nothing_to_undo, undo_off, "
@@ -210,11 +220,13 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo/preview",
         "changes.preview",
         tag="Runs",
+        in_workspace=True,
         summary="Preview which files and turns an undo would change.",
         request=changes.UndoRequest,
         responses={200: changes.UndoPreviewed},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             404: "run_not_found, file_not_changed",
             409: "session_busy, nothing_to_undo, undo_off, several_workspaces, workspace_unwritable",
             410: "snapshot_gone",
@@ -225,12 +237,14 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
+        in_workspace=True,
         summary="Reverse an undo: restore its files, and its turns if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,
         responses={200: changes.RunUndone},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             **RUN_ERRORS,
             409: (
                 "undo_conflict, session_busy, session_deleted, session_went_on, newer_undo_first, "

@@ -263,6 +263,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/compact",
         "inputs.compact",
         tag="Sessions",
+        in_workspace=True,
         summary=(
             "Start a run that replaces the conversation by a summary, for the model alone; people still see "
             "all of it. `context.compacted` says how many tokens that saves."
@@ -271,6 +272,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={202: Started},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             **SESSION_ERRORS,
             409: "session_busy, session_deleted, nothing_to_compact, idempotency_key_conflict",
             429: "queue_full",
@@ -409,9 +411,10 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/resume",
         "queue.resume",
         tag="Sessions",
+        in_workspace=True,
         summary="Resume the queue.",
         responses={200: sessions.QueueShown},
-        errors=SESSION_ERRORS,
+        errors={403: "workspace_not_allowed", **SESSION_ERRORS},
     ),
     Operation(
         "POST",
@@ -427,11 +430,13 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/{message_id}",
         "queue.change",
         tag="Sessions",
+        in_workspace=True,
         summary="Edit or move a waiting message, or hand it to the current run.",
         request=sessions.ChangeMessageRequest,
         responses={200: sessions.QueueShown},
         errors={
             400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
             404: "session_not_found, message_not_found",
             409: "message_not_waiting, run_not_accepting_steer",
         },

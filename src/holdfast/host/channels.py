@@ -1,5 +1,7 @@
 """The channels that the settings ask for, as work of the server."""
 
+import os
+
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.service import Channels
 from holdfast.config.channels import ChannelSettings
@@ -63,7 +65,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         settings=RunSettings(
             model=channel.target,
             instructions=channel.instructions,
-            workspace=channel.workspace,
+            workspace=os.path.realpath(channel.workspace) if channel.workspace else "",
             tools=channel.tools,
             budget=budget,
             offline=channel.sandbox == "offline",

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as copied
 from typing import Literal, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -75,6 +76,10 @@ class IncomingMessage:
     message_id: str = ""
     run_id: str = ""
     key: str = ""  # the name of the API key that the run counts for, if it isn't the caller's
+
+    def in_workspace(self, folder: str) -> "IncomingMessage":
+        """The same message, for a run in this folder."""
+        return copied(self, settings=replace(self.settings, workspace=folder))
 
 
 @dataclass(frozen=True, slots=True)

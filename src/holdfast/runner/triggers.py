@@ -229,6 +229,8 @@ class TriggerOwner:
         def once(_: Sent) -> IdempotencyKey:
             return self._once(fire.key, "session")
 
+        if not settings.workspace and (session := await self._store.session(fire.session_id)) is not None:
+            message = message.in_workspace(session.workspace)
         sent = await self._inbox.send(fire.session_id, message, once=once)
         now_ms = self._clock.now_ms()
         if isinstance(sent, NotSent):

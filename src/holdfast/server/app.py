@@ -352,7 +352,8 @@ def make_app(
                 await deps.lives.close()
                 await deps.peers.close()
 
-    routes = api_routes(OPERATIONS, endpoints(deps, purges, disconnects, kept))
+    bound = endpoints(deps, purges, disconnects, kept)
+    routes = api_routes(OPERATIONS, deps.workspaces.guarded(OPERATIONS, bound))
     page = PageRoute(PageRoutes(deps.options.page))
     router = ApiRouter([*routes, page], lifespan=lifespan)
     drain = deps.supervisor.drain
@@ -384,10 +385,12 @@ def _deps(
     access = SharedNotes(agent.store, "access")
     peers = Peers(store, agent.clock)
     keys = KeyRing(options.keys, AddedKeys(access, agent.clock))
+    inbox = Inbox(agent.store, supervisor, agent.clock, caller=caller_name)
+    folders = (agent.workspace, *options.workspaces)
     return RouteDeps(
         agent=agent,
         supervisor=supervisor,
-        inbox=Inbox(agent.store, supervisor, agent.clock, caller=caller_name),
+        inbox=inbox,
         folds=Folds(agent.store, supervisor),
         streams=streams,
         keys=keys,
@@ -401,7 +404,7 @@ def _deps(
         lives=SessionLives(agent, supervisor, peers, jobs=options.jobs),
         file_requests=FileRequests(store, peers),
         uploads=UploadQuota(agent.clock, options.limits.upload_bytes_per_day),
-        workspaces=WorkspaceAccess(keys, (agent.workspace, *options.workspaces)),
+        workspaces=WorkspaceAccess(keys, folders, store=store, states=inbox.state),
     )
 
 

@@ -27,6 +27,7 @@ from holdfast.undo.object_store import Batch, MissingObject, ObjectStore
 from holdfast.undo.packs import DamagedPack, Kind, object_name
 from holdfast.undo.scan import Known, NotCovered, ScanLimits, Scanned, ScanStopped, TooMuch, scan
 from holdfast.undo.trees import EMPTY_TREE, FOLDER_MODE, Entry, Tree, parse_tree, tree_data
+from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 _log = logging.getLogger(__name__)
 
@@ -120,12 +121,15 @@ class Snapshots:
         self._refused: dict[str, tuple[float, NoSnapshot]] = {}  # by workspace, and until when
 
     async def real_path(self, workspace: Path) -> str:
-        """The workspace's path without links."""
-        return await offload(partial(os.path.realpath, workspace))
+        """The workspace's path, if it is still the same folder; raises WorkspaceMoved."""
+        return await offload(partial(unmoved, workspace))
 
     @asynccontextmanager
     async def workspace(self, workspace: Path) -> AsyncGenerator[str]:
-        """The workspace's real path, held so that nobody else stores or restores its files meanwhile."""
+        """The workspace's path, held so that nobody else stores or restores its files meanwhile.
+
+        Raises WorkspaceMoved.
+        """
         real = await self.real_path(workspace)
         lock = self._locks.get(real)
         if lock is None:
@@ -137,8 +141,11 @@ class Snapshots:
         self, workspace: Path, place: Place, *, seconds: float | None = None
     ) -> Snapshot | NoSnapshot:
         """Store the workspace as it is now. A cancellation ends it at once, and nothing of it is kept."""
-        async with self.workspace(workspace) as real:
-            return await self.take_held(real, place, seconds=seconds)
+        try:
+            async with self.workspace(workspace) as real:
+                return await self.take_held(real, place, seconds=seconds)
+        except WorkspaceMoved as moved:
+            return NoSnapshot(str(moved))
 
     async def take_held(
         self, real: str, place: Place, *, seconds: float | None = None

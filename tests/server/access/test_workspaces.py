@@ -4,8 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from holdfast import events as e
 from holdfast.api.operations import OPERATIONS
-from holdfast.chaos import ChaosServer
+from holdfast.chaos import ChaosServer, Say
+from holdfast.journal.memory import MemoryStore
 from server.access.test_scopes import LOCKED, OWNER, made
 from serving import served, target_of
 
@@ -68,3 +70,96 @@ def test_the_endpoints_above_are_all_that_take_a_workspace() -> None:
     }
     inside = {"ag_ui.run", "mcp.post"}  # in a part of the body
     assert takes | inside == requests("/").keys()
+
+
+# What acts in the workspace of the run or session in its path, or shows its files.
+IN_WORKSPACE = {
+    "inputs.question": ("POST", "/v1/runs/{run}/question/q", {"answer": "yes"}),
+    "inputs.say": ("POST", "/v1/runs/{run}/steer", {"message": "more"}),
+    "inputs.retry": ("POST", "/v1/runs/{run}/retry", {}),
+    "inputs.compact": ("POST", "/api/sessions/away/compact", {}),
+    "changes.show": ("GET", "/v1/runs/{run}/changes", None),
+    "changes.preview": ("POST", "/v1/runs/{run}/undo/preview", {}),
+    "changes.undo": ("POST", "/v1/runs/{run}/undo", {}),
+    "changes.redo": ("POST", "/v1/runs/{run}/redo", {}),
+    "queue.resume": ("POST", "/api/sessions/away/queue/resume", {}),
+    "queue.change": ("PATCH", "/api/sessions/away/queue/m", {"text": "other"}),
+}
+# These take the folder from the session.
+BY_SESSION = {
+    "chat.chat": ("POST", "/api/sessions/away/chat", {"input": "hi"}),
+    "chat.stream": ("POST", "/api/sessions/away/chat/stream", {"input": "hi"}),
+    "files.list": ("GET", "/api/sessions/away/files", None),
+    "files.read": ("GET", "/api/sessions/away/files/content?path=x", None),
+    "files.write": ("PUT", "/api/sessions/away/files/content?path=x", "x"),
+}
+# These read or arrange the log, approve, or end something.
+ONLY_LOG = """
+    runs.show runs.events inputs.stop inputs.gate inputs.approve inputs.rule
+    sessions.show sessions.live sessions.change sessions.move sessions.put_mode sessions.children
+    sessions.draft sessions.put_draft processes.show processes.stop
+    log.messages log.events log.fork log.rewind log.export queue.show queue.pause queue.clear queue.remove
+    conversations.show conversations.change conversations.items conversations.item
+"""
+
+
+async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choose(tmp_path: Path) -> None:
+    """P11, P13: no other endpoint lets it into a folder that an administrator chose."""
+    own, outside = tmp_path / "own", tmp_path / "outside"
+    for folder in (own, outside):
+        folder.mkdir()
+    setting = replace(LOCKED, workspace=own)
+    async with ChaosServer([Say("hi")]) as chaos, served(target_of(chaos), setting=setting) as server:
+        key = await made(server, "chat", "approve") | MCP
+        body = {"input": "hi", "session_id": "away", "workspace": str(outside)}
+        run = (await server.post("/v1/runs", body, **OWNER))[1]["run_id"]
+        assert [frame async for frame in server.follow(f"/v1/runs/{run}/events", headers=OWNER)]
+        sending = {"name": "send_message", "arguments": {"run_id": run, "message": "more"}}
+        others = {
+            "a run without a workspace": ("POST", "/v1/runs", {"input": "hi", "session_id": "away"}),
+            "a message for the run under way": (
+                "POST",
+                "/v1/runs",
+                {"input": "hi", "session_id": "away", "workspace": str(own), "when_busy": "steer"},
+            ),
+            "steering by MCP": (
+                "POST",
+                "/mcp",
+                {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": sending},
+            ),
+        }
+        for name, (method, path, sent) in (IN_WORKSPACE | BY_SESSION | others).items():
+            answer = await server.call(method, path.format(run=run), body=sent, headers=key)
+            assert b"workspace_not_allowed" in answer.body, (name, answer.status, answer.body)
+        assert chaos.seen.requests_seen == 1
+        assert (await server.call("POST", f"/v1/runs/{run}/retry", body={}, headers=OWNER)).status == 202
+
+
+def test_every_operation_on_a_run_or_session_says_whether_it_acts_in_the_workspace() -> None:
+    """P11: so that a new one is thought about."""
+    on_one = {
+        one.endpoint
+        for one in OPERATIONS
+        if one.scopes != ("admin",) and ("{run_id}" in one.path or "{session_id}" in one.path)
+    }
+    assert {one.endpoint for one in OPERATIONS if one.in_workspace} == IN_WORKSPACE.keys()
+    assert on_one == IN_WORKSPACE.keys() | BY_SESSION.keys() | set(ONLY_LOG.split())
+
+
+async def test_a_run_without_a_workspace_works_in_its_sessions(tmp_path: Path) -> None:
+    """And what a link in a path leads to is resolved once, when the folder is chosen."""
+    own = tmp_path / "own"
+    (own / "sub").mkdir(parents=True)
+    (own / "link").symlink_to("sub")
+    setting, store = replace(LOCKED, workspace=own), MemoryStore()
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting, store=store) as server:
+        body = {"session_id": "s", "workspace": str(own / "link")}
+        assert (await server.post("/api/sessions", body, **OWNER))[0] == 201
+        run = (await server.post("/v1/runs", {"input": "hi", "session_id": "s"}, **OWNER))[1]["run_id"]
+        log = await store.read("s", after=0, limit=10)
+        queued = next(one.event for one in log if isinstance(one.event, e.RunQueued))
+        assert (queued.run_id, queued.settings.workspace) == (run, str(own / "sub"))
+        (own / "sub").rmdir()
+        (own / "sub").symlink_to(tmp_path)
+        answer = await server.call("POST", "/v1/runs", body={"input": "hi", "session_id": "s"}, headers=OWNER)
+        assert (answer.status, answer.code) == (409, "workspace_moved")

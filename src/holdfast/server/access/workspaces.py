@@ -2,27 +2,107 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from starlette.requests import Request
+
+from holdfast import events as e
+from holdfast.api.operation import Operation
+from holdfast.folds.rows import RunRow, SessionRow
+from holdfast.folds.session import Session
+from holdfast.interfaces.journal import Store
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.caller import caller_name
 from holdfast.server.problems import Problem, bad_request
 
+_Endpoint: TypeAlias = Callable[[Request], Awaitable[Any]]
+_States: TypeAlias = Callable[[str], Awaitable[Session]]  # of sessions, by id
+
 
 class WorkspaceAccess:
-    """Keys with the scope `admin` can choose any folder; others only the given ones and their subfolders."""
+    """Keys with the scope `admin` can choose any folder; others only the given ones and their subfolders.
 
-    def __init__(self, keys: KeyRing, folders: Sequence[Path]) -> None:
+    The same holds for an input to a run or session that works in a folder, and for what shows its files.
+    """
+
+    def __init__(self, keys: KeyRing, folders: Sequence[Path], *, store: Store, states: _States) -> None:
         self._keys = keys
         self._folders = folders
+        self._store = store
+        self._states = states
+
+    def guarded(
+        self, operations: Iterable[Operation], endpoints: Mapping[str, _Endpoint]
+    ) -> dict[str, _Endpoint]:
+        """The endpoints; those that work in the workspace of what their path names check the caller first."""
+        acting = {one.endpoint for one in operations if one.in_workspace}
+        return {
+            name: partial(self._guarded, endpoint) if name in acting else endpoint
+            for name, endpoint in endpoints.items()
+        }
+
+    async def _guarded(self, endpoint: _Endpoint, request: Request) -> Any:
+        params = request.path_params
+        if "run_id" not in params:
+            await self.check_session(params["session_id"])
+        elif (row := await self._store.run(params["run_id"])) is not None:
+            await self.check_run(row)
+        return await endpoint(request)
+
+    async def check_run(self, row: RunRow) -> None:
+        """Raise a Problem unless the caller can choose the workspaces of the run and of its session."""
+        if self._is_admin():
+            return
+        (first,) = await self._store.read(row.session_id, after=row.first_seq - 1, limit=1)
+        assert isinstance(first.event, e.RunQueued), "a run begins with run.queued"
+        session = await self._store.session(row.session_id)
+        for folder in {first.event.settings.workspace, session.workspace if session else ""}:
+            await self.allowed(folder)
+
+    async def check_session(self, session_id: str) -> None:
+        """Raise a Problem unless the caller can choose the workspaces of the session and of its open runs."""
+        if self._is_admin() or (row := await self._store.session(session_id)) is None:
+            return
+        state = await self._states(session_id)
+        for folder in {row.workspace, *(run.settings.workspace for run in state.open_runs)}:
+            await self.allowed(folder)
+
+    async def for_run(self, session_id: str, folder: str) -> str:
+        """The workspace of a run: the given folder, or its session's; empty if neither names one.
+
+        Raises a Problem if the caller can't choose it.
+        """
+        if folder or not session_id:
+            return await self.existing(folder)
+        row = await self._store.session(session_id)
+        return await self.of_session(row) if row is not None else ""
+
+    async def of_session(self, row: SessionRow) -> str:
+        """The folder that the session was created with; raises a Problem if the caller can't choose it."""
+        real = await self.existing(row.workspace)
+        if real == row.workspace:
+            return real
+        raise Problem(
+            409,
+            f"The session's workspace {row.workspace[:200]} leads through a link now, so it may be another "
+            "folder. Choose the folder with 'workspace'",
+            code="workspace_moved",
+            param="workspace",
+        )
 
     async def allowed(self, folder: str) -> str:
-        """Return the folder, or an empty name as it is; raises a Problem if the caller can't choose it."""
-        if not checked_workspace(folder) or "admin" in self._keys.scopes_of(caller_name()):
+        """Return the folder's real path, or an empty name as it is; raises a Problem if it isn't allowed.
+
+        Only the real path is ever opened, so a link that is made later leads nowhere.
+        """
+        if not checked_workspace(folder):
             return folder
-        if await asyncio.to_thread(self._holds, folder):
-            return folder
+        real, is_listed = await asyncio.to_thread(self._resolved, folder)
+        if is_listed or self._is_admin():
+            return real
         raise Problem(
             403,
             f"This key can't use the workspace {folder[:200]}. Use a key with the scope 'admin', or add the "
@@ -33,14 +113,18 @@ class WorkspaceAccess:
 
     async def existing(self, folder: str) -> str:
         """Return the folder as `allowed` does; also raises a Problem if there's no such folder."""
-        if await self.allowed(folder) and not await asyncio.to_thread(_is_folder, Path(folder)):
+        real = await self.allowed(folder)
+        if real and not await asyncio.to_thread(_is_folder, Path(real)):
             raise bad_request(f"'workspace' isn't a folder on the server: {folder[:200]}", param="workspace")
-        return folder
+        return real
 
-    def _holds(self, folder: str) -> bool:
-        """Compares real paths, so a link can't lead out of an allowed folder. Blocks."""
+    def _is_admin(self) -> bool:
+        return "admin" in self._keys.scopes_of(caller_name())
+
+    def _resolved(self, folder: str) -> tuple[str, bool]:
+        """The real path, and whether every key can choose it. Blocks."""
         real = Path(os.path.realpath(folder))
-        return any(real.is_relative_to(os.path.realpath(one)) for one in self._folders)
+        return str(real), any(real.is_relative_to(os.path.realpath(one)) for one in self._folders)
 
 
 def checked_workspace(folder: str) -> str:

@@ -175,6 +175,8 @@ class AgUiRoutes:
         asks = [run.person_asks[one.interrupt_id] for one in answers]
         if any(isinstance(ask.asked, e.ApprovalAsked) for ask in asks):
             check_scope(request.scope, "approve")
+        if any(isinstance(ask.asked, e.QuestionAsked) for ask in asks):
+            await self._deps.workspaces.check_run(row)
         by: str = request.scope[KEY_NAME]
         read = {
             one.interrupt_id: _answer(ask.asked, one, at=at, by=by)

@@ -130,7 +130,7 @@ class FileRoutes:
     async def _workspace(self, request: Request) -> Workspace:
         agent = self._deps.agent
         row = (await session_of(self._deps, request)).row
-        folder = await self._deps.workspaces.allowed(row.workspace)
+        folder = await self._deps.workspaces.of_session(row)
         return agent.workspaces(Path(folder or agent.workspace))
 
 

@@ -81,10 +81,9 @@ class RunCalls:
         if ask is None or ask.kind == "client_tools":
             text = f"There is no approval or question {given.id[:100]}"
             raise Problem(404, text, code="ask_not_found", param="id")
-        asking = await self._deps.folds.run(await known_run(self._deps, ask.run_id))
-        found = asking.state.asks[given.id]
-        if isinstance(found.asked, e.ApprovalAsked):
-            check_scope(call.caller.scope, "approve")
+        row = await known_run(self._deps, ask.run_id)
+        found = (await self._deps.folds.run(row)).state.asks[given.id]
+        await self._check_may_answer(call.caller, found.asked, row)
         if found.state == "open":
             answer = _answer(call.caller, found.asked, (given.answer, given.reason))
             answered_or_stale(await self._deps.inbox.answer_all({given.id: answer}))
@@ -136,14 +135,20 @@ class RunCalls:
             ask = run.person_asks.get(ask_id)
             if ask is None or ask.state != "open" or isinstance(ask.asked, e.ClientToolsAsked):
                 continue
-            if isinstance(ask.asked, e.ApprovalAsked):
-                check_scope(caller.scope, "approve")
+            await self._check_may_answer(caller, ask.asked, row)
             try:
                 fields = cast("Json", given) if isinstance(given, dict) else {}
                 read[ask_id] = _answer(caller, ask.asked, elicited_answer(ask.asked, fields))
             except ValueError as error:
                 raise RpcError(INVALID_PARAMS, f"Invalid answer to {ask_id[:100]}: {error}") from None
         answered_or_stale(await self._deps.inbox.answer_all(read))
+
+    async def _check_may_answer(self, caller: McpCaller, asked: e.AskAsked, row: RunRow) -> None:
+        """Raise a Problem unless the client's key may answer: an answer to a question is an input."""
+        if isinstance(asked, e.ApprovalAsked):
+            check_scope(caller.scope, "approve")
+        else:
+            await self._deps.workspaces.check_run(row)
 
     def may_approve(self, caller: McpCaller) -> bool:
         """Whether the client's key may approve actions."""

@@ -150,6 +150,7 @@ class AgentTools:
 
     async def _send(self, call: McpCall, given: api.SendArguments) -> Json:
         row = await known_run(self._deps, given.run_id)
+        await self._deps.workspaces.check_run(row)
         key = self._calls.once_key(call, given)
         if (earlier := await earlier_response(key, self._deps, status=200)) is not None:
             return _sent(msgspec.json.decode(earlier.body, type=Accepted))

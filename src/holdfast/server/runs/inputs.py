@@ -97,7 +97,8 @@ class RunInputRoutes:
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps, message.parts, attached=message.attached, param="message")
             if said.mode == "queue":
-                sent = await deps.inbox.send(row.session_id, message, once=once)
+                placed = message.in_workspace(await deps.workspaces.for_run(row.session_id, ""))
+                sent = await deps.inbox.send(row.session_id, placed, once=once)
             else:
                 sent = await deps.inbox.steer(
                     row.session_id, row.run_id, message=message, mode=said.mode, once=once

@@ -100,7 +100,7 @@ class RunRoutes:
         """Store the message, in a new session if none is named; a repeated key gets its stored response."""
         deps = self._deps
         async with reserved_place(deps):
-            await deps.workspaces.existing(message.settings.workspace)
+            message = await self._placed(session_id, message)
             message = await without_secrets(message, deps.redactor)
             await keep_attached(deps, _parts_of(message), attached=message.attached)
             once = key.for_sent(started) if key else None
@@ -112,6 +112,13 @@ class RunRoutes:
                 raise not_sent(result)
             case Replayed() | KeyConflict():
                 return replayed(result, status=202)
+
+    async def _placed(self, session_id: str, message: IncomingMessage) -> IncomingMessage:
+        """The message with the workspace of its run; raises a Problem if the caller can't choose it."""
+        access = self._deps.workspaces
+        if message.when_busy in {"steer", "redirect"} and session_id:
+            await access.check_session(session_id)  # the message may go to a run in another folder
+        return message.in_workspace(await access.for_run(session_id, message.settings.workspace))
 
     async def row_of_sent(self, sent: Sent | Response) -> RunRow:
         """The run that `send` began, now or under the same key earlier."""

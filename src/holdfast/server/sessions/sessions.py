@@ -131,7 +131,7 @@ class SessionRoutes:
         key = once_key(request, body, deps)
         if (earlier := await earlier_response(key, deps, status=201)) is not None:
             return earlier
-        await deps.workspaces.existing(created.workspace)
+        created = replace(created, workspace=await deps.workspaces.existing(created.workspace))
         answer = wrapped(
             SessionMade(
                 id=session_id,

@@ -25,6 +25,7 @@ from typing import Self, TypeAlias
 from holdfast.policy.path_facts import is_within
 from holdfast.tools.offload import offload
 from holdfast.tools.shell.process_table import ON_LINUX
+from holdfast.workspace_paths import WorkspaceMoved, unmoved
 
 LINKS_MAX = 40
 PATH_CHARS_MAX = 4_096
@@ -149,7 +150,7 @@ class Workspace:
         os.mkdir(inside.rpartition("/")[2], dir_fd=folder_fd)
 
     def _real(self, inside: str) -> str:
-        return os.path.normpath(Path(os.path.realpath(self._root), inside))
+        return os.path.normpath(Path(os.path.abspath(self._root), inside))  # noqa: PTH100
 
     def _insist_on_place(self, spot: Spot) -> None:
         if self._only and self._real(spot.inside) not in self._only:
@@ -192,8 +193,7 @@ class _Walk:
 
     def __init__(self, root: Path, kept_out: tuple[str, ...]) -> None:
         self._kept_out = kept_out
-        self._real = os.path.realpath(root)
-        self._roots = {os.path.normpath(root), self._real}
+        self._real = unmoved(root)
         self._fds = [os.open(self._real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         self._names: list[str] = []
 
@@ -237,10 +237,9 @@ class _Walk:
     def _parts(self, path: str) -> list[str]:
         if path.startswith("/"):
             # Lexically: what ".." in it means is found out by the walk.
-            root = next((one for one in self._roots if f"{path}/".startswith(f"{one.rstrip('/')}/")), None)
-            if root is None:
+            if not f"{path}/".startswith(f"{self._real.rstrip('/')}/"):
                 raise PathRefused(f"{path} is outside the workspace {self._real}.")
-            path = path[len(root) :]
+            path = path[len(self._real) :]
             while len(self._fds) > 1:
                 self._up()
         return [part for part in path.split("/") if part not in {"", "."}]
@@ -279,6 +278,8 @@ def _no_folder(_folder_fd: int, inside: str) -> None:
 def _saying_why(path: str) -> Generator[None]:
     try:
         yield
+    except WorkspaceMoved as error:
+        raise PathRefused(str(error)) from error
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
             raise PathRefused(f"{path}: part of the path is not a folder, or it has just changed.") from error

@@ -23,8 +23,8 @@ class ConfinedRun:
     """Opened before a command starts, and closed after its last process has ended.
 
     Without a sandbox it does nothing. `command` is what to start. Afterwards, `sentences` say what the
-    sandbox kept it from, and `advice` tells the model how to request it. With `is_unchecked`, it may have changed
-    protected paths without being seen, so it counts as failed.
+    sandbox kept it from, and `advice` tells the model how to request it. With `is_unchecked`, it may have
+    changed protected paths without being seen, so it counts as failed.
     """
 
     def __init__(
