@@ -272,7 +272,7 @@ export interface GateTried {
   readonly status: "tried" | "trying";
 }
 
-/** What a run changed in its workspace. */
+/** What a run changed in its workspace; if it was undone with later runs, what all of them changed. */
 export interface RunChanges {
   readonly run_id: string;
   readonly workspace: string;
@@ -284,6 +284,7 @@ export interface RunChanges {
   readonly why_not?: readonly string[];
   readonly git?: GitMoved | null;
   readonly undos?: readonly UndoShown[];
+  readonly session_id?: string;
 }
 
 /** A file that the run changed; in its name, a byte that isn't UTF-8 is shown as its number. */
@@ -314,7 +315,7 @@ export interface GitMoved {
   readonly way_back: string;
 }
 
-/** An undo that can be redone. */
+/** An undo that can be redone, or whose turns are still away. */
 export interface UndoShown {
   readonly undo_id: string;
   readonly run_id: string;
@@ -325,6 +326,7 @@ export interface UndoShown {
   readonly returns_chat: boolean;
   readonly partial: boolean;
   readonly paths?: readonly string[];
+  readonly files_redone?: boolean;
 }
 
 /** The undo is on disk, and the files are as they were before the run. */

@@ -428,13 +428,15 @@ function chatWentOn(view: View): void {
 
 function redone(view: View, { redoes, keeps_log }: Undo): void {
   const before = view.undos.find((one) => one.undo_id === redoes);
-  view.undos = view.undos.filter((one) => one !== before);
-  if (!keeps_log) {
-    bringBack(view, redoes ?? "");
-  } else if (before?.returns_chat) {
-    // The turns stay removed, so the later turns of earlier undos can't return either.
-    chatWentOn(view);
+  if (!keeps_log) bringBack(view, redoes ?? "");
+  if (!(keeps_log && before?.turns)) {
+    view.undos = view.undos.filter((one) => one !== before);
+    return;
   }
+  // Its turns stay away, but can still be opened in a new chat.
+  view.undos = view.undos.map((one) => (one === before ? { ...one, files_redone: true } : one));
+  // Those of earlier undos came after them.
+  if (before.returns_chat) chatWentOn(view);
 }
 
 type Undo = NonNullable<e.SessionRewound["undo"]>;

@@ -53,11 +53,17 @@ def test_an_undo_marks_the_runs_it_takes_back_until_it_is_redone() -> None:
     scene.put(e.SessionRewound, to_seq=1, undo=undo("u1", runs=("r1", "gone")))
     state = session.fold(scene.log)
     assert (state.is_undone("r1"), list(state.undos)) == (True, ["u1"])
+    assert (state.undone_from("r1"), state.undone_from("gone")) == (("r1", "gone"), ())
+    scene.put(e.SessionRewound, to_seq=scene.seq, undo=undo("u9", redoes="unknown"))
+    assert list(session.fold(scene.log).undos) == ["u1"]
     scene.put(e.SessionRewound, to_seq=scene.seq, undo=undo("u2", runs=("r1",), redoes="u1"))
     state = session.fold(scene.log)
     assert (state.is_undone("r1"), list(state.undos)) == (False, [])
     texts = [line.text for line in timeline(scene.log).lines if line.type == "session.rewound"]
-    assert texts == ["to 1, 1 files as before", f"to {scene.seq - 1}, 1 files as before the undo"]
+    assert texts == [
+        "to 1, 1 files as before",
+        *(f"to {scene.seq - n}, 1 files as before the undo" for n in (2, 1)),
+    ]
 
 
 def test_what_an_undo_removed_comes_back_once_and_only_for_its_own_redo() -> None:
@@ -90,8 +96,8 @@ def test_undos_are_redone_the_newest_first_until_the_conversation_continues() ->
     first = scene.seq
     answered(scene, "r2")
     whole = len(transcript.fold(scene.log).entries)
-    scene.put(e.SessionRewound, to_seq=first, undo=undo("u2", run_id="r2"))
-    scene.put(e.SessionRewound, to_seq=1, undo=undo("u1"))
+    scene.put(e.SessionRewound, to_seq=first, undo=undo("u2", run_id="r2", runs=("r2",)))
+    scene.put(e.SessionRewound, to_seq=1, undo=undo("u1", turns=1, runs=("r1",)))
     log = list(scene.log)
 
     def then(*undos: Undo | None) -> list[tuple[int, e.Event]]:
@@ -108,8 +114,10 @@ def test_undos_are_redone_the_newest_first_until_the_conversation_continues() ->
     assert session.fold(both).undos == {}
     assert [one.returns_chat for one in session.fold(log).undos.values()] == [True, True]
     # Turn 1 stays away, so that turn 2 has no place either; the files of turn 2 can still be redone.
-    files = then(undo("u3", redoes="u1", keeps_log=True))
-    assert [one.returns_chat for one in session.fold(files).undos.values()] == [False]
+    files = session.fold(then(undo("u3", redoes="u1", keeps_log=True)))
+    assert [one.returns_chat for one in files.undos.values()] == [False, False]
+    assert [one.files_redone for one in files.undos.values()] == [False, True]
+    assert (files.is_undone("r1"), files.is_undone("r2")) == (False, True)
     assert [one.returns_chat for one in session.fold(then(None)).undos.values()] == [False, False]
     answered(scene, "r3")
     assert [one.returns_chat for one in session.fold(scene.log).undos.values()] == [False, False]

@@ -1,6 +1,8 @@
 """Under a run that changed files, the page shows which, and takes them back."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from playwright.async_api import expect
 
 from holdfast.chaos import CallTool, Say
 from holdfast.undo.snapshots import Snapshots
-from page.browsing import Visit, faults_of
+from page.browsing import Chat, Visit, faults_of
 from runner.test_undo import Change, Changes, write
 from serving import Setting
 from tools.calls import until
@@ -57,6 +59,7 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         # The log says first what is to happen, and then the files follow.
         await until(lambda: has(workspace / f"{HOSTILE}.before-undo", "mine"))
         await panel.get_by_role("button", name="Redo").click()
+        await page.get_by_role("dialog", name="Redo?").get_by_role("button", name="Redo").click()
         await expect(page.get_by_text("All changed.")).to_be_visible()
         await until(lambda: has(workspace / HOSTILE, "mine"))
         await page.keyboard.press("Escape")
@@ -67,10 +70,9 @@ async def test_the_changes_of_a_run_are_read_undone_and_redone_in_the_page(
         await expect(panel).to_have_count(0)
 
 
-async def test_an_undo_asks_first_and_its_redo_survives_a_reload_and_says_when_turns_cannot_return(
-    visit: Visit, tmp_path: Path
-) -> None:
-    """P13: what was done can be taken back, also the undo."""
+@asynccontextmanager
+async def three_turns(visit: Visit, tmp_path: Path) -> AsyncGenerator[tuple[Chat, Path]]:
+    """A chat of three turns that each changed a file, and its workspace."""
     workspace = tmp_path / "ws"
     await asyncio.to_thread(workspace.mkdir)
     changes: list[Change] = [write(name, name) for name in ("a", "b", "c")]
@@ -82,6 +84,12 @@ async def test_an_undo_asks_first_and_its_redo_survives_a_reload_and_says_when_t
                 await server.served.start(words, session_id="s", workspace=str(workspace))
             )
         chat = await visit(f"{server.url}/s/s")
+        yield chat, workspace
+
+
+async def test_an_undo_asks_first_and_its_redo_survives_a_reload(visit: Visit, tmp_path: Path) -> None:
+    """P13: what was done can be taken back, also the undo."""
+    async with three_turns(visit, tmp_path) as (chat, workspace):
         page = chat.page
         said = page.get_by_role("region", name="Conversation")
         undone = page.get_by_role("group", name="Undone")
@@ -108,18 +116,47 @@ async def test_an_undo_asks_first_and_its_redo_survives_a_reload_and_says_when_t
         await expect(said.get_by_text("Answer C")).to_be_visible()
         await expect(undone).to_have_count(0)
         await until(lambda: has(workspace / "c", "c"))
+
+
+async def test_turns_that_cannot_return_are_opened_in_a_new_chat_even_after_a_redo(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """P13."""
+    async with three_turns(visit, tmp_path) as (chat, workspace):
+        page = chat.page
+        said = page.get_by_role("region", name="Conversation")
+        undone = page.get_by_role("group", name="Undone")
+        question = page.get_by_role("dialog", name="Undo turns 2 to 3?")
         await page.get_by_role("button", name="1 file changed").nth(1).click()
         await page.get_by_role("button", name="Undo turn").click()
         await question.get_by_role("button", name="Undo", exact=True).click()
         await expect(undone).to_be_visible()
+        await expect(page.locator(".run-choice option:checked")).to_contain_text("2 turns, 2 files")
+        await page.set_viewport_size({"width": 390, "height": 844})
+        clear = "() => document.querySelector('.run-choice').getBoundingClientRect().right <= innerWidth"
+        assert await page.evaluate(clear)
+        await page.set_viewport_size({"width": 1280, "height": 800})
         await chat.say("fourth")
         await chat.answered("Answer D")
+        await expect(page.get_by_text("Undid 2 turns and 2 files.")).to_have_count(0)
         await expect(undone).to_have_count(0)
         await page.reload()
         await chat.button("Files").click()
         await page.get_by_role("tab", name="Changes").click()
-        await page.get_by_label("Whose changes are shown").select_option(index=1)
+        choice = page.get_by_label("Whose changes are shown")
+        await choice.select_option(index=1)
         panel = page.get_by_role("complementary", name="Files")
-        await expect(panel.get_by_text("The chat continued after this undo")).to_be_visible()
+        await expect(panel.get_by_role("button", name="c", exact=True)).to_be_visible()
         await panel.get_by_role("button", name="Redo files").click()
+        question = page.get_by_role("dialog", name="Redo files?")
+        await expect(question.get_by_role("listitem")).to_have_text(["b", "c"])
+        await question.get_by_role("button", name="Redo").click()
         await until(lambda: has(workspace / "c", "c"))
+        await page.reload()
+        await chat.button("Files").click()
+        await page.get_by_role("tab", name="Changes").click()
+        await choice.select_option(index=1)
+        await expect(panel.get_by_text("2 removed turns can't return to it")).to_be_visible()
+        await panel.get_by_role("button", name="Open them in a new chat").click()
+        await expect(said.get_by_text("Answer C")).to_be_visible()
+        await expect(panel.get_by_text("can't return to it")).to_have_count(0)

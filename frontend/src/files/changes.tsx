@@ -13,7 +13,7 @@ import { useActing } from "../talk/acting.ts";
 import { ShadedText } from "../talk/code_block.tsx";
 import { Problem } from "../talk/problem.tsx";
 import { GitNote } from "./git_note.tsx";
-import { offerRedo, UndoDialog } from "./undo_dialog.tsx";
+import { offerRedo, RedoDialog, UndoDialog } from "./undo_dialog.tsx";
 
 type Way = "undo" | "redo";
 interface Choices {
@@ -45,10 +45,11 @@ interface ChangesTabProps {
 
 export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
   const here = session.value;
-  const runs = [...(here?.runs.value.values() ?? [])];
-  // A run that was undone before the page was loaded is known by its undo alone.
-  const away = (here?.undos.value ?? []).filter((undo) => !runs.some((run) => run.run_id === undo.run_id));
-  const choices = runs.filter((run) => (run.files_changed ?? 0) > 0 || run.run_id === runId);
+  const inChat = new Set(here?.entries.value.map((entry) => entry.run_id));
+  const choices = [...(here?.runs.value.values() ?? [])].filter(
+    (run) => inChat.has(run.run_id) && ((run.files_changed ?? 0) > 0 || run.run_id === runId),
+  );
+  const away = undosByRun((here?.undos.value ?? []).filter((undo) => !inChat.has(undo.run_id)));
   if (runId === "")
     return <p class="panel-note">Nothing has run yet. Files that a run changes appear here.</p>;
   return (
@@ -69,7 +70,7 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
           ))}
           {away.toReversed().map((undo) => (
             <option key={undo.undo_id} value={undo.run_id}>
-              Undone {timeOfDay(undo.at_ms)} · {plural(undo.turns, "turn")}, {plural(undo.files, "file")}
+              Undone {timeOfDay(undo.at_ms)} · {undoneWords(undo)}
             </option>
           ))}
         </select>
@@ -77,6 +78,20 @@ export function ChangesTab({ runId }: ChangesTabProps): JSX.Element {
       <Found key={runId} runId={runId} />
     </>
   );
+}
+
+/** The newest undo of each run; one that removed turns goes before those of single files. */
+function undosByRun(undos: readonly UndoShown[]): UndoShown[] {
+  const found = new Map<string, UndoShown>();
+  for (const undo of undos) {
+    if (undo.turns > 0 || !found.get(undo.run_id)?.turns) found.set(undo.run_id, undo);
+  }
+  return [...found.values()];
+}
+
+function undoneWords({ turns, files, files_redone }: UndoShown): string {
+  if (files_redone) return `${plural(turns, "turn")}, files redone`;
+  return turns === 0 ? plural(files, "file") : `${plural(turns, "turn")}, ${plural(files, "file")}`;
 }
 
 const SAID_CHARS_MAX = 40;
@@ -92,13 +107,12 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
   const [found, setFound] = useState<Result<RunChanges> | null>(null);
   const [refused, setRefused] = useState<{ trouble: Trouble; asked: Asked } | null>(null);
   const [busy, setBusy] = useState(false);
-  const [asking, setAsking] = useState(false);
+  const [asking, setAsking] = useState<Way | null>(null);
   const load = useCallback(async () => setFound(await call("GET", runPath(runId, "/changes"))), [runId]);
   // an undo or a redo from elsewhere changes what is shown here
   useEffect(() => void load(), [load, session.value?.undos.value]);
   const act = async (asked: Asked): Promise<void> => {
-    // the button is about to go or to be disabled, and would take the focus with it
-    document.getElementById("files")?.focus();
+    await focusPanel();
     setBusy(true);
     setRefused(null);
     const path = runPath(asked.runId, `/${asked.way}`);
@@ -119,8 +133,10 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
   const changes = found.value;
   const open = changes.files.some((file) => file.state !== "undone");
   const idle = session.value?.currentRun.value === null && !busy;
-  const undos = changes.undos ?? [];
-  const whole = undos.findLast((undo) => undo.partial !== true);
+  // A fork shows the changes of its source's runs, but its own turns aren't away.
+  const isOwn = changes.session_id === session.value?.id;
+  const undos = isOwn ? (changes.undos ?? []) : [];
+  const whole = undos.findLast((undo) => !(undo.partial || undo.files_redone));
   const redo = (undo: UndoShown): Asked => ({
     way: "redo",
     runId: undo.run_id,
@@ -132,21 +148,23 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
         <span>{plural(changes.files_total, "file")}</span>
         <span class="spread" />
         {changes.undone && whole !== undefined ? (
-          <Redo undo={whole} idle={idle} onRedo={() => act(redo(whole))} />
+          <Redo undo={whole} idle={idle} onRedo={() => setAsking("redo")} />
         ) : (
           <button
             type="button"
             class="button small"
-            title="Shows what changes, and asks first"
-            disabled={!(idle && open)}
-            onClick={() => setAsking(true)}
+            title={isOwn ? "Shows what changes, and asks first" : "Undo this in the chat it was copied from"}
+            disabled={!(idle && open && isOwn)}
+            onClick={() => setAsking("undo")}
           >
             <Icon name="undo" />
             Undo turn…
           </button>
         )}
       </div>
-      {whole === undefined ? null : <Removed undo={whole} />}
+      {undos.map((undo) => (
+        <Removed key={undo.undo_id} undo={undo} />
+      ))}
       {refused === null ? null : (
         <Refused
           trouble={refused.trouble}
@@ -177,11 +195,31 @@ function Found({ runId }: { readonly runId: string }): JSX.Element {
       ))}
       <GitNote git={changes.git} />
       <NotCovered changes={changes} />
-      {asking ? (
-        <UndoDialog runId={runId} onClose={() => setAsking(false)} onUndone={() => void load()} />
+      {asking === "undo" ? (
+        <UndoDialog
+          runId={runId}
+          onClose={() => setAsking(null)}
+          onUndone={() => void focusPanel().then(load)}
+        />
+      ) : null}
+      {asking === "redo" && whole !== undefined ? (
+        <RedoDialog
+          undo={whole}
+          onClose={() => setAsking(null)}
+          onRedo={() => {
+            setAsking(null);
+            void act(redo(whole));
+          }}
+        />
       ) : null}
     </div>
   );
+}
+
+/** Takes the focus from a button that is about to go, once a dialog that closes gave it back. */
+async function focusPanel(): Promise<void> {
+  await Promise.resolve();
+  document.getElementById("files")?.focus();
 }
 
 interface RedoProps {
@@ -197,12 +235,16 @@ function Redo({ undo, idle, onRedo }: RedoProps): JSX.Element {
     <button
       type="button"
       class="button small"
-      title={isNext ? `Brings back ${what}${plural(undo.files, "file")}` : "Redo the later undo first"}
+      title={
+        isNext
+          ? `Brings back ${what}${plural(undo.files, "file")}, and asks first`
+          : "Redo the later undo first"
+      }
       disabled={!(idle && isNext)}
       onClick={onRedo}
     >
       <Icon name="retry" />
-      {undo.returns_chat || undo.turns === 0 ? "Redo" : "Redo files"}
+      {undo.returns_chat || undo.turns === 0 ? "Redo…" : "Redo files…"}
     </button>
   );
 }

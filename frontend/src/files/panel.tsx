@@ -36,13 +36,20 @@ function close(): void {
   document.getElementById(FILES_SWITCH)?.focus();
 }
 
+/** Whether the run is part of the conversation: an undo removes it. */
+function isInChat(here: OpenSession, runId: string): boolean {
+  return here.entries.value.some((entry) => entry.run_id === runId);
+}
+
 function isRunOf(here: OpenSession, runId: string): boolean {
-  return here.runs.value.has(runId) || here.undos.value.some((undo) => undo.run_id === runId);
+  return isInChat(here, runId) || here.undos.value.some((undo) => undo.run_id === runId);
 }
 
 function newestChanged(): string {
-  const runs = [...(session.value?.runs.value.values() ?? [])];
-  const undone = session.value?.undos.value.at(-1)?.run_id ?? "";
+  const here = session.value;
+  if (here === null) return "";
+  const runs = [...here.runs.value.values()].filter((run) => isInChat(here, run.run_id));
+  const undone = here.undos.value.at(-1)?.run_id ?? "";
   return (
     (runs.findLast((run) => (run.files_changed ?? 0) > 0)?.run_id ?? undone) || (runs.at(-1)?.run_id ?? "")
   );

@@ -2,12 +2,13 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useCallback, useEffect, useState } from "preact/hooks";
 import { call, type Result, runPath } from "../api.ts";
-import type { FileEffect, RemovedTurnShown, RunUndone, UndoPreviewed } from "../bodies.ts";
+import type { FileEffect, RemovedTurnShown, RunUndone, UndoPreviewed, UndoShown } from "../bodies.ts";
 import { plural } from "../format.ts";
 import { Choices } from "../frame/choices.tsx";
 import { Dialog } from "../frame/dialog.tsx";
 import { offerUndo } from "../frame/ui.ts";
 import { exact, harmless } from "../markdown/safe.ts";
+import { session } from "../state.ts";
 import { Problem } from "../talk/problem.tsx";
 import { GitNote } from "./git_note.tsx";
 
@@ -202,12 +203,59 @@ function Ways({ found, busy, onUndo, onCancel }: WaysProps): JSX.Element {
   );
 }
 
+interface RedoDialogProps {
+  readonly undo: UndoShown;
+  readonly onClose: () => void;
+  readonly onRedo: () => void;
+}
+
+/** Asks before a redo: which files change, and whether turns return. */
+export function RedoDialog({ undo, onClose, onRedo }: RedoDialogProps): JSX.Element {
+  const { turns, files, paths = [], returns_chat } = undo;
+  return (
+    <Dialog title={returns_chat || turns === 0 ? "Redo?" : "Redo files?"} onClose={onClose}>
+      <div class="undo-ask">
+        {returns_chat ? <h3>{plural(turns, "turn returns", "turns return")} to the chat</h3> : null}
+        <Part words={plural(files, "file changes", "files change")}>
+          {paths.map((path) => (
+            <li key={path}>{exact(path)}</li>
+          ))}
+          <More count={files - paths.length} what="file" />
+        </Part>
+        {returns_chat || turns === 0 ? null : (
+          <p class="fine muted">
+            {plural(turns, "removed turn")} won't return to this chat. You can still open{" "}
+            {turns === 1 ? "it" : "them"} in a new one.
+          </p>
+        )}
+        <p class="undo-ways">
+          <button type="button" class="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="button" class="button primary" onClick={onRedo}>
+            Redo
+          </button>
+        </p>
+      </div>
+    </Dialog>
+  );
+}
+
 /** Shows what was undone, and offers a redo. */
 export function offerRedo({ run_id, undo_id, turns = 0, files, left = [], log_kept }: RunUndone): void {
   const removed = log_kept || turns === 0 ? "" : `${plural(turns, "turn")} and `;
-  const what = removed === "" && files.length === 1 ? exact(files[0] ?? "") : plural(files.length, "file");
+  const copies = files.filter((path) => /\.before-undo(-\d+)?$/.test(path));
+  const count = files.length - copies.length;
+  const what = removed === "" && files.length === 1 ? exact(files[0] ?? "") : plural(count, "file");
+  const beside =
+    copies.length === 0 ? "" : ` Your version is in ${copies.map((path) => exact(path)).join(", ")}.`;
   const kept = left.length === 0 ? "" : ` Not restored: ${plural(left.length, "file")} that changed since.`;
-  offerUndo(`Undid ${removed}${what}.${kept}`, () =>
-    call("POST", runPath(run_id, "/redo"), { body: { undo_id } }),
+  offerUndo(
+    `Undid ${removed}${what}.${beside}${kept}`,
+    () => call("POST", runPath(run_id, "/redo"), { body: { undo_id } }),
+    () =>
+      (session.value?.undos.value ?? []).some(
+        (undo) => undo.undo_id === undo_id && (undo.returns_chat || undo.turns === 0),
+      ),
   );
 }

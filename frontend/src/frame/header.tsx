@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Icon, type IconName } from "../icons.tsx";
 import { hint } from "../keys.ts";
-import { needsYouElsewhere, session } from "../state.ts";
+import { session, waitingElsewhere } from "../state.ts";
 import { ParentPlace } from "../talk/agent_places.tsx";
 import { begin, listShown, showList } from "./commands.ts";
 import { ConnectionState } from "./connection_state.tsx";
@@ -57,7 +57,7 @@ function isShown(): boolean {
 }
 
 function ListButton(): JSX.Element {
-  const waiting = needsYouElsewhere.value;
+  const waiting = waitingElsewhere.value;
   return (
     <button
       type="button"

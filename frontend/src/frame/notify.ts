@@ -2,12 +2,12 @@
 import { effect, untracked } from "@preact/signals";
 import {
   changeSettings,
-  needsYou,
   type SessionShown,
   session,
   sessions,
   sessionsLoaded,
   settings,
+  waitingForYou,
 } from "../state.ts";
 import { show } from "./commands.ts";
 
@@ -46,7 +46,7 @@ export function followNews(): void {
     before = after;
   });
   effect(() => {
-    const count = needsYou.value;
+    const count = waitingForYou.value;
     const title = session.value?.title.value;
     document.title = `${count > 0 ? `(${count}) ` : ""}${title ? `${title} · ` : ""}Holdfast`;
   });

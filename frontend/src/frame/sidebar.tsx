@@ -8,8 +8,6 @@ import {
   archivedShown,
   connection,
   loadMoreSessions,
-  needsYou,
-  proposals,
   type SessionShown,
   search,
   session,
@@ -17,6 +15,7 @@ import {
   sessionsLoaded,
   sessionsMore,
   showArchived,
+  waitingForYou,
 } from "../state.ts";
 import { rootOf } from "../view/versions.ts";
 import { begin, hideList } from "./commands.ts";
@@ -64,7 +63,7 @@ export function Sidebar(): JSX.Element {
 
 /** What waits for a person in any chat; it is there only when something does. */
 function InboxButton(): JSX.Element | null {
-  const count = needsYou.value + proposals.value.length;
+  const count = waitingForYou.value;
   if (count === 0) return null;
   return (
     <button

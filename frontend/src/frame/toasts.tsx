@@ -9,9 +9,7 @@ const SHOWN_MS = 12_000;
 export function Toasts(): JSX.Element {
   return (
     <div class="toasts" role="status">
-      {toasts.value.map((toast) => (
-        <ToastCard key={toast.id} toast={toast} />
-      ))}
+      {toasts.value.map((toast) => (toast.isOpen() ? <ToastCard key={toast.id} toast={toast} /> : null))}
     </div>
   );
 }

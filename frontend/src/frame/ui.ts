@@ -74,6 +74,8 @@ export interface Toast {
   readonly words: string;
   readonly undo: () => Promise<Result<unknown>>;
   readonly trouble: string;
+  /** Whether it can still be taken back. */
+  readonly isOpen: () => boolean;
 }
 
 export const toasts = signal<readonly Toast[]>([]);
@@ -81,9 +83,9 @@ export const toasts = signal<readonly Toast[]>([]);
 const TOASTS_MAX = 3;
 
 /** Says what was done and offers to take it back. */
-export function offerUndo(words: string, undo: Toast["undo"]): void {
+export function offerUndo(words: string, undo: Toast["undo"], isOpen: Toast["isOpen"] = () => true): void {
   const id = 1 + Math.max(0, ...toasts.value.map((toast) => toast.id));
-  toasts.value = [...toasts.value, { id, words, undo, trouble: "" }].slice(-TOASTS_MAX);
+  toasts.value = [...toasts.value, { id, words, undo, trouble: "", isOpen }].slice(-TOASTS_MAX);
 }
 
 export function dismiss(id: number): void {

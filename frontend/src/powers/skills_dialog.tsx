@@ -47,7 +47,7 @@ export function SkillsDialog(): JSX.Element {
         Instructions that the agent reads when a task needs them. Those of a workspace count after{" "}
         <code>holdfast skills trust</code>.
       </p>
-      <Proposals open={proposals.value} />
+      <Proposals open={proposals.value.filter(({ memory }) => memory.scope === "skills")} />
       {found !== null && skills.length === 0 ? <p class="muted">There are no skills yet.</p> : null}
       <ul class="skills" aria-label="Skills">
         {skills.map((skill) => (

@@ -14,6 +14,7 @@ import type {
 } from "../bodies.ts";
 import { ask } from "./asking.ts";
 import { newOrder } from "./order.ts";
+import { needsYou, session } from "./signals.ts";
 
 /** The memories as last read; null before that, or if the server has none. */
 export const memories = signal<MemoryList | null>(null);
@@ -28,6 +29,14 @@ export const proposals = computed<readonly Proposal[]>(() =>
   (memories.value?.data ?? [])
     .flatMap((memory) => (memory.proposals ?? []).map((proposal) => ({ memory, proposal })))
     .toSorted((a, b) => a.proposal.proposed_at - b.proposal.proposed_at),
+);
+
+/** Everything that waits for a person: approvals, questions and proposals. */
+export const waitingForYou = computed(() => needsYou.value + proposals.value.length);
+
+/** The same without the open session: what a badge elsewhere should count. */
+export const waitingElsewhere = computed(() =>
+  Math.max(0, waitingForYou.value - (session.value?.row.value?.open_asks ?? 0)),
 );
 
 const inOrder = newOrder();

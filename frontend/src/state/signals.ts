@@ -1,6 +1,6 @@
 /** The page's state as signals; components read them, actions and the stream write them. */
 
-import { computed, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import type { SessionShown, TargetState } from "../bodies.ts";
 import type { Connection, LiveLine, OpenSession, Search, Server } from "./page_state.ts";
 
@@ -56,11 +56,6 @@ export function may(scope: "approve" | "admin"): boolean {
 
 /** How many approvals and questions wait for a person in all sessions, as the server counts them. */
 export const needsYou = signal(0);
-
-/** The same without the open session: what a badge elsewhere should count. */
-export const needsYouElsewhere = computed(() =>
-  Math.max(0, needsYou.value - (session.value?.row.value?.open_asks ?? 0)),
-);
 
 /** A clock of one tick a second while someone looks, for relative times and countdowns. */
 export const nowMs = signal(Date.now());

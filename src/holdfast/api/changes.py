@@ -29,7 +29,7 @@ class UndoRequest(msgspec.Struct, kw_only=True):
 
 
 class UndoShown(ResponseBody, frozen=True):
-    """An undo that can be redone."""
+    """An undo that can be redone, or whose turns are still away."""
 
     undo_id: str
     run_id: str
@@ -46,6 +46,12 @@ class UndoShown(ResponseBody, frozen=True):
         tuple[str, ...],
         _says("The files; sent only with a run's changes. Empty if they're no longer stored."),
     ] = ()
+    files_redone: Annotated[
+        bool,
+        _says(
+            "Whether a redo brought its files back. Only the turns are away: fork at `seq` - 1 to see them."
+        ),
+    ] = False
 
 
 class RemovedTurnShown(ResponseBody, frozen=True):
@@ -114,7 +120,7 @@ class GitMoved(ResponseBody, frozen=True):
 
 
 class RunChanges(ResponseBody, frozen=True):
-    """What a run changed in its workspace."""
+    """What a run changed in its workspace; if it was undone with later runs, what all of them changed."""
 
     run_id: str
     workspace: str
@@ -126,6 +132,9 @@ class RunChanges(ResponseBody, frozen=True):
     why_not: Annotated[tuple[str, ...], _says("Why turns of the run have no snapshot.")] = ()
     git: Annotated[GitMoved | None, _says("How git's history moved during the run.")] = None
     undos: Annotated[tuple[UndoShown, ...], _says("The undos of this run, oldest first.")] = ()
+    session_id: Annotated[
+        str, _says("The session that the run belongs to. A fork shows runs of its source.")
+    ] = ""
 
 
 class FileLeft(ResponseBody, frozen=True):

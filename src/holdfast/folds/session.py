@@ -21,12 +21,21 @@ from holdfast.values import ApprovalMode, ParentLink, Undo
 
 @dataclass(frozen=True, slots=True)
 class OpenUndo:
-    """An undo that can be redone; `returns_chat` says whether the conversation would return, too."""
+    """An undo; `returns_chat` says whether a redo brings the conversation back, too.
+
+    With `files_redone` its files are back already, and only the removed turns are still away.
+    """
 
     seq: int
     at_ms: int
     undo: Undo
     returns_chat: bool
+    files_redone: bool = False
+
+    @property
+    def turns(self) -> int:
+        """How many turns it removed from the conversation; logs of old versions name only the runs."""
+        return 0 if self.undo.keeps_log else self.undo.turns or len(self.undo.runs)
 
 
 @dataclass(slots=True)
@@ -64,7 +73,12 @@ class Session:
 
     def is_undone(self, run_id: str) -> bool:
         """Whether an undo took back what the run changed."""
-        return any(run_id in open_undo.undo.runs for open_undo in self.undos.values())
+        return any(run_id in each.undo.runs and not each.files_redone for each in self.undos.values())
+
+    def undone_from(self, run_id: str) -> tuple[str, ...]:
+        """The runs that an undo of this run took back, itself among them; empty if there is none."""
+        found = (each.undo for each in self.undos.values() if not each.files_redone)
+        return next((undo.runs for undo in found if undo.run_id == run_id and run_id in undo.runs), ())
 
     @property
     def open_runs(self) -> tuple[Run, ...]:
@@ -200,12 +214,23 @@ def _rewound(session: Session, seq: int, event: e.SessionRewound) -> None:
     if undo is None:
         _chat_went_on(session)
     elif undo.redoes:
-        redone = session.undos.pop(undo.redoes, None)
-        if undo.keeps_log and redone is not None and redone.returns_chat:
-            # The turns stay removed, so the later turns of earlier undos can't return either.
-            _chat_went_on(session)
+        _redone(session, undo)
     else:
         session.undos[undo.undo_id] = OpenUndo(seq, event.at_ms, undo, returns_chat=not undo.keeps_log)
+
+
+def _redone(session: Session, redo: Undo) -> None:
+    undone = session.undos.get(redo.redoes)
+    if undone is None:
+        return
+    if not (undone.turns and redo.keeps_log):
+        del session.undos[redo.redoes]
+        return
+    # Its turns stay away, but can still be opened in a new chat.
+    session.undos[redo.redoes] = replace(undone, files_redone=True)
+    if undone.returns_chat:
+        # Those of earlier undos came after them.
+        _chat_went_on(session)
 
 
 def _chat_went_on(session: Session) -> None:

@@ -100,9 +100,10 @@ class Undos:
         self._supervisor = supervisor
 
     async def changes(self, session_id: str, run_id: str) -> FoundChanges:
-        """What one run changed, beside the files as they are now."""
-        run = (await self._supervisor.view(session_id)).run(run_id)
-        async with self._comparing(session_id, (run,)) as (_, found):
+        """What a run changed, beside the files as they are now; with the runs that were undone with it."""
+        view = await self._supervisor.view(session_id)
+        runs = [view.run(each) for each in view.session.undone_from(run_id) or (run_id,)]
+        async with self._comparing(session_id, runs) as (_, found):
             return found
 
     async def preview(self, session_id: str, run_id: str, wanted: UndoWanted) -> UndoPreview:
@@ -260,7 +261,7 @@ def _undo_to_redo(view: SharedFold, run_id: str, undo_id: str) -> OpenUndo:
     known = [
         each
         for each in view.session.undos.values()
-        if each.undo.run_id == run_id and undo_id in {"", each.undo.undo_id}
+        if each.undo.run_id == run_id and undo_id in {"", each.undo.undo_id} and not each.files_redone
     ]
     if not known:
         raise CannotUndo("nothing_to_redo", "There is no undo of this run to redo.")

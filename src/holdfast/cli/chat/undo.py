@@ -56,7 +56,8 @@ class ChatUndo:
         if wanted is None:
             return
         chat = self._chat
-        undos = (await chat.client.messages(chat.session_id, limit=1)).undos if chat.session_id else ()
+        found = (await chat.client.messages(chat.session_id, limit=1)).undos if chat.session_id else ()
+        undos = [each for each in found if not each.files_redone]
         if not undos:
             await self._say("There is nothing to redo.")
             return

@@ -81,7 +81,8 @@ class ChangeRoutes:
                 return await self._elsewhere_if_gone(request, row, refused)
             show = partial(_shown, found, run, self._undos.snapshots, is_undone=is_undone)
             shown_changes = await offload(show)
-        return json_response(replace(shown_changes, undos=await self._undos_of(view.session, run.run_id)))
+        undos = await self._undos_of(view.session, run.run_id)
+        return json_response(replace(shown_changes, undos=undos, session_id=row.session_id))
 
     async def _undos_of(self, session: Session, run_id: str) -> tuple[UndoShown, ...]:
         """The undos of a run, with their files as far as they're stored."""

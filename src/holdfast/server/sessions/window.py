@@ -70,7 +70,7 @@ def newest(state: Session, seen: Transcript) -> dict[str, Any]:
 
 
 def undo_shown(known: OpenUndo) -> UndoShown:
-    """An undo that can be redone, as clients see it."""
+    """An undo, as clients see it."""
     undo = known.undo
     return UndoShown(
         undo_id=undo.undo_id,
@@ -78,9 +78,10 @@ def undo_shown(known: OpenUndo) -> UndoShown:
         seq=known.seq,
         at_ms=known.at_ms,
         files=undo.files,
-        turns=0 if undo.keeps_log else undo.turns or len(undo.runs),
+        turns=known.turns,
         returns_chat=known.returns_chat,
         partial=not undo.runs,
+        files_redone=known.files_redone,
     )
 
 
