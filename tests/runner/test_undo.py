@@ -366,6 +366,27 @@ async def test_runs_that_overlap_in_a_workspace_share_what_both_changed(tmp_path
         assert sorted(state(one.workspace)) == ["shared"]
 
 
+async def test_an_undo_while_another_run_works_shares_what_that_run_changes_too(tmp_path: Path) -> None:
+    """The other run found the files as the undo left them, not as its snapshot before has them."""
+    async with scene(tmp_path) as one:
+        undone = await one.run(write("shared", "undone"), session_id="other")
+        loop = asyncio.get_running_loop()
+        gate, started = threading.Event(), asyncio.Event()
+
+        def slow(root: Path) -> None:
+            loop.call_soon_threadsafe(started.set)
+            gate.wait(20)
+            (root / "shared").write_text("slow")
+
+        long_run = asyncio.create_task(one.run(slow))
+        await started.wait()
+        await one.undos.undo("other", undone, UndoWanted())
+        gate.set()
+        with pytest.raises(CannotUndo, match="another run"):
+            await one.undos.undo("s", await long_run, UndoWanted())
+        assert (one.workspace / "shared").read_text() == "slow"
+
+
 async def test_nothing_is_undone_while_a_run_of_the_session_is_active(tmp_path: Path) -> None:
     async with scene(tmp_path) as one:
         first = await one.run(write("a", "1"))

@@ -85,9 +85,28 @@ def _linked_to(name: str) -> Callable[[Path], None]:
     return act
 
 
+def _alternates(root: Path) -> None:
+    (root / ".git" / "objects" / "info" / "alternates").write_text("/elsewhere\n")
+
+
+def _worktree(root: Path) -> None:
+    (root / ".git" / "worktrees" / "x").mkdir(parents=True)
+    (root / ".git" / "worktrees" / "x" / "config.worktree").write_text("evil")
+
+
+def _bare_repository(root: Path) -> None:
+    for name in ("src/objects", "src/refs"):
+        (root / name).mkdir()
+    (root / "src" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "src" / "config").write_text("evil")
+
+
 @pytest.mark.parametrize(
     ("act", "path"),
     [
+        (_alternates, ".git/objects/info/alternates"),
+        (_worktree, ".git/worktrees/x/config.worktree"),
+        (_bare_repository, "src/config"),
         *((_linked_to(name), name) for name in (".cargo", ".hg", ".jj", ".github", "src/gradle", ".jj/repo")),
         (_hook, ".git/hooks/pre-commit"),
         (_mercurial, "src/.hg/hgrc"),
@@ -130,17 +149,18 @@ def test_a_change_comes_back_even_with_the_same_size_and_time(
     assert hook.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize("other", ["old", ".a"])
 def test_a_git_folder_that_is_renamed_away_comes_back_and_the_new_one_goes(
-    workspace: Path, protected: ProtectedPaths
+    workspace: Path, protected: ProtectedPaths, other: str
 ) -> None:
     watch = protected.begin(str(workspace))
-    (workspace / ".git").rename(workspace / "old")
+    (workspace / ".git").rename(workspace / other)
     _git(workspace, "init", "-q", ".")
     (workspace / ".git" / "config").write_text("[core]\n\tfsmonitor = ./evil\n")
     [found] = protected.end(watch).changes
     assert (found.path, found.kind, found.restored) == (".git", "changed", True)
     assert (workspace / ".git" / "hooks" / "pre-push").exists()
-    assert not (workspace / "old").exists()
+    assert not (workspace / other).exists()
     assert "evil" in (Path(found.kept) / "config").read_text()
 
 
@@ -326,6 +346,13 @@ def test_a_change_that_cannot_be_taken_away_is_never_believed(workspace: Path, t
         (".mcp.json", True),
         (".envrc", True),
         ("README.md", False),
+        (".git/objects/info/alternates", True),
+        (".git/objects/info/packs", False),
+        (".git/worktrees/x/config.worktree", True),
+        (".git/worktrees/x/gitdir", False),
+        *((name, True) for name in ("holdfast.toml", "noxfile.py", "tasks.py", "dodo.py", "magefile.go")),
+        *((name, True) for name in ("Snakefile", "gulpfile.js", "config.fish", ".wgetrc", ".curlrc")),
+        ("app/tasks.py", False),
     ],
 )
 def test_which_paths_are_protected(path: str, *, expected: bool) -> None:

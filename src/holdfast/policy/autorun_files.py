@@ -76,11 +76,18 @@ _NAMES = frozenset((
     "rakefile.rb", "taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml",
     "vagrantfile", "procfile", "procfile.dev", "fabfile.py", "thorfile", "guardfile", "capfile", "tiltfile",
     "earthfile", "dangerfile", "mprocs.yaml", "process-compose.yml", "process-compose.yaml",
+    "noxfile.py", "magefile.go", "snakefile",
+    # what Holdfast, shells and downloads are told
+    "holdfast.toml", "config.fish", ".wgetrc", ".curlrc",
 ))
+# Names that are common in sources: programs look for them only where they are started.
+_AT_THE_TOP = frozenset(("tasks.py", "dodo.py"))
 # fmt: on
 _ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".just", ".bazelrc")
 _BEGINNINGS = (
     ".envrc",
+    "gulpfile.",
+    "gruntfile.",
     ".lintstagedrc",
     "lint-staged.config.",
     ".huskyrc",
@@ -91,6 +98,8 @@ _BEGINNINGS = (
 )
 # Of git's own folder: what names programs, or says where the rest is.
 GIT_PROTECTED = ("config", "config.worktree", "commondir", "gitdir", "hooks", "info", "modules")
+GIT_ALTERNATES = "objects/info/alternates"
+WORKTREE_PROTECTED = "config.worktree"
 # Build programs write these into their output folders, where nobody starts them by one word.
 _BUILT = frozenset(("makefile", "gnumakefile", "bsdmakefile"))
 _BUILT_ENDINGS = (".mk", ".pth")
@@ -110,6 +119,8 @@ def is_autorun(path: str) -> bool:
     name = parts[-1]
     if name in _NAMES or name.endswith(_ENDINGS) or name.startswith(_BEGINNINGS):
         return True
+    if name in _AT_THE_TOP and lower.strip("/") == name:
+        return True
     if is_repository_file(path):
         return True
     if not _FOLDERS.isdisjoint(parts):
@@ -126,7 +137,8 @@ def is_protected(path: str) -> bool:
     parts = lower.split("/")
     if ".git" in parts:
         after = parts[parts.index(".git") + 1 :]
-        return not after or after[0] in GIT_PROTECTED
+        of_worktree = after[:1] == ["worktrees"] and after[2:] == [WORKTREE_PROTECTED]
+        return not after or after[0] in GIT_PROTECTED or of_worktree or "/".join(after) == GIT_ALTERNATES
     if len(parts) > 1 and (parts[-1] in _BUILT or parts[-1].endswith(_BUILT_ENDINGS)):
         return not _FOLDERS.isdisjoint(parts)
     return is_autorun(path)

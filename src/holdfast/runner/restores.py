@@ -104,6 +104,7 @@ class Restores:
             is_busy = isinstance(result, Declined) and isinstance(result.condition, IfRunsOpenBelow)
             raise busy() if is_busy else CannotUndo("session_deleted", "The session is deleted.")
         self._reach("decided")
+        self.snapshots.turns.restore((undo.run_id, *undo.runs), work.real)
         decided(result.last_seq)
         restored = await offload(restorer.apply, linger_s=_FINISH_S)
         await store.drop_note(note)

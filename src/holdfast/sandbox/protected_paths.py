@@ -26,7 +26,14 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TypeAlias
 
-from holdfast.policy.autorun_files import GIT_PROTECTED, HG_PROTECTED, is_protected, is_protected_link
+from holdfast.policy.autorun_files import (
+    GIT_ALTERNATES,
+    GIT_PROTECTED,
+    HG_PROTECTED,
+    WORKTREE_PROTECTED,
+    is_protected,
+    is_protected_link,
+)
 from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.quarantine import ChangeKind, CopyBudget, Quarantine, QuarantinedChange
 
@@ -42,6 +49,8 @@ CHANGES_TOLD_MAX = 100
 _TICK_NS = 50_000_000
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_WORKTREES = "worktrees"
+_OF_BARE_REPOSITORIES = frozenset(("HEAD", "objects", "refs"))
 _SKIPPED = frozenset(
     (
         *(".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".nox"),
@@ -219,7 +228,10 @@ class ProtectedPaths:
         before, now = state.look, self._looked(root, state.look)
         if found := _unapproved(root, state, now):
             budget = CopyBudget()
-            for path, kind in found:
+            # What was there before first: a folder that was only renamed takes what seems new back with it.
+            for path, kind in sorted(found, key=lambda change: change[1] == "created"):
+                if kind == "created" and not _is_there(root, path):
+                    continue
                 change = self._undone(root, path, kind, before.entries.get(path), budget=budget)
                 if len(state.untold) < CHANGES_TOLD_MAX:
                     state.untold.append(change)
@@ -390,7 +402,8 @@ def _folder(
     mark = (found.st_ino, found.st_ctime_ns)
     look.folders[place] = mark
     if own := _of_version_control(place):
-        names: _Names = tuple((f"{place}/{name}", True) for name in own)
+        # Of working trees, only what is in them is protected: git makes and removes them.
+        names: _Names = tuple((f"{place}/{name}", name != _WORKTREES) for name in own)
     elif earlier.folders.get(place) == mark and place in earlier.listed:
         names = earlier.listed[place]
     else:
@@ -420,14 +433,17 @@ def _worth_a_look(root_fd: int, place: str) -> _Names:
     prefix = f"{place}/" if place else ""
     try:
         with os.scandir(descriptor) as entries:
-            return tuple(
-                (prefix + entry.name, protected)
-                for entry in entries
-                if (protected := _is_watched(entry, prefix + entry.name))
-                or (entry.is_dir(follow_symlinks=False) and entry.name not in _SKIPPED)
-            )
+            found = {entry.name: entry for entry in entries}
     finally:
         os.close(descriptor)
+    # A repository without a folder named .git: git obeys it where it is started in it.
+    own = frozenset(("config", "hooks")) if found.keys() >= _OF_BARE_REPOSITORIES else frozenset[str]()
+    return tuple(
+        (prefix + name, protected)
+        for name, entry in found.items()
+        if (protected := name in own or _is_watched(entry, prefix + name))
+        or (entry.is_dir(follow_symlinks=False) and name not in _SKIPPED)
+    )
 
 
 def _is_watched(entry: os.DirEntry[str], path: str) -> bool:
@@ -471,7 +487,9 @@ def _of_version_control(place: str) -> tuple[str, ...]:
     """What is protected in a folder of git, of a submodule or of Mercurial; the rest isn't searched."""
     parts = place.lower().split("/")
     if parts[-1] == ".git" or (".git" in parts[:-2] and parts[-2] == "modules"):
-        return GIT_PROTECTED
+        return (*GIT_PROTECTED, GIT_ALTERNATES, _WORKTREES)
+    if parts[-3:-1] == [".git", _WORKTREES]:
+        return (WORKTREE_PROTECTED,)
     return HG_PROTECTED if parts[-1] == ".hg" else ()
 
 
@@ -485,6 +503,10 @@ def _opened(root: str, place: str) -> int:
             os.close(descriptor)
         descriptor = further
     return descriptor
+
+
+def _is_there(root: str, path: str) -> bool:
+    return os.path.lexists(f"{root}/{path}")
 
 
 def _restored(folder_fd: int, name: str, before: _Entry) -> bool:

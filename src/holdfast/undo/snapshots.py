@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -93,6 +93,12 @@ class OpenTurns:
                 turn.overlaps.add(other_id)
                 other.overlaps.add(run_id)
         return tuple(sorted(turn.overlaps))
+
+    def restore(self, run_ids: Iterable[str], real: str) -> None:
+        """Note that files of these runs are put back now, in the middle of the turns that are open there."""
+        for other_id, other in self._turns.items():
+            if _meet(real, other.workspace):
+                other.overlaps.update(run_id for run_id in run_ids if run_id != other_id)
 
     def end(self, run_id: str) -> tuple[str, ...]:
         """Forget a turn; returns the runs that it overlapped."""
