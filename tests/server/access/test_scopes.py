@@ -47,7 +47,8 @@ EFFECTS = {
     "stop work": "inputs.stop responses.cancel processes.stop",
     "answer a question": "inputs.question",
     "try a waiting call now": "inputs.gate",
-    "read a run": "runs.show runs.list runs.events responses.show responses.input_items changes.show mcp.get",
+    "read a run": "runs.show runs.list runs.events responses.show responses.input_items changes.show mcp.get "
+    "changes.preview",
     "hide a response": "responses.delete",
     "read a session": "sessions.show sessions.list sessions.live sessions.children sessions.draft log.events "
     "log.list_changes log.messages log.export conversations.show conversations.items conversations.item "
