@@ -107,7 +107,7 @@ class Agent(Generic[DepsT]):
                 models=models_of(model),
                 registry=registry,
                 instructions=instructions,
-                workspace=Path(workspace).expanduser().resolve(),
+                workspace=Path(workspace).expanduser(),
                 kept=kept_in(store),
                 budget=budget or Budget(),
                 judge=judge,

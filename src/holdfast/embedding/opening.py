@@ -35,7 +35,7 @@ async def open_agent(parts: AgentParts) -> AsyncGenerator[Runner]:
             AgentDeps,
             judge=parts.judge,
             tools=parts.registry,
-            workspace=parts.workspace,
+            workspace=await asyncio.to_thread(parts.workspace.resolve),
             instructions=parts.instructions,
             context_window=min(target.context_window for target in targets),
             budget=parts.budget,

@@ -229,7 +229,7 @@ def _agent(
         tools=tools.registry,
         tools_that_change=tools.from_mcp,
         brought=tools.brought,
-        workspace=settings.workspace.resolve(),
+        workspace=tools.workspace,
         workspaces=tools.workspaces,
         protected=tools.protected,
         instructions=settings.agent.instructions,

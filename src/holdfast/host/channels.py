@@ -1,6 +1,10 @@
 """The channels that the settings ask for, as work of the server."""
 
+import asyncio
 import os
+from dataclasses import replace
+
+import msgspec
 
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.service import Channels
@@ -29,9 +33,19 @@ def channels_work(settings: Settings, runtime: Runtime) -> ServerWork:
             doors=deps.channel_doors,
             models=lambda: models,
         )
-        await Channels(channel_deps, [channel_options(one) for one in settings.channels]).run()
+        options = await asyncio.to_thread(
+            lambda: [_placed(channel_options(one)) for one in settings.channels]
+        )
+        await Channels(channel_deps, options).run()
 
     return work
+
+
+def _placed(options: ChannelOptions) -> ChannelOptions:
+    """The options with the real path of the workspace. Blocks."""
+    folder = options.settings.workspace
+    settings = msgspec.structs.replace(options.settings, workspace=folder and os.path.realpath(folder))
+    return replace(options, settings=settings)
 
 
 def configured_channel(channel: ChannelSettings) -> ConfiguredChannel:
@@ -65,7 +79,7 @@ def channel_options(channel: ChannelSettings) -> ChannelOptions:
         settings=RunSettings(
             model=channel.target,
             instructions=channel.instructions,
-            workspace=os.path.realpath(channel.workspace) if channel.workspace else "",
+            workspace=channel.workspace,
             tools=channel.tools,
             budget=budget,
             offline=channel.sandbox == "offline",

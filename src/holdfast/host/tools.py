@@ -48,6 +48,7 @@ class HostTools:
 
     registry: Registry
     from_mcp: Callable[[], Sequence[Tool]]
+    workspace: Path  # the configured one, links resolved
     workspaces: Workspaces
     read_command: CommandReader
     secret_finder: SecretFiles
@@ -85,6 +86,7 @@ async def open_tools(
     await processes.adopt()
     registry = Registry()
     kept_out = await asyncio.to_thread(kept_out_of_tools, settings, config)
+    workspace = await asyncio.to_thread(settings.workspace.resolve)
     confiner = await asyncio.to_thread(open_confiner, settings, environment, kept_out=kept_out)
     protected = ProtectedPaths(Quarantine(settings.data_dir / "quarantine"))
     built_in = await asyncio.to_thread(
@@ -111,6 +113,7 @@ async def open_tools(
             yield HostTools(
                 registry,
                 from_mcp,
+                workspace,
                 partial(Workspace, kept_out=kept_out),
                 read_command,
                 SecretFiles(environment),
