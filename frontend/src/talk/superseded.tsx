@@ -4,8 +4,8 @@ import type { RunView } from "../state.ts";
 import { Prose } from "./prose.tsx";
 
 const CAUSES = {
-  restart: "Regenerated after a restart. The text so far:",
-  retry: "The model stopped midway, so the answer is regenerated. The text so far:",
+  restart: "Cut off by the restart. A new answer is being written.",
+  retry: "The model stopped midway. A new answer is being written.",
 } as const;
 
 export function Superseded({ run }: { readonly run: RunView }): JSX.Element | null {

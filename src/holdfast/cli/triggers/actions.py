@@ -110,7 +110,7 @@ def change_trigger(flags: Mapping[str, object], name: str, change: Literal["paus
         said = {
             "pause": "Paused.",
             "resume": f"Resumed. Next: {_next(changed)}",
-            "run": f"Asked. {later}`holdfast triggers history {found.id}` shows what becomes of it.",
+            "run": f"Started. {later}`holdfast triggers history {found.id}` shows the result.",
         }
         echo(said[change])
         return OK
@@ -220,7 +220,7 @@ def _print(trigger: TriggerShown) -> None:
     echo(f"When: {trigger.when}")
     if trigger.hook:
         echo(f"Post to: {trigger.hook}")
-        echo(f"A repeated delivery is told {trigger.repeats}.")
+        echo(f"A repeated delivery is recognized {trigger.repeats}.")
     if trigger.workspace:
         echo(f"Folder: {safe(trigger.workspace)}")
     if trigger.held_until is not None:
