@@ -35,7 +35,9 @@ async def test_a_proposal_is_accepted_by_the_beginning_of_its_id_that_is_shown(t
     assert shown == [short_id(one, [FIRST, SECOND]) for one in (FIRST, SECOND)]
     refused = await command(tmp_path, "memory", "accept", FIRST[:8])
     assert (refused.code, "matches 2 proposals; type more of the id" in refused.err) == (1, True)
-    assert (await command(tmp_path, "memory", "accept", shown[1])).code == 0
+    assert (await command(tmp_path, "memory", "accept", shown[1])).out == "Accepted: likes cake\n"
+    elsewhere = await command(tmp_path, "memory", "show", "--workspace", str(tmp_path))
+    assert (elsewhere.code, "likes" in elsewhere.out) == (0, False)
     said = (await command(tmp_path, "memory", "show")).out
     assert "About you\n\nlikes cake" in said
     assert f"proposed {FIRST[:8]}: likes tea" in said

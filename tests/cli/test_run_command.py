@@ -300,6 +300,7 @@ async def test_without_a_server_the_commands_work_on_the_store_alone(tmp_path: P
         nothing = await command(tmp_path, "sessions", "list", "--json")
         assert nothing == Ended(0, "[]\n", f"holdfast: there is no data in {tmp_path}/data yet\n")
         assert (await command(tmp_path, "run", "find it")).code == 0
+    assert (await command(tmp_path, "sessions", "search", "zebra")).out == "No matches.\n"
     found = await command(tmp_path, "sessions", "search", "the", "walrus")
     session_id = next(word for word in found.out.split() if word.startswith("ses_"))
     shown, deleted = (

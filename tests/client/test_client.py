@@ -1,11 +1,14 @@
 """What a program can ask of a server through the client."""
 
+import asyncio
+
 import pytest
 
 from client.moving import PATIENT_CLIENT
 from holdfast import events as e
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.client import Client, OpenApproval, Refused, Unreachable
+from holdfast.client.client import SESSIONS_MAX
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.server.options import ApiKey, ServerOptions
 from server.toolbox import Counted
@@ -128,6 +131,9 @@ async def test_sessions_are_listed_found_read_copied_exported_and_deleted() -> N
         assert (await client.undelete(session_id)).session_id == session_id
         await client.purge(session_id)
         assert len((await client.sessions()).data) == 1
+        await asyncio.gather(*(client.create_session(f"s{nth}") for nth in range(SESSIONS_MAX)))
+        listed = (await client.sessions(limit=SESSIONS_MAX + 1)).data
+        assert len({one.session_id for one in listed}) == SESSIONS_MAX + 1
 
 
 async def test_a_wrong_key_is_refused_with_the_envelope() -> None:

@@ -100,7 +100,7 @@ async def test_killed_in_mid_answer_and_started_again_the_page_goes_on(visit: Vi
         async with process(tmp_path):
             old = chat.page.get_by_role("region", name="Superseded text")
             await expect(chat.answers.last).to_have_text("the")
-            await expect(old).to_have_text(re.compile("^The server restarted.*half of it$"))
+            await expect(old).to_have_text(re.compile("^Cut off by the restart.*half of it$"))
             another = await visit(chat.page.url, chat.page.context)
             await expect(another.page.get_by_role("region", name="Superseded text")).to_contain_text("half")
             rest.open()

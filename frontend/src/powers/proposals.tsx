@@ -30,7 +30,7 @@ export function Proposals({ open }: { readonly open: readonly Proposal[] }): JSX
     <section class="proposals" aria-label="Proposed for memory">
       <header class="inbox-head">
         <Icon name="pin" />
-        <strong>The agent wants to learn this</strong>
+        <strong>The agent wants to remember this</strong>
         <span class="spread" />
         {open.length > 1 && may("approve") ? (
           <>

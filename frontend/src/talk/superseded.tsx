@@ -4,8 +4,8 @@ import type { RunView } from "../state.ts";
 import { Prose } from "./prose.tsx";
 
 const CAUSES = {
-  restart: "The server restarted, so the model is writing the answer again. The text so far:",
-  retry: "The answer was cut off, so the model is writing it again. The text so far:",
+  restart: "Cut off by the restart. A new answer is being written.",
+  retry: "The model stopped midway. A new answer is being written.",
 } as const;
 
 export function Superseded({ run }: { readonly run: RunView }): JSX.Element | null {

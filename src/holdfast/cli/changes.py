@@ -7,6 +7,7 @@ from holdfast.cli.attach import FAILED, OK, Attached, with_server
 from holdfast.cli.ids import resolve_run
 from holdfast.cli.terminal.columns import print_json
 from holdfast.cli.terminal.output import echo
+from holdfast.cli.terminal.phrases import redone_words
 from holdfast.safe_text import safe, safe_line
 
 NOT_COVERED_SHOWN = 10
@@ -87,9 +88,13 @@ def _told(done: RunUndone, *, form: str, redone: bool) -> int:
 
 def undone_lines(done: RunUndone, *, redone: bool) -> Iterator[str]:
     """The result of an undo or a redo."""
-    before = "before the undo" if redone else "before the run"
     count = len(done.files)
-    yield f"Restored {_count(count, 'file')} to {'its' if count == 1 else 'their'} state {before}."
+    if redone:
+        yield redone_words(count, 0 if done.log_kept else done.turns)
+    else:
+        yield f"Restored {_count(count, 'file')} to {'its' if count == 1 else 'their'} state before the run."
+        if done.turns > 1 and not done.log_kept:
+            yield f"Rewound the conversation by {done.turns} turns."
     yield from undone_notes(done)
 
 
@@ -99,8 +104,6 @@ def undone_notes(done: RunUndone) -> Iterator[str]:
         yield f"left alone: {safe_line(one.path)} ({safe_line(one.why)})"
     if done.log_kept:
         yield "The conversation is unchanged."
-    elif done.turns > 1:
-        yield f"Rewound the conversation by {done.turns} turns."
     if done.git is not None:
         yield from _git_lines(done.git)
 
@@ -149,7 +152,8 @@ def _size(one: FileChanged) -> str:
         return ""
     sizes = (one.before_bytes, one.after_bytes)
     what = " → ".join(f"{size:,}" for size in sizes if size is not None)
-    return f"  {what} bytes{', binary' if one.binary else ''}"
+    unit = "byte" if sizes[-1] == 1 or (sizes[-1] is None and sizes[0] == 1) else "bytes"
+    return f"  {what} {unit}{', binary' if one.binary else ''}"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -16,9 +16,7 @@ Session = Annotated[
     str, typer.Option("--session", "-s", metavar="ID", help="The session to continue; last is the newest.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Limit = Annotated[
-    int, typer.Option("--limit", "-n", min=1, max=200, metavar="N", help="The most entries to show.")
-]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The most entries to show.")]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id (run_…), the start of it, or last.")]
 Conversation = Annotated[
     str, typer.Argument(metavar="SESSION", help="The session's id, the start of it, or last.")

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 NOBODY = "this run is unattended, so nobody can approve it (no_approver)"
 NO_ANSWER = "Nobody is there to answer, because this run is unattended (no_approver)."
 HOW_TO_ALLOW = (
-    "  To be asked, run this in a terminal, with no text piped in. To allow it unasked, add a rule under\n"
-    "  [[approvals.rules]] in holdfast.toml{rule},\n"
+    "  To be asked, run this in a terminal, with no text piped in. To allow it without asking, add a rule\n"
+    "  under [[approvals.rules]] in holdfast.toml{rule},\n"
     "  or let it change files in the workspace: HOLDFAST_APPROVALS_MODE=allow-workspace.\n"
     "  If a server is running, restart it after either change.\n"
 )

@@ -8,12 +8,12 @@ from typing import Protocol, TextIO
 from holdfast import events as e
 from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.output import echo_exactly, is_drawable
-from holdfast.cli.terminal.phrases import plain_ending
+from holdfast.cli.terminal.phrases import plain_ending, switch_words
 from holdfast.cli.terminal.renderer import Renderer
 from holdfast.cli.terminal.style import Style
 from holdfast.client.updates import Away, Back, Heard, LiveLine, Seen
 from holdfast.folds import transcript
-from holdfast.safe_text import safe_json
+from holdfast.safe_text import safe_json, safe_line
 
 TICK_S = 0.5
 
@@ -135,11 +135,17 @@ class PlainOutput:
         self._out = out
         self._errors = errors
         self._seen = transcript.Transcript()
+        self._switch = ""
 
     async def hear(self, heard: Heard) -> None:
-        """See Output."""
-        if isinstance(heard, Seen):
-            transcript.apply(self._seen, heard.seq, heard.event)
+        """See Output; another model than the chosen one is worth a line, once."""
+        if not isinstance(heard, Seen):
+            return
+        transcript.apply(self._seen, heard.seq, heard.event)
+        if isinstance(heard.event, e.TargetSwitched):
+            before, self._switch = self._switch, safe_line(switch_words(heard.event))
+            if self._switch != before:
+                await self.say(f"holdfast: {self._switch}\n")
 
     async def say(self, text: str) -> None:
         """See Output."""

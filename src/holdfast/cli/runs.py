@@ -51,7 +51,7 @@ async def _found(reader: Reader, session: str, *, status: str, limit: int) -> Se
     cursor = ""
     for _ in range(PAGES_MAX):
         page = await reader.runs(
-            session_id=session, status=status, limit=PAGE if status else limit, cursor=cursor
+            session_id=session, status=status, limit=PAGE if status else min(limit, PAGE), cursor=cursor
         )
         found += page.data
         cursor = page.next_cursor or ""

@@ -24,6 +24,8 @@ def list_sessions(flags: Mapping[str, object], *, words: str, archived: str, lim
         page = await reader.sessions(words=words, limit=limit, archived=archived, children=children)
         if form == "json":
             print_json(page.data)
+        elif words and not page.data:
+            echo("No matches.")
         elif words:
             print_columns(("SESSION", "UPDATED", "FOUND"), [_hit(one) for one in page.data])
         else:

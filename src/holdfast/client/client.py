@@ -66,6 +66,7 @@ from holdfast.values import Choice, GrantRule, Width
 
 ENDINGS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 SEQ_MAX = 2**53 - 1
+SESSIONS_MAX = 200  # on a page of the list
 
 _Json: TypeAlias = dict[str, Any]
 _Body = TypeVar("_Body")
@@ -290,11 +291,18 @@ class Client:
     ) -> SessionPage:
         """Sessions, newest first, or those that contain the words.
 
-        With archived "true", archived ones; with children "true", those of sub-agents as well.
+        With archived "true", archived ones; with children "true", those of sub-agents as well. A server
+        returns SESSIONS_MAX at once, so more take several requests.
         """
-        query = {"q": words, "limit": str(limit), "cursor": cursor, "archived": archived}
-        query |= {"one_shots": "true", "children": children}
-        return await self._get("/api/sessions", SessionPage, query=query)
+        query = {"q": words, "archived": archived, "one_shots": "true", "children": children}
+        query |= {"limit": str(min(limit, SESSIONS_MAX)), "cursor": cursor}
+        page = await self._get("/api/sessions", SessionPage, query=query)
+        found = page.data
+        while page.next_cursor and len(found) < limit:
+            query |= {"limit": str(min(limit - len(found), SESSIONS_MAX)), "cursor": page.next_cursor}
+            page = await self._get("/api/sessions", SessionPage, query=query)
+            found += page.data
+        return msgspec.structs.replace(page, data=found)
 
     async def session(self, session_id: str) -> SessionShown:
         """A session as the list shows it."""

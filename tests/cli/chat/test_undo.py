@@ -61,7 +61,7 @@ async def test_a_run_is_undone_and_brought_back_also_after_the_chat_was_left(tmp
             assert await notes(tmp_path) == "mine\n"
             await window.say(f"/sessions {session_id}")
             await window.say("/redo")
-            await window.until("redone: restored 1 file to its state before the undo")
+            await window.until("Redone: 1 file and 2 turns restored.")
             assert await notes(tmp_path) == "the agent's\n"
             await window.say("/redo")
             await window.until(lambda screen: screen.count("There is nothing to redo.") == 2)

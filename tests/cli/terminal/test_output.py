@@ -1,6 +1,7 @@
 """Where output goes: a terminal with a person before it, one that can do little, or none at all."""
 
 import asyncio
+import io
 import os
 import sys
 from collections.abc import Generator
@@ -26,9 +27,10 @@ from holdfast.cli.terminal.live_region import LiveRegion
 from holdfast.cli.terminal.output import echo, echo_colored, echo_exactly, echo_json
 from holdfast.cli.terminal.style import Style
 from holdfast.client import Client, Refused
+from holdfast.client.updates import Seen
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import ASK_USER
-from scene import begun
+from scene import Scene, begun
 from serving import served, target_of
 
 
@@ -98,6 +100,19 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines(
         if output is PlainOutput:
             assert chat({}, session="", model="") == 1
             assert "TERM is dumb" in capsys.readouterr().err
+
+
+async def test_a_script_learns_once_that_another_target_answers() -> None:
+    out, errors = io.StringIO(), io.StringIO()
+    scene = Scene()
+    scene.put(e.SessionCreated, epoch="e")
+    scene.send("go", run_id="r1")
+    for _ in range(2):
+        scene.of_run(e.TargetSwitched, from_target="a", to_target="b", why="the key is wrong")
+    output = PlainOutput(out, errors)
+    for seq, event in scene.log:
+        await output.hear(Seen(seq, cast("e.AnyEvent", event), b""))
+    assert (out.getvalue(), errors.getvalue()) == ("", "holdfast: answered by b, because the key is wrong\n")
 
 
 def test_a_chat_that_is_piped_something_says_nothing_of_the_terminal(

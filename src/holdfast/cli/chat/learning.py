@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from holdfast import events as e
 from holdfast.api.powers.memory import MemoryProposalShown, MemoryShown
-from holdfast.cli.powers.memory import added, markdown, place_in
+from holdfast.cli.powers.memory import DECIDED, added, markdown, place_in, subject
 from holdfast.client.errors import ClientError, Refused
 from holdfast.policy.tool_names import PROPOSE_SKILL, REMEMBER
 from holdfast.safe_text import safe, safe_line
@@ -15,8 +14,7 @@ from holdfast.safe_text import safe, safe_line
 if TYPE_CHECKING:
     from holdfast.cli.chat.conversation import ChatScreen
 
-USAGE = "Write /memory accept N, /memory reject N, or all instead of N."
-_DONE = MappingProxyType({"accept": "Accepted", "reject": "Rejected"})
+USAGE = "/memory accept N or /memory reject N (N can be `all`)"
 _Open = tuple[MemoryShown, MemoryProposalShown]
 
 
@@ -64,7 +62,7 @@ class ChatLearning:
             except Refused as error:
                 await self._say(f"{about}: {safe_line(str(error), 200)}")
             else:
-                await self._say(f"{_DONE[verdict]}: {about}")
+                await self._say(f"{DECIDED[verdict]}: {about}")
 
     async def _say(self, text: str) -> None:
         await self._chat.prompt.print(self._chat.style.dim(text))
@@ -96,7 +94,8 @@ def _shown(memories: Sequence[MemoryShown], proposals: Sequence[_Open]) -> str:
 def _line(nth: int, proposed: _Open) -> str:
     memory, one = proposed
     others = f" (not only your own words: {'; '.join(one.because)})" if one.because else ""
-    return f"{nth}. proposed: {_what(memory, one)}\n   why: {safe_line(one.reason + others, 400)}"
+    about = f" about {safe_line(subject(memory), 200)}" if memory.scope != "skills" else ""
+    return f"{nth}. proposed{about}: {_what(memory, one)}\n   why: {safe_line(one.reason + others, 400)}"
 
 
 def _what(memory: MemoryShown, one: MemoryProposalShown) -> str:

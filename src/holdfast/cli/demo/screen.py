@@ -79,7 +79,7 @@ class Screen:
                 self._console.print(Text(delta.text), end="")
                 self._in_line = True
             case Seen(event=e.AttemptSuperseded()):
-                self._line(Text("  [the partial answer is discarded]", style="magenta"))
+                self._line(Text("  [the answer is written again]", style="magenta"))
             case Seen(event=e.AttemptFailed() as failed):
                 self._line(Text(f"  [{failed.failure.text}]", style="red"))
             case Seen(event=e.ToolStarted()):

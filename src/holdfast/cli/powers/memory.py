@@ -7,7 +7,10 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from holdfast.api.powers.memory import MemoryForgotten, MemoryShown
 from holdfast.cli.attach import FAILED, OK, Attached, with_server
@@ -21,6 +24,7 @@ from holdfast.safe_text import safe, safe_line
 
 Flags: TypeAlias = Mapping[str, object]
 TEXT_CHARS = 60
+DECIDED: Mapping[str, str] = MappingProxyType({"accept": "Accepted", "reject": "Rejected"})
 NOT_THERE = "Nothing was forgotten: this memory doesn't contain these words, written exactly like that."
 
 
@@ -40,23 +44,29 @@ def place_in(one: MemoryShown) -> dict[str, str]:
 
 def markdown(one: MemoryShown) -> str:
     """A memory as Markdown."""
-    titles = {"user": "About you", "skills": "Changes of skills"}
-    title = titles.get(one.scope, f"About {_what(one)}")
+    title = "Changes of skills" if one.scope == "skills" else f"About {subject(one)}"
     notes = [f"## {name}\n\n{text}\n" for name, text in sorted(one.notes.items())]
     return "\n".join([f"# {title}\n", f"{one.document}\n" if one.document else "", *notes]).rstrip() + "\n"
 
 
-def _what(one: MemoryShown) -> str:
+def subject(one: MemoryShown) -> str:
+    """What a memory is about."""
+    if one.scope == "user":
+        return "you"
     if one.scope == "skills":
         return f"skills, learned in the chat {one.chat}" if one.chat else "skills"
     return f"the chat {one.chat}" if one.chat else one.workspace
 
 
-def show(flags: Flags, *, form: str) -> int:
-    """Print all memories, and what agents propose to remember."""
+def show(flags: Flags, only: Mapping[str, str], *, form: str) -> int:
+    """Print all memories or the one that `only` names, and what agents propose to remember."""
 
     async def work(attached: Attached) -> int:
         found = await attached.client.memories()
+        if only:
+            found = replace(
+                found, data=tuple(one for one in found.data if place_in(one).items() >= only.items())
+            )
         if form == "json":
             print_json(found)
             return OK
@@ -91,9 +101,12 @@ def decide(flags: Flags, ids: list[str], *, verdict: str) -> int:
         known = [proposal.change_id for one in memories for proposal in one.proposals]
         meant = {resolve_id(word, known, kind="proposal") for word in ids}
         for one in memories:
-            mine = [proposal.change_id for proposal in one.proposals if proposal.change_id in meant]
+            mine = [proposal for proposal in one.proposals if proposal.change_id in meant]
             if mine:
-                await attached.client.change_memory("decide", {**place_in(one), verdict: mine})
+                body = {**place_in(one), verdict: [proposal.change_id for proposal in mine]}
+                await attached.client.change_memory("decide", body)
+            for proposal in mine:
+                echo(f"{DECIDED[verdict]}: {safe_line(added(proposal.before, proposal.after), 200)}")
         return OK
 
     return with_server(flags, work, works="nothing")

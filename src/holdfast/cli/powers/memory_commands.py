@@ -23,12 +23,19 @@ Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="As `holdfast me
 
 
 @memory_app.command("show")
-def show(as_json: AsJson = False, data_dir: DataDir = None, config: Config = None) -> None:
-    """Show what is remembered, and what agents propose to remember."""
+def show(
+    workspace: OfWorkspace = None,
+    chat: OfChat = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    config: Config = None,
+) -> None:
+    """Show what is remembered, and what agents propose to remember; without an option, all of it."""
     from holdfast.cli.powers import memory
 
     flags = {"data_dir": data_dir, "config": config}
-    raise typer.Exit(memory.show(flags, form="json" if as_json else "text"))
+    only = memory.place_of(workspace, chat) if workspace or chat else {}
+    raise typer.Exit(memory.show(flags, only, form="json" if as_json else "text"))
 
 
 @memory_app.command("accept")

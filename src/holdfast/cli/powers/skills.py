@@ -115,7 +115,8 @@ def trust(folder: Path) -> int:
         except (BadSkill, TrustUnreadable, OSError) as error:
             echo_error(f"holdfast: {one} was not trusted: {safe_line(str(error))}")
             return FAILED
-        echo(f"Trusted {name} with {len(whole.files)} files. If any of them changes, trust it again.")
+        files = "1 file" if len(whole.files) == 1 else f"{len(whole.files)} files"
+        echo(f"Trusted {name} ({files}). If it changes, trust it again.")
         if not any(place in one.resolve().as_posix() for place in WORKSPACE_FOLDERS):
             echo_error(f"holdfast: {one} isn't used: skills of a workspace are in {PLACES}")
     return OK

@@ -21,6 +21,18 @@ def seconds(ms: float) -> str:
     return f"{total} s" if total < 60 else f"{total // 60} min {total % 60} s"  # noqa: PLR2004
 
 
+def switch_words(switched: e.TargetSwitched) -> str:
+    """That another target than the chosen one answers, and why."""
+    return f"answered by {switched.to_target}, because {switched.why}"
+
+
+def redone_words(files: int, turns: int) -> str:
+    """What a redo brought back."""
+    what = "1 file" if files == 1 else f"{files:,} files"
+    also = "" if turns == 0 else " and 1 turn" if turns == 1 else f" and {turns:,} turns"
+    return f"Redone: {what}{also} restored."
+
+
 def tool_words(asked: e.ToolAsked) -> str:
     """What a tool is asked to do, in one line."""
     named = ("command", "path", "pattern", "url", "text", "query")

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from holdfast import events as e
 from holdfast.cli.terminal.answer_text import AnswerText
-from holdfast.cli.terminal.phrases import ending_text, tool_words
+from holdfast.cli.terminal.phrases import ending_text, redone_words, switch_words, tool_words
 from holdfast.cli.terminal.style import Style
 from holdfast.cli.terminal.tool_output import ToolOutputs
 from holdfast.client.updates import Away, LiveLine
@@ -320,7 +320,7 @@ def _rewound(event: e.SessionRewound) -> str:
     count = event.undo.files
     files = f"{count} file to its state" if count == 1 else f"{count} files to their state"
     if event.undo.redoes:
-        return f"redone: restored {files} before the undo"
+        return redone_words(event.undo.files, 0 if event.undo.keeps_log else event.undo.turns)
     turns = "1 turn" if event.undo.turns == 1 else f"{event.undo.turns or len(event.undo.runs)} turns"
     removed = "" if event.undo.keeps_log else f", and removed {turns} from the conversation"
     return f"restored {files} before the run{removed}"
@@ -365,7 +365,7 @@ _STEPS: Mapping[type[e.Event], Callable[[Renderer, Any], str]] = MappingProxyTyp
         e.QuestionExpired: _expired,
         e.ApprovalWithdrawn: Renderer.settled,
         e.QuestionWithdrawn: Renderer.settled,
-        e.TargetSwitched: _notice(lambda event: f"answered by {event.to_target}, because {event.why}"),
+        e.TargetSwitched: _notice(switch_words),
         e.ContextCompacted: _notice(_compacted_words),
         e.AttachmentsSaved: _notice(lambda event: saved_words(event.files)),
         e.PlanUpdated: Renderer.planned,

@@ -110,7 +110,7 @@ def change_trigger(flags: Mapping[str, object], name: str, change: Literal["paus
         said = {
             "pause": "Paused.",
             "resume": f"Resumed. Next: {_next(changed)}",
-            "run": f"Asked. {later}`holdfast triggers history {found.id}` shows what becomes of it.",
+            "run": f"Started. {later}`holdfast triggers history {found.id}` shows the result.",
         }
         echo(said[change])
         return OK
