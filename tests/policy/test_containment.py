@@ -48,6 +48,13 @@ def contained(
     return replace(policy(*rules, mode=mode), facts=facts, containment=containment, read=READ)
 
 
+@pytest.mark.parametrize("command", ["make a\u200bb", "make x # \u202e"])
+def test_whoever_is_asked_about_a_lift_is_told_of_hidden_characters(command: str) -> None:
+    found = _asked(judge(lifted(command, Lift(write=("/srv/x",))), contained()))
+    assert any("which can hide what the command does" in text for text in found.findings)
+    assert ": ;" not in found.headline
+
+
 @pytest.mark.parametrize("mode", ["ask", "allow-workspace", "unattended"])
 @pytest.mark.parametrize("containment", [HELD, LACKING])
 def test_no_rule_grant_or_mode_runs_a_command_that_the_sandbox_cannot_hold(

@@ -105,3 +105,13 @@ def test_a_command_is_not_given_the_processes_or_devices_of_the_machine(tmp_path
     confiner = Confiner(one_sandbox(), Profiles(options))
     with pytest.raises(BadArguments, match=r"name the folders|can't be given"):
         lift_for(ShellNeeds(read=(path,)), tmp_path, confiner)
+
+
+def test_a_command_is_not_given_what_belongs_to_holdfast(tmp_path: Path) -> None:
+    """P13: it would stay out of reach, so nobody is asked about it."""
+    own = tmp_path / "data"
+    own.mkdir()
+    options = SandboxOptions(home=tmp_path, environment={"PATH": PATH}, own=(str(own),))
+    confiner = Confiner(one_sandbox(), Profiles(options))
+    with pytest.raises(BadArguments, match="belongs to Holdfast"):
+        lift_for(ShellNeeds(read=(f"{own}/api-key",)), tmp_path, confiner)

@@ -221,6 +221,8 @@ def _left(
     if policy.counts_as == "allow-workspace" or (rule is not None and rule.verdict == "allow"):
         findings = tuple(each for each in findings if not _is_prevented(each, part, policy))
     left = tuple(finding for finding in findings if finding.kind not in covered)
+    if left:  # a person who is asked anyway must know what they can't see
+        left = tuple(dict.fromkeys((*left, *(each for each in part.findings if each.kind == "syntax"))))
     word = nearly_covered(part, policy.rules, facts=policy.facts) if left and rule is None else ""
     return (*left, PolicyFinding("change", f"No rule covers `{word}` here.")) if word else left
 

@@ -77,11 +77,11 @@ _NAMES = frozenset((
     "vagrantfile", "procfile", "procfile.dev", "fabfile.py", "thorfile", "guardfile", "capfile", "tiltfile",
     "earthfile", "dangerfile", "mprocs.yaml", "process-compose.yml", "process-compose.yaml",
     "noxfile.py", "magefile.go", "snakefile",
-    # what Holdfast, shells and downloads are told
-    "holdfast.toml", "config.fish", ".wgetrc", ".curlrc",
+    # what shells and downloads are told
+    "config.fish", ".wgetrc", ".curlrc",
 ))
-# Names that are common in sources: programs look for them only where they are started.
-_AT_THE_TOP = frozenset(("tasks.py", "dodo.py"))
+# Programs look for these only where they are started; elsewhere the names are common, or mean nothing.
+_AT_THE_TOP = frozenset(("tasks.py", "dodo.py", "holdfast.toml"))
 # fmt: on
 _ENDINGS = (".code-workspace", ".sublime-project", ".pth", ".mk", ".just", ".bazelrc")
 _BEGINNINGS = (

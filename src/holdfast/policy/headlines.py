@@ -125,7 +125,7 @@ def _cut(text: str) -> str:
 def _command(part: ActionPart) -> str:
     # A word that is expanded is shown as it was written.
     argv = tuple(map(_with_ascii_hosts, part.argv)) if _name(part) in _CONNECTS else part.argv
-    return _cut(shlex.join(argv) if part.literal else " ".join(argv))
+    return _cut(shlex.join(argv) if part.literal else " ".join(argv)) or "a command that can't be checked"
 
 
 def _with_ascii_hosts(word: str) -> str:

@@ -66,18 +66,17 @@ class Profile:
         lacks: list[str] = []
         if not self.searched:
             lacks.append(
-                "The workspace is too large to search for secret files, so this command could read any that "
-                "weren't found."
+                "There are too many files to search for secret ones: it could read any that weren't found."
             )
         if self.unmasked:
             lacks.append(
-                f"{self.unmasked:,} secret files or sockets can't be hidden from this command, because the "
-                f"sandbox hides at most {MOUNTS_MAX} of each: it could read them."
+                f"{self.unmasked:,} secret files or sockets can't be hidden from it, because the sandbox "
+                f"hides at most {MOUNTS_MAX} of each: it could read them."
             )
         if len(self._above(self.masked)) > MOUNTS_MAX:
             lacks.append(
-                "Secret files are in too many folders for the sandbox to hold in place, so this command "
-                "could move them to where the next one can read them."
+                "Secret files are in too many folders for the sandbox to hold in place: it could move them "
+                "to where the next command reads them."
             )
         return " ".join(lacks)
 

@@ -87,6 +87,10 @@ class Profiles:
             searched=all(one.searched for one in found),
         )
 
+    def is_own(self, path: str) -> bool:
+        """Whether a path belongs to Holdfast, so that no command ever reaches it."""
+        return _is_in(path, self._own)
+
     def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port."""
         if self._options.network == "on":

@@ -92,6 +92,8 @@ class ServerProfiles:
             masked=tuple(sorted(outermost(masked))),
             network=access.network,
             hosts=access.hosts,
+            unmasked=sum(each.unmasked for each in found),
+            searched=all(each.searched for each in found),
         )
 
     def _kept(self, label: str, caches: list[str]) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.sandbox.profile import MOUNTS_MAX
 from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.mcp.confined import ServerConfiner
 from holdfast.tools.mcp.servers import McpServerConfig, McpServers
@@ -165,3 +166,16 @@ def test_what_a_command_line_names_is_writable_and_no_more(tmp_path: Path) -> No
     assert key.write == (f"{home}/.npm",)
     shutil.rmtree(home)
     assert profiles.profile("x", ("run",), {}, cwd="/", access=ServerAccess()) is not None
+
+
+def test_the_log_says_what_cannot_be_hidden_from_a_server(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    """P13: a server never has less than the sandbox promises without a word."""
+    assert house.confiner.confinement("x", _config()) is not None
+    assert not caplog.records
+    for number in range(MOUNTS_MAX):
+        (house.home / f"{number}.env").write_text("x")
+    house.confiner.confinement("x", _config())
+    assert "MCP server x: " in caplog.text
+    assert "can't be hidden" in caplog.text

@@ -1,5 +1,6 @@
 """MCP servers in the sandbox: what each one runs in, and what the sandbox kept a server from."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerProfiles
 from holdfast.sandbox.system_files import is_below
 from holdfast.tools.mcp.config import McpServerConfig
+
+_log = logging.getLogger(__name__)
 
 _NAMED_MAX = 5
 _PATH = re.compile(r"(?<![\w/])/[^\s'\"`:,;()\[\]{}<>|]{2,400}")
@@ -38,6 +41,8 @@ class ServerConfiner:
             return None
         cwd = os.path.realpath(config.cwd or os.getcwd())  # noqa: PTH109
         profile = self.profiles.profile(label, config.command, config.env, cwd=cwd, access=config.access)
+        if profile and profile.shortfall:
+            _log.warning("MCP server %s: %s", label, profile.shortfall)
         return Confinement(self.sandbox, profile) if profile else None
 
 

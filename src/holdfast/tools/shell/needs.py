@@ -98,6 +98,8 @@ def lift_for(
     for path in (*write, *read):
         if why := why_not_given(path):
             raise BadArguments(f"needs: {why}")
+        if confiner.profiles.is_own(path):
+            raise BadArguments(f"needs: {path} belongs to Holdfast, and no command is given that")
     return Lift(
         hosts=hosts if single else (),
         network=every or (bool(hosts) and not single),
