@@ -158,7 +158,13 @@ class RunRequest(ModelOptions, kw_only=True):
     metadata: Annotated[
         dict[str, Any] | None, _says("Stored with the run and shown with it; at most 64 entries.")
     ] = None
-    workspace: Annotated[str | None, _says("The folder that tools work in, as an absolute path.")] = None
+    workspace: Annotated[
+        str | None,
+        _says(
+            "The folder that tools work in, as an absolute path. By default the one that the session was "
+            "created with, or else the server's."
+        ),
+    ] = None
     when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
     budget: Annotated[
         BudgetRequest | None, _says("What the run may use up; it ends with outcome budget.")
