@@ -159,7 +159,11 @@ class RunRequest(ModelOptions, kw_only=True):
         dict[str, Any] | None, _says("Stored with the run and shown with it; at most 64 entries.")
     ] = None
     workspace: Annotated[
-        AbsolutePath | None, _says("The folder that tools work in, as an absolute path.")
+        AbsolutePath | None,
+        _says(
+            "The folder that tools work in, as an absolute path. By default the one that the session was "
+            "created with, or else the server's."
+        ),
     ] = None
     when_busy: Annotated[WhenBusy, _says("What to do while another run has the session.")] = "queue"
     budget: Annotated[

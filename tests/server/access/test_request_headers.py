@@ -5,6 +5,7 @@ from typing import Any
 import anthropic
 import openai
 import pytest
+from multidict import CIMultiDict
 
 from holdfast.chaos import ChaosServer, Say, Status
 from holdfast.server.options import ApiKey, Limits, ServerOptions
@@ -90,3 +91,12 @@ async def test_every_429_says_when_to_try_again() -> None:
             passed = await server.call("POST", "/v1/chat/completions", body=body_for("chat"))
             assert passed.status == 429
             assert int(passed.headers["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize("name", ["Idempotency-Key", "X-Holdfast-Chat-Id", "X-OpenWebUI-User-Id"])
+async def test_a_header_that_decides_what_is_meant_is_refused_if_it_is_repeated(name: str) -> None:
+    """P7: one of two values would be picked, and a proxy in front may have read the other."""
+    headers = CIMultiDict([(name, "a"), (name, "b")])
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        answer = await server.call("POST", "/v1/runs", body={"input": "hi"}, headers=headers)
+        assert (answer.status, answer.code) == (400, "repeated_header")

@@ -73,7 +73,7 @@ def test_the_endpoints_above_are_all_that_take_a_workspace() -> None:
 
 
 # What acts in the workspace of the run or session in its path, or shows its files.
-IN_WORKSPACE = {
+IN_WORKSPACE: dict[str, tuple[str, str, Any]] = {
     "inputs.question": ("POST", "/v1/runs/{run}/question/q", {"answer": "yes"}),
     "inputs.say": ("POST", "/v1/runs/{run}/steer", {"message": "more"}),
     "inputs.retry": ("POST", "/v1/runs/{run}/retry", {}),
@@ -86,7 +86,7 @@ IN_WORKSPACE = {
     "queue.change": ("PATCH", "/api/sessions/away/queue/m", {"text": "other"}),
 }
 # These take the folder from the session.
-BY_SESSION = {
+BY_SESSION: dict[str, tuple[str, str, Any]] = {
     "chat.chat": ("POST", "/api/sessions/away/chat", {"input": "hi"}),
     "chat.stream": ("POST", "/api/sessions/away/chat/stream", {"input": "hi"}),
     "files.list": ("GET", "/api/sessions/away/files", None),

@@ -226,6 +226,26 @@ async def test_results_under_another_key_do_not_reach_the_run() -> None:
     assert ids[0] != asked.headers["x-hermes-run-id"] == ids[1]
 
 
+async def test_results_of_another_user_of_a_front_end_do_not_reach_the_run() -> None:
+    """P11: its users share a key, and each has their own chats."""
+    path, asking = "/v1/chat/completions", {"messages": HI, "tools": [WEATHER]}
+    async with (
+        ChaosServer(CALLS, [Say("Warm.")], after_last="repeat") as chaos,
+        served(target_of(chaos)) as server,
+    ):
+        me = {"X-Holdfast-User-Id": "me", "X-Holdfast-Chat-Id": "c"}
+        asked = await server.call("POST", path, body=asking, headers=me)
+        message = asked.json["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "21"}
+        body = asking | {"messages": [*HI, message, result]}
+        others = ({}, me | {"X-Holdfast-User-Id": "you"}, me | {"X-Holdfast-Chat-Id": "d"})
+        for headers in others:
+            answer = await server.call("POST", path, body=body, headers=headers)
+            assert answer.headers["x-hermes-run-id"] != asked.headers["x-hermes-run-id"], headers
+        answer = await server.call("POST", path, body=body, headers=me)
+        assert answer.headers["x-hermes-run-id"] == asked.headers["x-hermes-run-id"]
+
+
 async def test_a_result_that_is_missing_is_named_and_nothing_is_taken() -> None:
     two = [CallTool("weather", {"city": "Bern"}), CallTool("weather", {"city": "Thun"})]
     async with (

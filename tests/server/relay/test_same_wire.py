@@ -118,6 +118,32 @@ async def test_a_model_that_is_named_twice_is_refused_even_if_neither_is_relayed
         assert chaos.seen.requests == []
 
 
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("max_tokens", b'"max_tokens": 90000, "max_tokens": null'),
+        ("max_tokens", b'"max_tokens": 90000, "max\\u005ftokens": 1'),
+        ("n", b'"n": 30, "tools": [], "n" : 1'),
+        ("thinking", b'"thinking": {"type": "enabled"}, "thinking": null'),
+    ],
+)
+async def test_a_field_that_counts_is_refused_if_it_is_named_twice(name: str, fields: bytes) -> None:
+    """P13: the provider may heed the one that the budget doesn't count."""
+    rest = json.dumps(body_for("chat"))[1:].encode()
+    async with ChaosServer() as chaos, relaying(target_on(chaos, "chat")) as server:
+        answer = await server.call("POST", PATHS["chat"], body=b"{%b, %b" % (fields, rest))
+        assert (answer.status, answer.json["error"]["param"]) == (400, name)
+        assert chaos.seen.requests == []
+
+
+async def test_names_inside_other_fields_count_for_nothing() -> None:
+    inner = {"max_tokens": 1, "n": {"type": "integer"}, "seed": [{"n": 2}], 'a"n': "thinking"}
+    body = body_for("chat") | {"max_tokens": 9, "n": 1, "seed": 3, "metadata": inner, "user": '"n": 3'}
+    async with ChaosServer([Say("ok")]) as chaos, relaying(target_on(chaos, "chat")) as server:
+        assert (await server.call("POST", PATHS["chat"], body=body)).status == 200
+        assert chaos.seen.requests[0].body == body | {"model": "main-model"}
+
+
 CALLING = '{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"\\"\\ud83d"}}]}}'
 CALLED = '{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\\ude00\\""}}]}}'
 ENDED = '{"delta":{},"finish_reason":"tool_calls"}'

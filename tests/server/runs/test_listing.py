@@ -6,9 +6,10 @@ from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from holdfast import events as e
-from holdfast.chaos import ChaosServer
+from holdfast.chaos import ChaosServer, Say
 from holdfast.client import Client
 from holdfast.folds.rows import RunRow
 from holdfast.interfaces.index import RunQuery
@@ -83,6 +84,23 @@ class Purged:
     ) -> Sequence[Sequence[Record] | StoreDamaged]:
         del limit
         return [() for _ in places]
+
+
+class OldRows(MemoryStore):
+    """Lists runs as they were a moment before they ended."""
+
+    async def runs(self, query: RunQuery) -> Sequence[RunRow]:
+        return [replace(row, status="running", outcome=None) for row in await super().runs(query)]
+
+
+async def test_a_run_that_ends_while_it_is_listed_has_its_outcome() -> None:
+    async with (
+        ChaosServer([Say("done")]) as chaos,
+        served(target_of(chaos), store=OldRows()) as server,
+    ):
+        await server.ended(await server.start())
+        (run,) = (await server.get("/v1/runs"))[1]["data"]
+        assert (run["status"], run["outcome"]) == ("completed", "completed")
 
 
 @pytest.mark.parametrize("log", [Broken(), Purged()])

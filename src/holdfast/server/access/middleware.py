@@ -367,8 +367,22 @@ def too_large(bytes_max: int) -> Problem:
 
 
 _API_KEYS = (b"x-api-key", b"api-key")
+# These decide who asks, what they can do, and which conversation or earlier request is meant.
 _DECIDING = frozenset(
-    (b"host", b"origin", b"authorization", b"x-holdfast-page", b"x-hermes-session-key", *_API_KEYS)
+    (
+        b"host",
+        b"origin",
+        b"authorization",
+        b"idempotency-key",
+        b"x-holdfast-page",
+        b"x-holdfast-chat-id",
+        b"x-holdfast-user-id",
+        b"x-openwebui-chat-id",
+        b"x-openwebui-user-id",
+        b"x-hermes-session-id",
+        b"x-hermes-session-key",
+        *_API_KEYS,
+    )
 )
 
 

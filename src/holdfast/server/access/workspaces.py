@@ -56,10 +56,10 @@ class WorkspaceAccess:
         """Raise a Problem unless the caller can choose the workspaces of the run and of its session."""
         if self._is_admin():
             return
-        (first,) = await self._store.read(row.session_id, after=row.first_seq - 1, limit=1)
-        assert isinstance(first.event, e.RunQueued), "a run begins with run.queued"
+        found = await self._store.read(row.session_id, after=row.first_seq - 1, limit=1)
+        queued = [one.event.settings for one in found if isinstance(one.event, e.RunQueued)]
         session = await self._store.session(row.session_id)
-        for folder in {first.event.settings.workspace, session.workspace if session else ""}:
+        for folder in {one.workspace for one in (*queued, session) if one is not None}:
             await self.allowed(folder)
 
     async def check_session(self, session_id: str) -> None:

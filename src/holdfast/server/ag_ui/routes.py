@@ -93,7 +93,7 @@ class AgUiRoutes:
         tools = [{"type": "function", **msgspec.to_builtins(tool)} for tool in wanted.tools or ()]
         declared = declared_tools(OpenAIRequest(tools=tools))
         if said.results:
-            resumed = await resumed_run(deps, said, declared, by=by, param="messages", session_id=thread)
+            resumed = await resumed_run(deps, said, declared, client=by, param="messages", session_id=thread)
             if resumed is not None:
                 return _Begun(resumed.row, resumed.after)
         key = self._key(by, wanted, said)
@@ -103,7 +103,7 @@ class AgUiRoutes:
                 text = "There's no such run to resume. Send the request without Last-Event-ID to start one"
                 raise Problem(409, text, code="run_unknown", param="Last-Event-ID")
             await self._check_free(thread)
-            await give_up_waiting(deps, thread, said=said, by=by, param="messages")
+            await give_up_waiting(deps, thread, said=said, client=by, param="messages")
             message = await self._message(wanted, options, said, declared=declared, by=by)
             sent = await self._runs.send(thread, message, key=key)
         return _Begun(await self._runs.row_of_sent(sent))

@@ -26,7 +26,6 @@ from holdfast.folds.rows import RunRow
 from holdfast.folds.run import Run, Tally
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.runner.inbox import IncomingMessage, Sent
-from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.chats import chat_of, grace_s, session_of
 from holdfast.server.openai.client_tools import (
@@ -38,7 +37,7 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
     said_before,
 )
-from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
+from holdfast.server.openai.messages import ClientInput, client_of, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import chat_output
 from holdfast.server.openai.parameters import CHAT, ignored_fields, ignored_header
@@ -120,21 +119,23 @@ class OpenAIChatRoutes:
 
     async def _start(self, request: Request, wanted: ChatRequest, key: OnceKey | None) -> "_Started":
         """The run that has the message, or that continued with the results of the client's tools."""
-        deps, by = self._deps, request.scope[KEY_NAME]
+        deps, client = self._deps, client_of(request)
         session_id = named_session(request, otherwise=wanted.session_id or "")
         if (sent := await earlier_response(key, deps, status=202)) is not None:
             return self._read(request, await self._runs.row_of_sent(sent), wanted, sent=sent)
         await deps.put_images_inline(wanted.messages, param="messages")
         said = parse_messages(wanted.messages, deps.limits, param="messages")
         declared = declared_tools(wanted)
-        resumed = await resumed_run(deps, said, declared, by=by, param="messages") if said.results else None
+        resumed = (
+            await resumed_run(deps, said, declared, client=client, param="messages") if said.results else None
+        )
         if resumed is not None:
             return self._read(request, resumed.row, wanted, sent=None, after=resumed.after)
         source = source_of(session_id)
         if not session_id and (chat := chat_of(request, wanted.model or "", deps)) is not None:
             session_id = await session_of(chat, said, deps)
             source = source_of(chat.chat_id)
-        await give_up_waiting(deps, session_id, said=said, by=by, param="messages")
+        await give_up_waiting(deps, session_id, said=said, client=client, param="messages")
         message = await self._message(request, wanted, session_id, said=said, declared=declared)
         sent = await self._runs.send(session_id, replace(message, source=source), key=key)
         return self._read(request, await self._runs.row_of_sent(sent), wanted, sent=sent)

@@ -17,14 +17,12 @@ from holdfast.folds.transcript import Transcript, output
 from holdfast.server.access.budgets import EVERY_KEY
 from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.deps import RouteDeps
-from holdfast.server.openai.messages import ClientInput
+from holdfast.server.openai.messages import ClientInput, front_end_ids
 from holdfast.server.openai.shapes import is_task
 from holdfast.server.runs.history import counted_runs
 from holdfast.server.transport.repeats import COUNT_HEADER
 from holdfast.values import HistoryMessage, Part
 
-CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
-USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
 SAME_START_MAX = 16  # sessions of one chat that begin alike, for example answers that were generated again
 DIGEST_CHARS = 24
 CHAT_SESSIONS_MAX = 1_000  # of one chat id; edits beyond them start a new session
@@ -63,15 +61,11 @@ class FrontEndChat:
 def chat_of(request: Request, model: str, deps: RouteDeps) -> FrontEndChat | None:
     """The chat that the request is part of; None without a chat id, unless the key is `one_user`."""
     key: str = request.scope[KEY_NAME]
-    user, chat_id = _header(request, USER_HEADERS), _header(request, CHAT_HEADERS)
+    user, chat_id = front_end_ids(request)
     one_user = deps.options.one_user
     if is_task(request) or not (chat_id or one_user.get(key, one_user.get(EVERY_KEY, False))):
         return None
     return FrontEndChat(key, user, chat_id, model)
-
-
-def _header(request: Request, names: Sequence[str]) -> str:
-    return next((value for name in names if (value := request.headers.get(name, ""))), "")
 
 
 def grace_s(request: Request) -> float | None:
@@ -80,7 +74,7 @@ def grace_s(request: Request) -> float | None:
     A front end closes the connection when its user stops the answer. OpenAI's packages also do so before they
     retry.
     """
-    is_front_end = bool(_header(request, CHAT_HEADERS)) and COUNT_HEADER not in request.headers
+    is_front_end = bool(front_end_ids(request)[1]) and COUNT_HEADER not in request.headers
     return 0.0 if is_front_end else None
 
 

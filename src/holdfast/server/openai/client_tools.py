@@ -13,6 +13,7 @@ from holdfast.folds.entries import Text, ToolCard
 from holdfast.folds.rows import AskRow, RunRow
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import client_call_id, client_tools_of_call
+from holdfast.server.access.caller import caller_name
 from holdfast.server.contents import Attached, keep_attached
 from holdfast.server.deps import RouteDeps
 from holdfast.server.openai.messages import ClientInput
@@ -138,15 +139,15 @@ class Resumed:
 
 
 async def resumed_run(
-    deps: RouteDeps, said: ClientInput, declared: Declared, *, by: str, param: str, session_id: str = ""
+    deps: RouteDeps, said: ClientInput, declared: Declared, *, client: str, param: str, session_id: str = ""
 ) -> Resumed | None:
     """Hand the results to the run that waits for them, in this session if one is named.
 
     None if no run of this client does: then they are only context for a new run. Results that were handed in
     before lead to the same run, so that a client may repeat its request.
     """
-    client_tools_id = await _one_request(deps, said.results, by=by, param=param)
-    found = await _known_ask(deps, client_tools_id, by=by) if client_tools_id else None
+    client_tools_id = await _one_request(deps, said.results, client=client, param=param)
+    found = await _known_ask(deps, client_tools_id, client=client) if client_tools_id else None
     if found is None or session_id not in {"", found[1].session_id}:
         return None
     known, row, ask = found
@@ -163,7 +164,7 @@ async def resumed_run(
             results=results,
             tools=declared.tools if declared.tools != run.client_tools else None,
             tool_choice=declared.choice,
-            by=by,
+            by=caller_name(),
         )
         if await deps.inbox.answer_client_tools(row.session_id, answered):
             return Resumed(row, known.seq)
@@ -172,7 +173,7 @@ async def resumed_run(
 
 
 async def _known_ask(
-    deps: RouteDeps, client_tools_id: str, *, by: str
+    deps: RouteDeps, client_tools_id: str, *, client: str
 ) -> tuple[AskRow, RunRow, AskStatus] | None:
     """The request for this client, and its run; None if there is none that this client may answer."""
     known = await deps.store.ask(client_tools_id)
@@ -181,12 +182,14 @@ async def _known_ask(
         return None
     run = (await deps.folds.run(row)).state
     ask = run.asks.get(client_tools_id)
-    if ask is None or row.session_id != known.session_id or run.settings.client != by:
+    if ask is None or row.session_id != known.session_id or run.settings.client != client:
         return None
     return known, row, ask
 
 
-async def _one_request(deps: RouteDeps, results: Sequence[ClientToolResult], *, by: str, param: str) -> str:
+async def _one_request(
+    deps: RouteDeps, results: Sequence[ClientToolResult], *, client: str, param: str
+) -> str:
     """The request for the client that all results are for; empty if there is none.
 
     Raises a Problem if only some of them are for a request that waits: the others would be lost.
@@ -196,7 +199,7 @@ async def _one_request(deps: RouteDeps, results: Sequence[ClientToolResult], *, 
     if len(requests) == 1:
         return requests[0]
     for one in filter(None, requests):
-        found = await _known_ask(deps, one, by=by)
+        found = await _known_ask(deps, one, client=client)
         asked = found[2].asked if found is not None and found[2].state == "open" else None
         if isinstance(asked, e.ClientToolsAsked):
             raise _not_waited_for(results, [asked], param=param)
@@ -256,7 +259,7 @@ async def _keep(
 
 
 async def give_up_waiting(
-    deps: RouteDeps, session_id: str, *, said: ClientInput, by: str, param: str
+    deps: RouteDeps, session_id: str, *, said: ClientInput, client: str, param: str
 ) -> None:
     """Stop the session's run if it waits for this client, which says something else instead.
 
@@ -265,9 +268,9 @@ async def give_up_waiting(
     if not session_id or await deps.store.session(session_id) is None:
         return
     run = (await deps.inbox.state(session_id)).current_run
-    if run is None or run.status != "waiting_for_client" or run.settings.client != by:
+    if run is None or run.status != "waiting_for_client" or run.settings.client != client:
         return
     if said.results:
         asks = [ask.asked for ask in run.open_asks if isinstance(ask.asked, e.ClientToolsAsked)]
         raise _not_waited_for(said.results, asks, param=param)
-    await deps.inbox.stop(session_id, run.run_id, cause="client_moved_on", by=by)
+    await deps.inbox.stop(session_id, run.run_id, cause="client_moved_on", by=caller_name())

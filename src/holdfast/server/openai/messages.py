@@ -1,22 +1,28 @@
 """Parses the messages of OpenAI clients, and the session that a request names."""
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, unquote
 
+import msgspec
 from starlette.requests import Request
 
 from holdfast.api.runs import HistoryItem
 from holdfast.folds.context import SUMMARY_MARK
+from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.contents import Attached, content_of, parts_in
 from holdfast.server.options import Limits
 from holdfast.server.problems import bad_request
 from holdfast.server.runs.requests import history_of, too_many_parts
 from holdfast.server.transport.bodies import checked_session_id, converted
 from holdfast.values import ClientToolResult, HistoryMessage, Part
+
+CHAT_HEADERS = ("x-holdfast-chat-id", "x-openwebui-chat-id")
+USER_HEADERS = ("x-holdfast-user-id", "x-openwebui-user-id")
 
 _CARRIED = "holdfast-summary-1."  # begins each summary that a client carries
 CALLS_ABOVE = "(The results of your tool calls are above. Continue.)"
@@ -171,6 +177,22 @@ def summary_in(token: object, where: str) -> str:
     param = f"{where}.encrypted_content"
     text = f"Invalid '{param}': this server didn't make this compaction, so it can't read it"
     raise bad_request(text, param=param)
+
+
+def front_end_ids(request: Request) -> tuple[str, str]:
+    """The front end's ids of its user and of the chat; empty if it names none."""
+    user, chat_id = (
+        next((value for name in names if (value := request.headers.get(name, ""))), "")
+        for names in (USER_HEADERS, CHAT_HEADERS)
+    )
+    return user, chat_id
+
+
+def client_of(request: Request) -> str:
+    """Whose tools a run calls: the key's, or those of one user or chat of a front end that names them."""
+    key: str = request.scope[KEY_NAME]
+    ids = front_end_ids(request)
+    return f"{key}/{hashlib.sha256(msgspec.json.encode(ids)).hexdigest()[:32]}" if any(ids) else key
 
 
 def named_session(request: Request, *, otherwise: str = "") -> str:

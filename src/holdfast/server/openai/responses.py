@@ -24,7 +24,7 @@ from holdfast.server.openai.client_tools import (
     resumed_run,
 )
 from holdfast.server.openai.input_items import input_items
-from holdfast.server.openai.messages import ClientInput, named_session, parse_messages
+from holdfast.server.openai.messages import ClientInput, client_of, named_session, parse_messages
 from holdfast.server.openai.models import ModelNames, sampling_of
 from holdfast.server.openai.output_format import responses_output
 from holdfast.server.openai.parameters import RESPONSES, ignored_fields, ignored_header
@@ -130,11 +130,13 @@ class OpenAIResponsesRoutes:
         self, request: Request, wanted: ResponsesRequest, key: OnceKey | None
     ) -> tuple[RunRow, ResponseContext, dict[str, str]]:
         """The run that has the message, what it was asked with, and the headers that name it."""
-        deps, by = self._deps, request.scope[KEY_NAME]
+        deps, client = self._deps, client_of(request)
         if (sent := await earlier_response(key, deps, status=202)) is not None:
             return await self._stored(request, wanted, sent)
         said, declared = await self._said(wanted), declared_tools(wanted)
-        resumed = await resumed_run(deps, said, declared, by=by, param="input") if said.results else None
+        resumed = (
+            await resumed_run(deps, said, declared, client=client, param="input") if said.results else None
+        )
         if resumed is not None:
             context = await self._store_note(resumed.row, wanted, after=resumed.after)
             return resumed.row, self._for(request, resumed.row, context), headers_of(resumed.row, None)
@@ -180,7 +182,7 @@ class OpenAIResponsesRoutes:
         self, request: Request, wanted: ResponsesRequest, *, said: ClientInput, declared: Declared
     ) -> tuple[str, IncomingMessage]:
         """The session to continue in, and the message."""
-        by = request.scope[KEY_NAME]
+        client = client_of(request)
         if wanted.previous_response_id and wanted.conversation_name:
             raise bad_request(
                 "You can't use 'previous_response_id' and 'conversation' together", param="conversation"
@@ -199,8 +201,10 @@ class OpenAIResponsesRoutes:
                 earlier_run = await response_row(
                     self._deps, wanted.previous_response_id, param="previous_response_id"
                 )
-                await give_up_waiting(self._deps, earlier_run.session_id, said=said, by=by, param="input")
-            await give_up_waiting(self._deps, given, said=said, by=by, param="input")
+                await give_up_waiting(
+                    self._deps, earlier_run.session_id, said=said, client=client, param="input"
+                )
+            await give_up_waiting(self._deps, given, said=said, client=client, param="input")
             session_id, history = await self._going_on(wanted, given, said.before)
         message = IncomingMessage(
             text=said.text,

@@ -18,8 +18,8 @@ from holdfast.folds.run import Run
 from holdfast.folds.session_fold import RunReadModel
 from holdfast.interfaces.journal import Journal, Record
 from holdfast.runner.inbox import Sent
-from holdfast.server.access.caller import KEY_NAME
 from holdfast.server.openai.client_tools import Declared
+from holdfast.server.openai.messages import client_of
 from holdfast.server.options import ServerOptions
 from holdfast.server.problems import Problem
 from holdfast.server.relay.names import agent_model
@@ -75,7 +75,7 @@ def settings_of(
         client_tools=declared.tools,
         tool_choice=declared.choice,
         tools=NO_TOOLS if is_task(request) else (),
-        client=request.scope[KEY_NAME] if declared.tools else "",
+        client=client_of(request) if declared.tools else "",
     )
 
 

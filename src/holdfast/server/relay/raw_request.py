@@ -15,6 +15,7 @@ from holdfast.targets import Wire
 T = TypeVar("T")
 _MODEL = re.compile(rb'"model"\s*:\s*("(?:[^"\\]|\\.)*")')
 _ESCAPED = re.compile(rb"\\u006[4-9a-fA-F]")  # a letter of "model" that a key may spell so
+_ESCAPED_LETTER = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # of a name in small letters
 _REASONING = re.compile(rb'"(?:reasoning|thinking|reasoning_effort|output_config)"\s*:\s*[{"]')
 _USAGE = re.compile(rb'"include_usage"\s*:\s*true')
 # What only the endpoint and account that made it can read.
@@ -41,6 +42,9 @@ class _Model(msgspec.Struct):
 
 _TOP = msgspec.json.Decoder(_Top)
 _ONE_MODEL = msgspec.json.Decoder(_Model)
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_COUNTED = tuple(name for name in _Top.__struct_fields__ if name != "model")
+_MARK = "\ue000".encode()  # for private use, so in no key
 
 
 class RawRequest(msgspec.Struct, frozen=True):
@@ -98,6 +102,7 @@ def raw_request(body: bytes, wire: Wire) -> RawRequest:
     if not isinstance(top.model, str) or not top.model:
         raise bad_request("'model' must name a model", param="model")
     top.check()
+    _check_once(readable)
     start, end = _place_of_model(readable)
     return RawRequest(
         before=body[:start],
@@ -147,6 +152,25 @@ def _place_of_model(body: bytes) -> tuple[int, int]:
     return match.span(1)
 
 
+def _check_once(body: bytes) -> None:
+    """Raise a Problem if a field that counts occurs twice: its provider may heed the one that isn't counted.
+
+    Keys that could be such a field get a number each; the decoder then says which of them are top-level.
+    """
+    is_escaped = _ESCAPED_LETTER.search(body) is not None
+    suspects = [name for name in _COUNTED if is_escaped or body.count(b'"%b"' % name.encode()) > 1]
+    if not suspects:
+        return
+    keys = re.compile(rb'"(%b)"(?=\s*:)' % b"|".join(name.encode() for name in suspects))
+    found = list(keys.finditer(body))
+    marks = [(match.span(1), b"%b%b/%d" % (_MARK, match[1], at)) for at, match in enumerate(found)]
+    top = _KEYS.decode(_replaced(body, marks))
+    for name in suspects:
+        spelled = sum(key.startswith(f"{_MARK.decode()}{name}/") for key in top)
+        if spelled > 1 or name in top:  # under its own name, it is spelled with escapes
+            raise _duplicate(name)
+
+
 def _replaced(body: bytes, changes: list[tuple[tuple[int, int], bytes]]) -> bytes:
     pieces: list[bytes] = []
     at = 0
@@ -156,8 +180,8 @@ def _replaced(body: bytes, changes: list[tuple[tuple[int, int], bytes]]) -> byte
     return b"".join([*pieces, body[at:]])
 
 
-def _duplicate() -> Problem:
-    return bad_request("'model' must occur once, spelled without escapes", param="model")
+def _duplicate(name: str = "model") -> Problem:
+    return bad_request(f"'{name}' must occur once, spelled without escapes", param=name)
 
 
 def _bound_by(body: bytes, top: _Top, wire: Wire) -> str:

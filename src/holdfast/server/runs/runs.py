@@ -25,7 +25,7 @@ from holdfast.server.runs.history import await_continuation, await_session_histo
 from holdfast.server.runs.listing import preview_of, previews_of, refusals_of, runs_with
 from holdfast.server.runs.requests import message_of
 from holdfast.server.runs.responses import not_sent, reserved_place, started
-from holdfast.server.runs.run_state import run_shown, run_state, waiting_for
+from holdfast.server.runs.run_state import run_shown, run_state, status_of, waiting_for
 from holdfast.server.streams import hermes
 from holdfast.server.streams.feeds import HermesFeed, Live, RunFeed, View
 from holdfast.server.streams.polling import HermesPoll, NativePoll, polled_response
@@ -214,10 +214,10 @@ class RunRoutes:
     async def _listed(self, row: RunRow, preview: str, *, refused: int) -> RunListed:
         """A run in a list: what its row says, and whether it waits for someone."""
         status: str = hermes.STATUSES[row.outcome] if row.outcome else row.status
-        awaited = None
+        awaited, outcome = None, row.outcome
         if status == "running" and not row.outcome:
-            state = (await self._deps.folds.run(row)).state
-            status, awaited = state.status, waiting_for(state)
+            state = (await self._deps.folds.run(row)).state  # it may have ended since the row was read
+            status, awaited, outcome = status_of(state), waiting_for(state), state.outcome
         turn = self._turn(row.run_id) if status in {"queued", "running"} else {}
         return RunListed(
             run_id=row.run_id,
@@ -227,7 +227,7 @@ class RunRoutes:
             updated_at=row.updated_ms / 1000,
             model=row.model,
             preview=preview,
-            outcome=row.outcome,
+            outcome=outcome,
             waiting_for=awaited,
             refused_actions=refused,
             **turn,
