@@ -1,5 +1,7 @@
 """Memory on the page: proposals in the inbox, edits, the message they came from, undo, forgetting."""
 
+import re
+
 import pytest
 from playwright.async_api import expect
 
@@ -28,6 +30,7 @@ async def test_a_person_decides_what_is_remembered_and_takes_it_back(visit: Visi
         moon = here.get_by_role("listitem").filter(has_text="Moon")
         await moon.get_by_role("button", name="Reject").click()
         await expect(here.get_by_role("listitem")).to_have_count(3)
+        await expect(chat.page).to_have_title(re.compile(r"^\(3\)"))
         await chat.page.get_by_role("button", name="Inbox").click()
         inbox = chat.page.get_by_role("dialog", name="Inbox")
         await expect(inbox.get_by_role("listitem")).to_have_count(3)

@@ -71,9 +71,8 @@ class ChangeRoutes:
         view = await self._deps.supervisor.view(row.session_id)
         run, is_undone = view.run(row.run_id), view.session.is_undone(row.run_id)
         if not run.snapshots:
-            return json_response(
-                RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
-            )
+            none = RunChanges(run_id=run.run_id, workspace="", files=(), files_total=0, undone=False)
+            return json_response(replace(none, session_id=row.session_id))
         async with self._comparing:
             try:
                 found = await self._undos.changes(row.session_id, row.run_id)

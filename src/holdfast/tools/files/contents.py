@@ -60,6 +60,11 @@ class FilesSeen:
         return self._sessions.get(session_id, OrderedDict[str, Stamp]()).get(path)
 
 
+def byte_count(size: int) -> str:
+    """A size as people write it."""
+    return "1 byte" if size == 1 else f"{size:,} bytes"
+
+
 def read_whole(spot: Spot, *, give_up: Event | None = None) -> tuple[bytes, Stamp]:
     """All bytes of a file and their stamp; raises PathRefused if it is too large."""
     descriptor = spot.open_file()

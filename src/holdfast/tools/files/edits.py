@@ -16,7 +16,7 @@ from typing_extensions import override
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import EDIT_FILE, WRITE_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.contents import FilesSeen, Stamp, read_whole, replace_whole
+from holdfast.tools.files.contents import FilesSeen, Stamp, byte_count, read_whole, replace_whole
 from holdfast.tools.files.workspace import PathMissing, PathRefused, Spot, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action
@@ -100,7 +100,7 @@ class WriteFile(_ChangesFiles):
         except PathRefused as refused:
             return ToolResult(str(refused), ok=False)
         self._seen.note(call.session_id, f"{call.workspace}/{inside}", stamp=stamp)
-        return ToolResult(f"Wrote {inside}: {stamp.bytes:,} bytes.")
+        return ToolResult(f"Wrote {inside}: {byte_count(stamp.bytes)}.")
 
 
 class EditFile(_ChangesFiles):

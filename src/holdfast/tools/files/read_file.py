@@ -14,7 +14,7 @@ from typing_extensions import override
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import READ_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.contents import WHOLE_BYTES_MAX, FilesSeen, Stamp, read_whole
+from holdfast.tools.files.contents import WHOLE_BYTES_MAX, FilesSeen, Stamp, byte_count, read_whole
 from holdfast.tools.files.workspace import PathRefused, Spot, Workspace, Workspaces
 from holdfast.tools.offload import offload
 from holdfast.values import Action, ImagePart
@@ -95,7 +95,7 @@ class ReadFile(Tool):
         if isinstance(found, Picture):
             blob = await call.blobs.put_blob(found.data)
             part = ImagePart(blob=blob, media_type=found.media_type, name=Path(inside).name)
-            return ToolResult(f"{inside}: {found.media_type}, {len(found.data):,} bytes.", parts=(part,))
+            return ToolResult(f"{inside}: {found.media_type}, {byte_count(len(found.data))}.", parts=(part,))
         return ToolResult(_text(found, given))
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from holdfast.interfaces.tool import Tool, ToolCall, ToolResult, ToolTraits
 from holdfast.policy.tool_names import SEND_FILE
 from holdfast.tools.arguments import arguments_hash, parsed, spec_of
-from holdfast.tools.files.contents import WHOLE_BYTES_MAX, read_whole
+from holdfast.tools.files.contents import WHOLE_BYTES_MAX, byte_count, read_whole
 from holdfast.tools.files.read_file import image_type
 from holdfast.tools.files.workspace import PathRefused, Workspace, Workspaces
 from holdfast.tools.offload import offload
@@ -76,7 +76,7 @@ class SendFile(Tool):
         kind = image_type(data) or guess_type(name)[0] or UNKNOWN_TYPE
         blob = await call.blobs.put_blob(data)
         sent = SentFile(blob=blob, name=name, media_type=kind, caption=given.caption)
-        return ToolResult(f"{inside} ({len(data):,} bytes) is on its way to the chat.", sent=sent)
+        return ToolResult(f"{inside} ({byte_count(len(data))}) is on its way to the chat.", sent=sent)
 
 
 def _read(workspace: Workspace, given: SendFileArgs, give_up: Event) -> tuple[bytes, str]:
