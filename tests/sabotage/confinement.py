@@ -25,8 +25,8 @@ from holdfast.sandbox.launch import BackendName, Launch, Lifetime, StartReport
 from holdfast.sandbox.network_proxy import NetworkProxy
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.profiles import Profiles, SandboxOptions
-from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths
-from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedChange, QuarantinedFile
+from holdfast.sandbox.protected_paths import PathWatch, ProtectedPaths, WatchReport
+from holdfast.sandbox.quarantine import NotInQuarantine, Quarantine, QuarantinedFile
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerAccess, ServerProfiles
 from holdfast.tools.shell.marker import foreground
@@ -179,8 +179,8 @@ class LooksAway(ProtectedPaths):
     """Doesn't look again after a command."""
 
     @override
-    def end(self, watch: PathWatch) -> tuple[QuarantinedChange, ...]:
-        return ()
+    def end(self, watch: PathWatch) -> WatchReport:
+        return WatchReport()
 
 
 async def check_a_hook_that_nobody_approved_is_gone_after_the_command(kind: type[ProtectedPaths]) -> None:

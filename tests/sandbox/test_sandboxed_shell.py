@@ -72,6 +72,10 @@ async def _run(confiner: Confiner, jobs: Background, call: Call, command: str, *
     return await shell.run(args, call)
 
 
+# It prints after the shell's child has become `sleep`, which is what the result names.
+SLEEPS = 'sleep 1000 >/dev/null 2>&1 & until grep -qz "^sleep$" /proc/$!/cmdline; do :; done; echo done'
+
+
 async def test_a_command_ends_as_it_would_outside(
     confiner: Confiner, background: Background, call: Call
 ) -> None:
@@ -80,7 +84,7 @@ async def test_a_command_ends_as_it_would_outside(
     assert (await _run(confiner, background, call, "pwd", directory="sub")).text.endswith("/work/sub")
     assert (await _run(confiner, background, call, "exit 3")).text == "(no output)\n[exit code 3]"
     assert "[signal SIGSEGV]" in (await _run(confiner, background, call, "kill -SEGV $$")).text
-    left = await _run(confiner, background, call, "sleep 1000 >/dev/null 2>&1 & echo done")
+    left = await _run(confiner, background, call, SLEEPS)
     assert left.text.startswith("done\n[left behind by the command, and ended: sleep")
     assert ("background" in left.text, "set background" in left.advice) == (False, True)
     assert await call.left() == []

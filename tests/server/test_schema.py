@@ -45,6 +45,8 @@ async def known_ids(server: Served) -> str:
     _, waiting = await server.post("/v1/runs", {"input": "ask", "session_id": "busy"}, **KEY)
     asks: list[Any] = []
     while not asks:
+        _, run = await server.get(f"/v1/runs/{waiting['run_id']}", **KEY)
+        assert run["status"] not in {"completed", "failed", "cancelled"}, run
         _, found = await server.get("/v1/approvals", **KEY)
         asks = found["data"]
     _, queued = await server.post("/v1/runs", {"input": "later", "session_id": "busy"}, **KEY)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.world import World, messages, process
-from channels.lab import ME, channel, options_for, until
+from channels.lab import LOG, ME, channel, options_for, until
+from holdfast.channels.channel_log import channel_state
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.interfaces.system_clock import SystemClock
@@ -57,11 +58,15 @@ async def accept_all(store: MemoryStore, *names: str) -> None:
             await memories.decide(scope, accept=list((await memories.load(scope)).proposals), by="me")
 
 
-async def tell(telegram: FakeTelegram, chat: int, text: str) -> str:
-    """Say it to the bot, and return what it answers."""
+async def tell(telegram: FakeTelegram, store: MemoryStore, chat: int, text: str) -> str:
+    """Say it to the bot, wait until it has nothing more to say, and return the last message."""
     before = len(telegram.world.chat(chat).texts())
     telegram.world.say(chat, f"@holdfast_bot {text}" if chat < 0 else text, user_id=ME)
     await until(telegram, lambda: len(telegram.world.chat(chat).texts()) > before)
+    async for _ in store.follow(LOG):
+        state = await channel_state(store, LOG)
+        if not state.awaited and not state.outbox.queues:
+            break
     return telegram.world.chat(chat).texts()[-1]
 
 
@@ -78,20 +83,20 @@ async def check_a_groups_memory_is_not_a_private_chats(mode: MemoryMode) -> None
         await memories.put(workspace_scope("", Path("/nowhere")), "pin", "the owner's pin 1234", by="")
         async with channel(world, options_for(telegram)):
             for text in ("remember plum", "note 4711", "learn it"):
-                await tell(telegram, ME, text)
-            await tell(telegram, -5, "remember pear")
+                await tell(telegram, store, ME, text)
+            await tell(telegram, store, -5, "remember pear")
             assert not (await memories.load(chat_scope(PRIVATE))).texts
             assert len((await memories.load(chat_scope(PRIVATE))).proposals) == 2
             assert not (await memories.load(skills_scope("", GROUP))).proposals
             await accept_all(store, PRIVATE, GROUP)
             first = chaos.seen.requests_seen + 1
-            assert "4711" in await tell(telegram, ME, "read 4711")
-            assert "4711" not in await tell(telegram, -5, "read 4711")
-            assert "1234" not in await tell(telegram, -5, "read pin")
+            assert "4711" in await tell(telegram, store, ME, "read 4711")
+            assert "4711" not in await tell(telegram, store, -5, "read 4711")
+            assert "1234" not in await tell(telegram, store, -5, "read pin")
             await typed_elsewhere(world, "the plum is in the page's chat")
-            await tell(telegram, ME, "/new")
-            assert "plum" in await tell(telegram, ME, "recall plum")
-            assert await tell(telegram, -5, "recall plum") == NOTHING
+            await tell(telegram, store, ME, "/new")
+            assert "plum" in await tell(telegram, store, ME, "recall plum")
+            assert await tell(telegram, store, -5, "recall plum") == NOTHING
             shown = [
                 instructions(chaos.seen.request(at)) for at in range(first, chaos.seen.requests_seen + 1)
             ]
