@@ -238,11 +238,11 @@ async def test_results_of_another_user_of_a_front_end_do_not_reach_the_run() -> 
         message = asked.json["choices"][0]["message"]
         result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "21"}
         body = asking | {"messages": [*HI, message, result]}
-        others: list[dict[str, str]] = [
+        others: tuple[dict[str, str], ...] = (
             {},
             me | {"X-Holdfast-User-Id": "you"},
             me | {"X-Holdfast-Chat-Id": "d"},
-        ]
+        )
         for headers in others:
             answer = await server.call("POST", path, body=body, headers=headers)
             assert answer.headers["x-hermes-run-id"] != asked.headers["x-hermes-run-id"], headers

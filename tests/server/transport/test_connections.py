@@ -71,6 +71,15 @@ async def test_a_tunnel_to_elsewhere_is_no_request() -> None:
             assert answer.startswith(b"400"), answer
 
 
+async def test_a_whole_url_names_the_host_that_the_header_does() -> None:
+    """P11: the header is what is checked, so nothing else may name another host."""
+    async with ChaosServer() as chaos, served(target_of(chaos)) as server:
+        host = HEAD.partition(b"Host: ")[2].partition(b"\r\n")[0]
+        for named, status in ((host, b"200"), (b"elsewhere.example", b"400"), (b"u@" + host, b"400")):
+            (answer,) = await answers(server, b"GET http://%b/health HTTP/1.1\r\n%b\r\n" % (named, HEAD))
+            assert answer.startswith(status), answer
+
+
 @pytest.mark.parametrize("endless", [b"0\r\nX-Trailer: ", b"0\r\nX-", b"5;x=", b"5\r\nhello\r\n0\r\nX: "])
 async def test_what_follows_a_body_without_end_is_cut_off(endless: bytes) -> None:
     """P10, P11: without a key, one connection gathers nothing and holds up nobody."""

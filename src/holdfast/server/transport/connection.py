@@ -25,6 +25,9 @@ _METHOD = bad_request(
     code="invalid_http",
 )
 _NO_PROXY = bad_request("CONNECT isn't supported: this server isn't a proxy", code="invalid_http")
+_OTHER_HOST = bad_request(
+    "The URL names another host than the Host header: this server isn't a proxy", code="invalid_http"
+)
 _NO_ROOM = Problem(
     503,
     "Too many connections are open. Try again",
@@ -65,6 +68,10 @@ class _TooManyAhead(Exception):
 
 class _NoTunnel(Exception):
     """A CONNECT request; the parser passes this on, too."""
+
+
+class _ForeignHost(Exception):
+    """A request for a whole URL of another host than its header names; the parser passes this on, too."""
 
 
 class Cuttable(Protocol):
@@ -249,6 +256,8 @@ class DeadlinedConnection(HttpToolsProtocol):
         self._is_in_head, self._loose_bytes = False, 0
         if self.parser.get_method() == b"CONNECT":
             raise _NoTunnel
+        if not self.url.startswith((b"/", b"*")):
+            self._check_host()
         if self.parser.should_upgrade():
             return  # it's parsed again without the upgrade
         self._rest()
@@ -257,6 +266,12 @@ class DeadlinedConnection(HttpToolsProtocol):
         if not self._is_known and self.brings_key(cast("Scope", self.scope)):
             self._is_known = True
             self.unauthenticated.forget(self)
+
+    def _check_host(self) -> None:
+        """Raise _ForeignHost if a whole URL names another host than the header, which is what is checked."""
+        named = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0].lower()
+        if any(name == b"host" and value.lower() != named for name, value in self.headers):
+            raise _ForeignHost
 
     def _hold(self, held_bytes: int) -> None:
         if not self._is_known and not self.transport.is_closing():
@@ -421,7 +436,13 @@ def _refusal_of(error: httptools.HttpParserError) -> Problem:
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         return _METHOD
     if isinstance(error, httptools.HttpParserCallbackError):
-        return _NO_PROXY if isinstance(error.__context__, _NoTunnel) else _GARBLED
+        match error.__context__:
+            case _NoTunnel():
+                return _NO_PROXY
+            case _ForeignHost():
+                return _OTHER_HOST
+            case _:
+                return _GARBLED
     return bad_request(f"This isn't a valid HTTP request: {error}", code="invalid_http")
 
 
