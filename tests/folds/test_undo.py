@@ -119,6 +119,8 @@ def test_undos_are_redone_the_newest_first_until_the_conversation_continues() ->
     assert [one.files_redone for one in files.undos.values()] == [False, True]
     assert (files.is_undone("r1"), files.is_undone("r2")) == (False, True)
     assert [one.returns_chat for one in session.fold(then(None)).undos.values()] == [False, False]
+    late = session.fold(then(None, undo("u3", redoes="u1", keeps_log=True)))
+    assert [one.files_redone for one in late.undos.values()] == [False, True]
     answered(scene, "r3")
     assert [one.returns_chat for one in session.fold(scene.log).undos.values()] == [False, False]
     assert [one.undo_id for one in transcript.fold(scene.log).undone] == ["u1"]

@@ -27,13 +27,12 @@ NAMED = [
 ]
 
 
-PYPI = ("pypi.org", "files.pythonhosted.org")
 SET = [
-    ("npm install", ("registry.npmjs.org",)),
-    ("cd web && npm ci --silent", ("registry.npmjs.org",)),
-    ("yarn", ("registry.yarnpkg.com", "registry.npmjs.org")),
-    ("python3 -m pip install -r r.txt", PYPI),
-    ("uv sync; cargo fetch", (*PYPI, "index.crates.io", "static.crates.io")),
+    ("npm install", ("*",)),
+    ("cd web && npm ci --silent", ("*",)),
+    ("yarn", ("*",)),
+    ("python3 -m pip install -r r.txt", ("*",)),
+    ("uv sync; cargo fetch", ("*",)),
     ("npm install --offline", ()),
     ("pip install --no-index --find-links . x", ()),
     ("npm test && pip list", ()),
@@ -68,7 +67,7 @@ def test_the_hosts_that_a_command_plainly_connects_to_are_known(
         ("go get x", {"GOPROXY": "https://go.example,direct"}, "", ("go.example",)),
         ("npm i", {}, "registry = http://127.0.0.1:4873/", ()),
         ("npm i", {}, "registry=https://npm.example/\n", ("npm.example",)),
-        ("npm i", {}, "@us:registry=https://us.example/", ("registry.npmjs.org", "us.example")),
+        ("npm i", {}, "@us:registry=https://us.example/", ("*", "us.example")),
     ],
 )
 def test_a_package_manager_that_is_set_to_another_registry_connects_there(
@@ -138,10 +137,10 @@ async def test_one_approval_of_an_install_opens_the_registry_that_it_names(tmp_p
 @pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
 async def test_an_install_without_a_network_says_which_host_it_asked_for(tmp_path: Path) -> None:
     async with confined_world(tmp_path) as world:
-        await asyncio.to_thread(
-            (world.workspace / "pip").write_text, "curl -sSf -m 10 http://index.example/$1\n"
-        )
-        result = await world.run("bash pip; PATH=$PWD:$PATH; chmod +x pip; pip install x")
+        npm = world.workspace / "npm"
+        await asyncio.to_thread(npm.write_text, "curl -sSf -m 10 http://index.example/$1\n")
+        await asyncio.to_thread((world.workspace / ".npmrc").write_text, "registry=https://npm.example/\n")
+        result = await world.run("bash npm; PATH=$PWD:$PATH; chmod +x npm; npm install x")
     assert not result.ok
     assert "[blocked by the sandbox: host index.example]" in result.text
     assert 'needs {"network": ["index.example"]}' in result.advice
@@ -177,3 +176,19 @@ def test_a_failed_command_tells_the_agent_exactly_what_to_ask_for(output: str, n
 def test_what_names_nothing_to_ask_for_gets_the_general_hint(output: str) -> None:
     assert limits_met(output) == ("", HINT)
     assert limits_met("make: *** [all] Error 1") == ("", "")
+
+
+@pytest.mark.skipif(not HAS_BUBBLEWRAP, reason="needs bubblewrap")
+async def test_an_install_from_an_unknown_registry_asks_for_every_host_unless_hosts_are_listed(
+    tmp_path: Path,
+) -> None:
+    """P8: the card says how much one approval opens."""
+    args = {"command": "npm install"}
+    for folder, listed, lift in (("a", (), Lift(network=True)), ("b", ("npm.example",), Lift())):
+        place = tmp_path / folder
+        await asyncio.to_thread(place.mkdir)
+        network = "hosts" if listed else "off"
+        async with confined_world(place, network=network, hosts=listed, resolve=Names()) as world:
+            shell, workspace = world.shell, world.workspace
+            action = await asyncio.to_thread(shell.action, args, workspace=workspace)
+            assert action.lift == lift

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from holdfast.policy.public_addresses import IPAddress, is_public
 
 PORTS = frozenset((80, 443))
+EVERY_HOST = "*"
 _NAME = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,62})(?:\.[a-z0-9_](?:[a-z0-9_-]{0,62}))*")
 _NETWORK = ipaddress.IPv4Network | ipaddress.IPv6Network
 _PORT_MAX = 65_535

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.policy.autorun_files import GIT_PROTECTED
-from holdfast.policy.host_rules import host_rules
+from holdfast.policy.host_rules import EVERY_HOST, host_rules
 from holdfast.policy.lifts import why_not_given
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
@@ -92,9 +92,14 @@ class Profiles:
         return _is_in(path, self._own)
 
     def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:
-        """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port."""
+        """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port.
+
+        Where the settings list hosts, EVERY_HOST means those.
+        """
         if self._options.network == "on":
             return ()
+        if self._options.network == "hosts":
+            hosts = [host for host in hosts if host != EVERY_HOST]
         rules = host_rules(self._options.hosts)
         named = {host: host.partition(":") for host in hosts}
         return tuple(

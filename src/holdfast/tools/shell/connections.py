@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from holdfast.policy.host_rules import plain_name
+from holdfast.policy.host_rules import EVERY_HOST, plain_name
 from holdfast.sandbox.workspace_scan import beginning_of
 
 HOSTS_MAX = 20
@@ -16,21 +16,12 @@ _COMMAND_CHARS_MAX = 4_000  # longer commands aren't searched for hosts
 _FILE_BYTES_MAX = 64 * 1024
 _FETCH = frozenset(("curl", "wget", "aria2c", "http", "https"))
 _GIT_FETCHES = frozenset(("clone", "fetch", "pull", "push", "ls-remote", "submodule"))
-_PYPI = ("pypi.org", "files.pythonhosted.org")
-_NPM = ("registry.npmjs.org",)
-_RUBY = ("rubygems.org", "index.rubygems.org")
-# Where package managers look unless they're set to look elsewhere.
-_REGISTRIES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("pip", "pip3", "uv", "poetry", "pdm", "pipenv"), _PYPI),
-    **dict.fromkeys(("npm", "pnpm", "bun"), _NPM),
-    "yarn": ("registry.yarnpkg.com", *_NPM),
-    "cargo": ("index.crates.io", "static.crates.io"),
-    **dict.fromkeys(("gem", "bundle"), _RUBY),
-    "go": ("proxy.golang.org", "sum.golang.org"),
-    "mvn": ("repo.maven.apache.org",),
-    "composer": ("repo.packagist.org", "api.github.com", "codeload.github.com"),
-    "dotnet": ("api.nuget.org",),
-}
+_PACKAGE_MANAGERS = frozenset(
+    (
+        *("pip", "pip3", "uv", "poetry", "pdm", "pipenv", "npm", "pnpm", "bun", "yarn"),
+        *("cargo", "gem", "bundle", "go", "mvn", "composer", "dotnet"),
+    )
+)
 _NPM_SETTINGS = ("npm_config_registry", "NPM_CONFIG_REGISTRY")
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("pip", "pip3", "pipenv"), ("PIP_INDEX_URL",)),
@@ -66,7 +57,7 @@ _ENDS_A_COMMAND = frozenset(";&|()")
 
 
 def hosts_of(command: str, *, environment: Mapping[str, str], workspace: Path) -> tuple[str, ...]:
-    """The hosts that a command connects to, each a name or name:port. It reads settings, so it blocks."""
+    """The hosts that a command connects to, each a name, name:port or EVERY_HOST. Reads settings: blocks."""
     found: dict[str, None] = {}
     for words in _simple_commands(command):
         if not (_is_fetch(words) or _is_install(words)):
@@ -100,7 +91,7 @@ def _is_install(words: list[str]) -> bool:
     words = _package_manager(words)
     program = words[0].rpartition("/")[2]
     alone = program in {"yarn", "bundle"} and len(words) == 1
-    return program in _REGISTRIES and (alone or not _INSTALLS.isdisjoint(words[1:4]))
+    return program in _PACKAGE_MANAGERS and (alone or not _INSTALLS.isdisjoint(words[1:4]))
 
 
 def _package_manager(words: list[str]) -> list[str]:
@@ -129,7 +120,8 @@ def _configured(words: list[str], environment: Mapping[str, str], workspace: Pat
     if program in _READ_NPMRC:
         for scope, url in _NPMRC.findall(_contents(workspace / ".npmrc")):
             (scoped if scope else hosts).append(_host(url.decode("utf-8", "replace")))
-    yield from filter(None, (*(hosts or _REGISTRIES.get(program, ())), *scoped))
+    # Its default registry, and the hosts that this refers to, are known to the program alone.
+    yield from filter(None, (*(hosts or (EVERY_HOST,)), *scoped))
 
 
 def _remote_hosts(words: list[str], workspace: Path) -> Iterator[str]:

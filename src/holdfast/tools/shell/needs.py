@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.policy.autorun_files import is_protected
-from holdfast.policy.host_rules import BadHost, host_rules, plain_name
+from holdfast.policy.host_rules import EVERY_HOST, BadHost, host_rules, plain_name
 from holdfast.policy.lifts import why_not_given
 from holdfast.policy.path_facts import is_within
 from holdfast.sandbox.confinement import Confiner
@@ -52,7 +52,6 @@ _NO_WRITE = re.compile(
     re.IGNORECASE,
 )
 _MISSED_MAX = 5
-_EVERY_HOST = "*"
 Items = Annotated[tuple[str, ...], Meta(max_length=ITEMS_MAX)]
 
 
@@ -87,8 +86,8 @@ def lift_for(
         return Lift()
     if needs.unsandboxed:
         return Lift(everything=True)
-    every = _EVERY_HOST in needs.network
     named = needs.network or confiner.profiles.leaves_out(connects_to())
+    every = EVERY_HOST in named
     hosts = () if every else _hosts(named)
     # Only a namespace of its own leads a command's connections through our proxy.
     single = confiner.sandbox.backend == "bubblewrap"
