@@ -343,8 +343,8 @@ async def test_badges_and_titles_count_all_chats_not_only_those_in_the_list(visi
     calls = [[CallTool("touch", {"path": str(nth)})] for nth in range(3)]
     async with visit.chatting(*calls, [Say("done")], setting=setting) as server:
         served = server.served
-        runs = [await served.start(f"tidy {nth}", session_id=f"old{nth}") for nth in range(3)]
-        for run_id in runs:
+        for nth in range(3):  # one after the other, because the inbox lists the oldest first
+            run_id = await served.start(f"tidy {nth}", session_id=f"old{nth}")
             await served.until(run_id, "approval.request")
         for _ in range(51):  # a page of the list is 50
             assert (await served.call("POST", "/api/sessions", body={"title": "newer"})).status == 201
@@ -359,8 +359,9 @@ async def test_badges_and_titles_count_all_chats_not_only_those_in_the_list(visi
         await expect(chat.button("Show chats: 3 need you")).to_be_visible()
         _, asks = await served.get("/v1/approvals")
         assert asks["total"] == 3
-        body = {"choice": "once", "approval_id": asks["data"][0]["approval_id"]}
-        assert (await served.call("POST", f"/v1/runs/{runs[0]}/approval", body=body)).status == 200
+        first = asks["data"][0]
+        body = {"choice": "once", "approval_id": first["approval_id"]}
+        assert (await served.call("POST", f"/v1/runs/{first['run_id']}/approval", body=body)).status == 200
         await expect(chat.button("Show chats: 2 need you")).to_be_visible()
         await expect(chat.page).to_have_title("(2) Holdfast")
 
