@@ -1,4 +1,4 @@
-.PHONY: serve test quick format lock clean
+.PHONY: serve test quick release-check format lock clean
 
 serve: ## run the server on http://127.0.0.1:8642
 	@scripts/setup run
@@ -9,9 +9,14 @@ test: ## everything: format, lint, types, layers, tests
 	@scripts/system-packages
 	@scripts/check
 
-quick: ## in under two minutes: all checks of the code, and the tests that need no server
+quick: ## in under a minute: the checks of the code, and the tests that need no server
 	@scripts/setup dev
 	@scripts/quick
+
+release-check: ## what a release needs besides `test`: documentation, packages, the demo, long campaigns
+	@scripts/setup dev
+	@scripts/system-packages
+	@scripts/release-check
 
 format: ## write the one format
 	@scripts/setup dev

@@ -3,7 +3,7 @@
 import gc
 import sys
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, settings
 from object_lab import S3Server, s3_server
 from postgres_lab import PostgresServer, postgres_server
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 # A busy machine makes an example slow, and that says nothing about the property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# What pyproject.toml selects, and how a file says that none of its tests is selected by that.
+NOT_FOR_RELEASE = "not release"
+WHOLE_FILE_FOR_RELEASE = "\npytestmark = pytest.mark.release\n"
 
 # How deep pytest may go into the causes of a failure and the groups in it.
 REPORT_DEPTH = 20_000
@@ -41,6 +42,13 @@ def pytest_runtest_makereport() -> Generator[None, object, object]:
             gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't import a file that only a release needs: what it imports may take seconds."""
+    if config.option.markexpr != NOT_FOR_RELEASE or collection_path.suffix != ".py":
+        return None
+    return True if WHOLE_FILE_FOR_RELEASE in collection_path.read_text(encoding="utf-8") else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep what collecting all tests leaves in memory out of every later garbage collection.
@@ -58,7 +66,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Start the long tests first, so that none keeps one process busy after the others have ended.
+    """Start files with long tests first, so that none keeps one process busy after the others have ended.
 
     Several processes also spread the files of each folder over the whole run. In the order of their names,
     all would have a browser at the same time, and starve, or all wait for programs that start.
