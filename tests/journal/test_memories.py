@@ -12,7 +12,7 @@ from holdfast.interfaces.system_clock import SystemClock
 from holdfast.journal.forwarding import ForwardingStore
 from holdfast.tools.memory.memories import Memories, MemoryEdit, NotRemembered, user_scope
 from holdfast.values import LogEnd
-from journal.labs import Lab, SqliteLab
+from journal.labs import Lab, PostgresLab, SqliteLab
 
 ME = user_scope("me")
 
@@ -184,3 +184,19 @@ async def test_who_forgets_everything_forgets_what_another_kept(
     deed = partial(there.forget, ME, "Tom")
     await Memories(Interrupted(store, "after intending", deed), SystemClock()).forget(ME, "")
     assert (await there.load(ME)).texts == {}
+
+
+async def test_what_a_run_is_shown_is_read_again_only_after_a_change(lab: Lab, store: Store) -> None:
+    """Other nodes' changes count, too, and so does a log that is replaced because something was forgotten."""
+    other = await lab.open() if isinstance(lab, PostgresLab) else store
+    here, there = Memories(store, SystemClock()), Memories(other, SystemClock())
+    assert await here.shown(ME) is await here.shown(ME)
+    edit = MemoryEdit(change_id="c1", document="document", new="likes tea", reason="r")
+    await there.write(ME, edit, how="auto")
+    while (await here.shown(ME)).document != "likes tea":  # noqa: ASYNC110  # its notice is on its way
+        await asyncio.sleep(0)
+    assert await here.shown(ME) is await here.shown(ME)
+    await there.forget(ME, "likes tea")
+    while (await here.shown(ME)).document:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    await other.close()

@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,13 +128,16 @@ def serve_command(folder: Path) -> list[str]:
 
 @asynccontextmanager
 async def program(
-    folder: Path, *, limits: Mapping[int, tuple[int, int]] | None = None
+    folder: Path,
+    *,
+    limits: Mapping[int, tuple[int, int]] | None = None,
+    command: Sequence[str] | None = None,
 ) -> AsyncGenerator[Program]:
     """A started server, with limits of its own; killed at the end if it still runs."""
     limited = (sys.executable, "-c", LIMITED, json.dumps([*limits.items()])) if limits else ()
     process = await asyncio.create_subprocess_exec(
         *limited,
-        *serve_command(folder),
+        *(command or serve_command(folder)),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,

@@ -22,6 +22,7 @@ from holdfast.sandbox.protected_paths import ProtectedPaths
 from holdfast.supervision import BackgroundTasks
 from holdfast.tools.files.workspace import Workspace, Workspaces
 from holdfast.tools.mcp.brought import BroughtServers
+from holdfast.tools.memory.memories import Memories
 from holdfast.tools.registry import Registry
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
@@ -65,6 +66,7 @@ class AgentDeps:
     skills: SkillLibrary | None = None  # None: runs have no skills
     summary_model: str = ""  # the target that summarizes; empty is the default one
     title_model: str | None = None  # the target that titles chats; empty is the default one, None is none
+    memories: Memories = field(init=False)  # of the store
     drain: DrainGate = field(default_factory=DrainGate)
     homes: Homes = field(default_factory=Homes)
     snapshots: Snapshots | None = None  # None: what runs change can't be undone
@@ -74,6 +76,9 @@ class AgentDeps:
     background: BackgroundTasks = field(
         default_factory=BackgroundTasks
     )  # the code that starts a task also ends it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memories", Memories(self.store, self.clock))  # the class is frozen
 
     def trusts(self, workspace: Path) -> bool:
         """Whether protected files there are to be obeyed: no command planted them. Blocks."""

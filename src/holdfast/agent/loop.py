@@ -5,7 +5,6 @@ What to do next follows from the log alone, so after a crash the loop continues 
 
 import asyncio
 from dataclasses import dataclass
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -14,24 +13,15 @@ from holdfast.agent.attachments import Attachments
 from holdfast.agent.budgets import BudgetPart, RunLimits, run_until
 from holdfast.agent.calls import ToolCalls
 from holdfast.agent.compaction import NEAR, compact, compact_all
-from holdfast.agent.delegation import SUB_AGENT, offered
+from holdfast.agent.delegation import offered
 from holdfast.agent.deps import AgentDeps
-from holdfast.agent.instructions import (
-    MOVED,
-    Instructions,
-    files_named,
-    guides_of,
-    instructions_with,
-    named_text,
-)
+from holdfast.agent.opening import opening
 from holdfast.agent.output import OutputCheck
-from holdfast.agent.plans import Plans, mode_instructions
-from holdfast.agent.remembering import memory_text
+from holdfast.agent.plans import Plans
 from holdfast.agent.runlog import RunLog
 from holdfast.agent.shared_fold import SharedFold
-from holdfast.agent.skills import skills_now, skills_text
 from holdfast.decisions.goals import ROUNDS_OVER, after_answer
-from holdfast.folds.context import context_for, history_instructions
+from holdfast.folds.context import context_for
 from holdfast.folds.run import Run
 from holdfast.interfaces.model import Answer, NoAnswer
 from holdfast.messages import (
@@ -44,10 +34,9 @@ from holdfast.messages import (
 )
 from holdfast.policy.tool_names import ASK_USER, FINISH_GOAL
 from holdfast.racing import race
-from holdfast.tools.memory.memories import Memories, chat_of, skills_scope
 from holdfast.tools.registry import Registry
 from holdfast.values import OUTPUT_INVALID, Failure, OutcomeKind
-from holdfast.workspace_paths import WorkspaceMoved, unmoved
+from holdfast.workspace_paths import WorkspaceMoved
 
 CONTINUATIONS_MAX = 3
 MCP = "mcp__"  # how the names of tools of MCP servers begin
@@ -71,7 +60,7 @@ class Outcome:
 
 async def run_agent(view: SharedFold, log: RunLog, deps: AgentDeps) -> Outcome:
     """Continue the run from the current state of its log until it has an outcome."""
-    reading = asyncio.create_task(_instructions(view, log, deps))
+    reading = asyncio.create_task(opening(view, log, deps))
     try:
         await view.settled(log)  # the start of the run, or its resumption
         instructions = await reading
@@ -212,44 +201,6 @@ async def _answer(
 
 def _redirects(view: SharedFold, run_id: str) -> bool:
     return any(message.mode == "redirect" for message in view.session.inbox.steers(run_id))
-
-
-async def _instructions(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:
-    run_id = log.run_id
-    settings = view.run(run_id).settings
-    place = Path(settings.workspace or deps.workspace)
-    guides = await asyncio.to_thread(_opened, deps, place)
-    history = history_instructions(view.transcript, run_id)
-    moved = MOVED if view.session.has_moved else ""
-    modes = mode_instructions(settings)
-    own = SUB_AGENT if view.session.parent is not None else ""
-    learned = await _learned(view, log, deps, place)
-    said = (deps.instructions, settings.instructions, own, history, modes, learned.text, moved)
-    told = instructions_with(guides, *said)
-    return Instructions(told.text, (*told.sources, *learned.sources))
-
-
-def _opened(deps: AgentDeps, place: Path) -> dict[str, str]:
-    """What the workspace's context files say; raises WorkspaceMoved. Blocks."""
-    workspace = deps.workspaces(Path(unmoved(place)))
-    # A background process may have written instructions of its own meanwhile.
-    return guides_of(workspace) if deps.trusts(place) else {}
-
-
-async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> Instructions:
-    """What the model is told of its skills and memories."""
-    run = view.transcript.runs[log.run_id]
-    if run.purpose != "answer":
-        return Instructions("")
-    message = view.session.inbox.messages[run.message_id].text
-    chat = chat_of(view.session.source, view.session.chat, log.session_id)
-    found = await skills_now(deps, skills_scope(run.key, chat), workspace)
-    skills, sources = skills_text(found, message)
-    remembered = ""
-    if deps.memory != "off":
-        remembered = await memory_text(Memories(deps.store, deps.clock), run.key, workspace, chat)
-    named = named_text(await asyncio.to_thread(files_named, deps.workspaces(workspace), message))
-    return Instructions("\n\n".join(text for text in (skills, remembered, named) if text), sources)
 
 
 def _request(

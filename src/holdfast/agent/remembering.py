@@ -39,7 +39,7 @@ SAY_PROPOSED = "[Don't say that you'll remember it; say that you proposed it. Co
 async def memory_text(memories: Memories, owner: str, workspace: Path, chat: str = "") -> str:
     """What the model is shown of the memories; empty if there is nothing."""
     scopes = scopes_shown(owner, workspace, chat)
-    found = [(scope, await memories.load(scope)) for scope in scopes]
+    found = [(scope, await memories.shown(scope)) for scope in scopes]
     parts = [f"{_TITLES[scope.kind]}\n{memory.document}" for scope, memory in found if memory.document]
     names = sorted({name for _, memory in found for name in memory.notes})
     if names:
@@ -83,7 +83,7 @@ class Remembering:
                 seq=message.seq,
             ),
         )
-        memories = Memories(self._deps.store, self._deps.clock)
+        memories = self._deps.memories
         try:
             if self._deps.memory == "auto" and not because:
                 await memories.write(self._scope(given, view.key), edit, how="auto")

@@ -12,7 +12,6 @@ from holdfast.decisions.skill_choice import chosen, line_of
 from holdfast.interfaces.tool import ToolResult
 from holdfast.tools.arguments import parsed
 from holdfast.tools.memory.memories import (
-    Memories,
     MemoryEdit,
     MemoryScope,
     NotRemembered,
@@ -33,10 +32,15 @@ SAY_PROPOSED = "[Don't say that you've learned it; say that you proposed it. Con
 
 async def skills_now(deps: AgentDeps, learned: MemoryScope, workspace: Path) -> FoundSkills:
     """All skills that a run may use in the workspace, with what agents `learned`."""
-    if deps.skills is None or not await asyncio.to_thread(deps.trusts, workspace):
+    if deps.skills is None:
         return FoundSkills({})
-    changes = (await Memories(deps.store, deps.clock).load(learned)).texts
-    return await asyncio.to_thread(deps.skills.find, workspace, changes)
+    changes = (await deps.memories.shown(learned)).texts
+    library = deps.skills
+
+    def find() -> FoundSkills:
+        return library.find(workspace, changes) if deps.trusts(workspace) else FoundSkills({})
+
+    return await asyncio.to_thread(find)
 
 
 def skills_text(found: FoundSkills, message: str) -> tuple[str, tuple[str, ...]]:
@@ -67,7 +71,7 @@ class SkillProposals:
         clean = self._log.secrets.redact_text
         run_id = self._log.run_id
         run = self._view.transcript.runs[run_id]
-        memories = Memories(self._deps.store, self._deps.clock)
+        memories = self._deps.memories
         session = self._view.session
         scope = skills_scope(run.key, chat_of(session.source, session.chat, self._log.session_id))
         found = await skills_now(self._deps, scope, self._workspace)

@@ -272,6 +272,18 @@ class Following(Protocol):
         ...
 
 
+class LogWatch(Protocol):
+    """Tells without reading whether a log has changed; see Journal.watch."""
+
+    @property
+    def position(self) -> int | None:
+        """A number that stays the same as long as the log does.
+
+        It is None if this node can't tell: the log was purged, or nobody says what other nodes append.
+        """
+        ...
+
+
 class Reading(Protocol):
     """A store whose logs can be read."""
 
@@ -361,6 +373,10 @@ class Journal(Protocol):
         closing. With pace `seldom`, deltas and output arrive together with the next other event, or many at
         once.
         """
+        ...
+
+    def watch(self, session_id: str) -> LogWatch:
+        """The log's position from now on, for values that are kept as long as their log doesn't change."""
         ...
 
     def changes(self) -> AsyncIterator[Sequence[str]]:

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from holdfast.codec import UnreadableEvent
 from holdfast.folds.rows import QUIET
-from holdfast.interfaces.journal import Following, Pace, Record, StoreClosed
+from holdfast.interfaces.journal import Following, LogWatch, Pace, Record, StoreClosed
 
 Read: TypeAlias = Callable[[str, int, int], Awaitable[Sequence[Record]]]
 
@@ -95,6 +95,21 @@ class Tail:
         if self.waiters:
             waiters, self.waiters = self.waiters, {}
             _wake(waiters)
+
+
+class TailWatch(LogWatch):
+    """The position of a log whose tail exists as long as somebody watches it."""
+
+    __slots__ = ("_hears_others", "_tail")
+
+    def __init__(self, tail: Tail, hears_others: Callable[[], bool]) -> None:
+        self._tail = tail
+        self._hears_others = hears_others
+
+    @property
+    @override
+    def position(self) -> int | None:
+        return None if self._tail.closed or not self._hears_others() else self._tail.last
 
 
 def _wake(waiters: Waiters) -> None:
@@ -252,6 +267,10 @@ class Tails:
     def follow(self, session_id: str, after: int, pace: Pace) -> "Follower":
         """A reader of the session's log that starts after this seq."""
         return Follower(self._read, session_id, tail=self.of(session_id), after=after, pace=pace)
+
+    def watch(self, session_id: str, *, hears_others: Callable[[], bool] = lambda: True) -> TailWatch:
+        """The session's position; what other processes append counts only while this node hears of it."""
+        return TailWatch(self.of(session_id), hears_others)
 
     def end(self, session_id: str) -> None:
         """End the followers of a session that is gone."""

@@ -16,6 +16,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogWatch,
     Pace,
     Record,
     Replayed,
@@ -105,6 +106,10 @@ class ForwardingStore(Store):
     @override
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Following:
         return self._inner.follow(session_id, after=after, pace=pace)
+
+    @override
+    def watch(self, session_id: str) -> LogWatch:
+        return self._inner.watch(session_id)
 
     @override
     def changes(self) -> AsyncIterator[Sequence[str]]:

@@ -19,6 +19,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogWatch,
     Pace,
     Record,
     Replayed,
@@ -203,6 +204,10 @@ class MemoryStore(Store):
     @override
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         return self._tails.follow(session_id, after, pace)
+
+    @override
+    def watch(self, session_id: str) -> LogWatch:
+        return self._tails.watch(session_id)
 
     @override
     def changes(self) -> Changes[str]:

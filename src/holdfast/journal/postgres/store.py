@@ -21,6 +21,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogWatch,
     OwnedElsewhere,
     Pace,
     Record,
@@ -426,8 +427,15 @@ class PostgresStore(PostgresReader, Store):
         return self._tails.follow(session_id, after, pace)
 
     @override
+    def watch(self, session_id: str) -> LogWatch:
+        return self._tails.watch(session_id, hears_others=self._hears_others)
+
+    @override
     def changes(self) -> Changes[str]:
         return self._tails.changes()
+
+    def _hears_others(self) -> bool:
+        return self._listener.is_ready.is_set() and not self._listener.is_polling
 
     async def _read_on(self, session_id: str, after: int, limit: int) -> Sequence[Record]:
         """What a follower gets next; if the newest records aren't in memory yet, a notice is coming."""

@@ -23,6 +23,7 @@ from holdfast.interfaces.journal import (
     IdempotencyKey,
     JournalError,
     KeyConflict,
+    LogWatch,
     Pace,
     Record,
     Replayed,
@@ -263,6 +264,10 @@ class SqliteStore(SqliteReader, Store):
     @override
     def follow(self, session_id: str, *, after: int = 0, pace: Pace = "every") -> Follower:
         return self._tails.follow(session_id, after, pace)
+
+    @override
+    def watch(self, session_id: str) -> LogWatch:
+        return self._tails.watch(session_id)
 
     @override
     def changes(self) -> Changes[str]:

@@ -13,6 +13,7 @@ from holdfast.folds.memory import DOCUMENT, NOTES_MAX, Memory, chars_max, edited
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.ids import memory_id, new_epoch, token_hex
 from holdfast.interfaces.journal import IfSessionKnown, IfSessionNew, Store
+from holdfast.journal.kept_values import KeptValues
 from holdfast.values import CHANNEL_SOURCES, MEMORY, MemoryOrigin
 
 READ_AT_ONCE = 1_000
@@ -111,6 +112,11 @@ class Memories:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._kept: KeptValues[Memory] = KeptValues(store.watch)
+
+    async def shown(self, scope: MemoryScope) -> Memory:
+        """The memory for a run to read; its log is read only if it has changed."""
+        return await self._kept.get(scope.log_id, lambda: self.load(scope))
 
     async def load(self, scope: MemoryScope, *, upto_seq: int = 0) -> Memory:
         """The memory now, or as it was after a seq."""

@@ -1,0 +1,90 @@
+"""The opening of a run: what the model is told before the conversation, from logs and files."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast.agent.delegation import SUB_AGENT
+from holdfast.agent.deps import AgentDeps
+from holdfast.agent.instructions import (
+    MOVED,
+    Instructions,
+    files_named,
+    guides_of,
+    instructions_with,
+    named_text,
+)
+from holdfast.agent.plans import mode_instructions
+from holdfast.agent.remembering import memory_text
+from holdfast.agent.runlog import RunLog
+from holdfast.agent.shared_fold import SharedFold
+from holdfast.agent.skills import skills_text
+from holdfast.folds.context import history_instructions
+from holdfast.tools.memory.memories import chat_of, skills_scope
+from holdfast.tools.skills.library import FoundSkills
+from holdfast.workspace_paths import unmoved
+
+
+async def opening(view: SharedFold, log: RunLog, deps: AgentDeps) -> Instructions:
+    """All that the model is told before the conversation; raises WorkspaceMoved."""
+    settings = view.run(log.run_id).settings
+    place = Path(settings.workspace or deps.workspace)
+    learned = await _learned(view, log, deps, place)
+    found = await asyncio.to_thread(_files, deps, place, learned)
+    skills, sources = skills_text(found.skills, learned.message)
+    parts = (skills, learned.memory, named_text(found.named))
+    said = (
+        deps.instructions,
+        settings.instructions,
+        SUB_AGENT if view.session.parent is not None else "",
+        history_instructions(view.transcript, log.run_id),
+        mode_instructions(settings),
+        "\n\n".join(text for text in parts if text),
+        MOVED if view.session.has_moved else "",
+    )
+    told = instructions_with(found.guides, *said)
+    return Instructions(told.text, (*told.sources, *sources))
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What a run knows from logs other than its own; empty if its message isn't for the model to answer."""
+
+    message: str = ""
+    memory: str = ""
+    skills: Mapping[str, str] | None = None  # what agents changed in skills; None: the run has none
+
+
+async def _learned(view: SharedFold, log: RunLog, deps: AgentDeps, workspace: Path) -> _Learned:
+    run = view.transcript.runs[log.run_id]
+    if run.purpose != "answer":
+        return _Learned()
+    chat = chat_of(view.session.source, view.session.chat, log.session_id)
+    memory, skills = "", None
+    if deps.memory != "off":
+        memory = await memory_text(deps.memories, run.key, workspace, chat)
+    if deps.skills is not None:
+        skills = (await deps.memories.shown(skills_scope(run.key, chat))).texts
+    return _Learned(view.session.inbox.messages[run.message_id].text, memory, skills)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What a run is told of the workspace's files and of skills."""
+
+    guides: Mapping[str, str]
+    skills: FoundSkills
+    named: tuple[str, ...]
+
+
+def _files(deps: AgentDeps, place: Path, learned: _Learned) -> _Files:
+    """Everything in one thread: changing threads takes longer than reading. Raises WorkspaceMoved. Blocks."""
+    workspace = deps.workspaces(Path(unmoved(place)))
+    # A background process may have written instructions and skills of its own meanwhile.
+    is_trusted = deps.trusts(place)
+    guides = guides_of(workspace) if is_trusted else {}
+    skills = FoundSkills({})
+    if is_trusted and deps.skills is not None and learned.skills is not None:
+        skills = deps.skills.find(place, learned.skills)
+    return _Files(guides, skills, files_named(workspace, learned.message))

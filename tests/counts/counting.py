@@ -1,0 +1,87 @@
+"""A server or a command with counters, and what a piece of work added to them."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.program import Program, program
+
+INSTRUMENTS = Path(__file__).with_name("instruments.py")
+QUIET_S = 0.05
+ROUNDS = 5
+
+Counted = dict[str, int]
+
+
+def counted_command(folder: Path, *arguments: str) -> list[str]:
+    """The command line of `holdfast` with counters."""
+    return [sys.executable, str(INSTRUMENTS), str(folder / "counts"), *arguments]
+
+
+async def counts_now(folder: Path) -> Counted:
+    """The counts of the process so far."""
+    reader, writer = await asyncio.open_unix_connection(folder / "counts")
+    said = await reader.read()
+    writer.close()
+    return json.loads(said)
+
+
+def added(before: Counted, after: Counted) -> Counted:
+    """What was done in between."""
+    return {name: after[name] - before[name] for name in after if name != "modules"}
+
+
+@dataclass(frozen=True, slots=True)
+class CountedServer:
+    """A server whose work is counted."""
+
+    folder: Path
+    program: Program
+
+    async def settled(self) -> Counted:
+        """The counts once the server has nothing left to do."""
+        before: Counted = {}
+        while (now := await counts_now(self.folder)) != before:
+            before = now
+            await asyncio.sleep(QUIET_S)  # nothing says that all background work is done
+        return now
+
+    async def least(self, work: Callable[[], Awaitable[Counted]]) -> Counted:
+        """What the work adds to each count, at least: several rounds, as upkeep may come in between.
+
+        The work may bring counts of its own.
+        """
+        await work()  # the first builds what all later ones use
+        rounds: list[Counted] = []
+        for _ in range(ROUNDS):
+            before = await self.settled()
+            own = await work()
+            after = await self.settled()
+            rounds.append(added(before, after) | own)
+        return {name: min(one[name] for one in rounds) for name in rounds[0]}
+
+
+async def command_counts(folder: Path, *arguments: str) -> Counted:
+    """The counts of a whole command."""
+    process = await asyncio.create_subprocess_exec(
+        *counted_command(folder, *arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    return json.loads((folder / "counts.json").read_text(encoding="utf-8"))
+
+
+@asynccontextmanager
+async def counted_server(folder: Path) -> AsyncGenerator[CountedServer]:
+    """A server with counters, which is configured in the folder."""
+    command = counted_command(folder, "serve", "--config", str(folder / "holdfast.toml"))
+    async with program(folder, command=command) as served:
+        yield CountedServer(folder, served)

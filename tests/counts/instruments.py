@@ -1,0 +1,116 @@
+"""The program with counters: `python instruments.py SOCKET serve --config holdfast.toml`.
+
+Whoever connects to the socket gets the counts so far as JSON, and the file SOCKET.json has them at the end.
+"""
+
+import asyncio
+import atexit
+import json
+import socket
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import CodeType, FrameType
+
+import apsw
+
+import holdfast
+
+OURS = str(Path(holdfast.__file__).parent)
+# Functions of others, and what a call of each counts as.
+CALLS: Mapping[CodeType, str] = {
+    ThreadPoolExecutor.submit.__code__: "thread_hops",
+    asyncio.create_task.__code__: "tasks",
+    asyncio.TaskGroup.create_task.__code__: "tasks",
+    asyncio.ensure_future.__code__: "tasks",
+}
+PROCESSES = {"subprocess.Popen", "os.posix_spawn", "os.fork"}
+ENCODING = {"encode", "encode_into"}
+STATEMENTS = {"COMMIT": "commits", "SELECT": "sql_reads", "WITH": "sql_reads"}
+NAMES = ("calls", "commits", "encodes", "processes", "sql_others", "sql_reads", "tasks", "thread_hops")
+
+
+class Counts(threading.local):
+    """What one thread did."""
+
+    def __init__(self, every: list[Counter[str]]) -> None:
+        self.own: Counter[str] = Counter()
+        every.append(self.own)
+
+
+class Instruments:
+    """Counts what this process does, from now on."""
+
+    def __init__(self) -> None:
+        self._every: list[Counter[str]] = []
+        self._counts = Counts(self._every)
+        sys.addaudithook(self._count_process)
+        apsw.connection_hooks.append(self._count_statements)
+        threading.setprofile(self._count_call)
+        sys.setprofile(self._count_call)
+
+    def _count_process(self, event: str, _: object) -> None:
+        if event in PROCESSES:
+            self._counts.own["processes"] += 1
+
+    def _count_statements(self, connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, self._count_statement)  # pyright: ignore[reportUnknownMemberType]
+
+    def _count_statement(self, statement: Mapping[str, object]) -> None:
+        word = str(statement["sql"]).split(None, 1)[0].upper()
+        self._counts.own[STATEMENTS.get(word, "sql_others")] += 1
+
+    def _count_call(self, frame: FrameType, event: str, called: object) -> None:
+        if event == "call":
+            code = frame.f_code
+            if code.co_filename.startswith(OURS):
+                self._counts.own["calls"] += 1
+            elif code in CALLS:
+                self._counts.own[CALLS[code]] += 1
+        elif event == "c_call" and getattr(called, "__name__", "") in ENCODING and _is_of_msgspec(called):
+            self._counts.own["encodes"] += 1
+
+    def so_far(self) -> dict[str, int]:
+        """All counts."""
+        total: Counter[str] = Counter()
+        for own in list(self._every):
+            total.update(own)
+        modules = sum(1 for name in list(sys.modules) if name.partition(".")[0] == "holdfast")
+        return {**dict.fromkeys(NAMES, 0), **total, "modules": modules}
+
+    def tell(self, path: str) -> None:
+        """Answer everyone who connects."""
+        sys.setprofile(None)
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path)
+            listening.listen()
+            while True:
+                asking, _ = listening.accept()
+                with asking:
+                    asking.sendall(json.dumps(self.so_far()).encode())
+
+
+def _is_of_msgspec(called: object) -> bool:
+    owner: object = getattr(called, "__self__", None)
+    return type(owner).__module__.startswith("msgspec") or getattr(owner, "__name__", "").startswith(
+        "msgspec"
+    )
+
+
+def main() -> None:
+    """Run the command with counters."""
+    instruments = Instruments()
+    report = Path(f"{sys.argv[1]}.json")
+    atexit.register(lambda: report.write_text(json.dumps(instruments.so_far()), encoding="utf-8"))
+    threading.Thread(target=instruments.tell, args=(sys.argv[1],), daemon=True).start()
+    from holdfast.cli.main import main as command  # its imports count
+
+    sys.argv[:2] = ["holdfast"]
+    command()
+
+
+if __name__ == "__main__":
+    main()

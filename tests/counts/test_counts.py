@@ -1,0 +1,109 @@
+"""The work that Holdfast does is counted, so that it can't grow unseen; counts.toml says how much it is."""
+
+import json
+import tomllib
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from counts.counting import Counted, CountedServer, added, command_counts, counted_server, counts_now
+from holdfast.chaos import CallTool, ChaosServer, Gate, Hang, Say, Wait
+from runner.program import configure
+
+TABLE = Path(__file__).with_name("counts.toml")
+TOKENS = 50
+WORDS = [Say(f"word{n} ") for n in range(TOKENS)]
+# A count may be this much below the table: upkeep comes in between, and tasks share more or fewer wake-ups.
+BELOW_SHARE, BELOW = 0.05, 2
+START = ("modules", "processes")
+
+
+class Scene:
+    """A server with counters, and a model that answers with the scripts that the test hands it."""
+
+    def __init__(self, server: CountedServer, chaos: ChaosServer, scripts: deque[Sequence[Any]]) -> None:
+        self._server = server
+        self._chaos = chaos
+        self._scripts = scripts
+
+    async def plain_run(self) -> Counted:
+        gate = Gate()
+        self._scripts.append([Wait(gate), *WORDS])
+        before = await self._server.settled()
+        run_id = await self._server.program.start("hi")
+        await gate.reached()
+        asked = await self._server.settled()
+        gate.open()
+        events = await self._server.program.events(run_id)
+        return {
+            "events": len(events),
+            "event_bytes": sum(len(json.dumps(event.data)) for event in events),
+            "thread_hops_before_model": asked["thread_hops"] - before["thread_hops"],
+            "sql_reads_before_model": asked["sql_reads"] - before["sql_reads"],
+            "bytes_to_model": self._chaos.seen.requests[-1].upload_bytes,
+        }
+
+    async def run_with_a_tool(self) -> Counted:
+        self._scripts.extend([[CallTool("read_file", {"path": "a.txt"})], WORDS])
+        run_id = await self._server.program.start("hi")
+        return {"events": len(await self._server.program.events(run_id))}
+
+    async def stop(self) -> Counted:
+        self._scripts.append([Say("word"), Hang()])
+        run_id = await self._server.program.start("hi")
+        await self._server.program.until(run_id, "text.delta")
+        before = await self._server.settled()
+        status, _ = await self._server.program.call("POST", f"/v1/runs/{run_id}/stop")
+        assert status == 200
+        await self._server.program.events(run_id)
+        return added(before, await self._server.settled())
+
+    async def relayed_request(self) -> Counted:
+        self._scripts.append(WORDS)
+        body = {"model": "main", "messages": [{"role": "user", "content": "hi"}]}
+        status, answer = await self._server.program.call("POST", "/v1/chat/completions", body)
+        assert status == 200, answer
+        return {}
+
+
+async def test_no_work_is_added_unseen(tmp_path: Path) -> None:
+    """A count that rises needs a reason in its commit; one that falls is written down, so that it stays."""
+    scripts: deque[Sequence[Any]] = deque()
+    async with ChaosServer(choose=lambda _: scripts.popleft()) as chaos:
+        configure(tmp_path, chaos.base_url)
+        (tmp_path / "work" / "a.txt").write_text("a")
+        async with counted_server(tmp_path) as server:
+            scene = Scene(server, chaos, scripts)
+            start = await counts_now(tmp_path)
+            found = {"server_start": {name: start[name] for name in START}}
+            for work in (scene.plain_run, scene.run_with_a_tool, scene.stop, scene.relayed_request):
+                found[work.__name__] = await server.least(work)
+        scripts.extend([WORDS, WORDS])
+        whole = await command_counts(tmp_path, "run", "--config", str(tmp_path / "holdfast.toml"), "hi")
+        found["holdfast_run"] = {name: whole[name] for name in START}
+    written: dict[str, Counted] = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    assert not differing(found, written), f"{TABLE.name} would be:\n\n{as_toml(found)}"
+
+
+def differing(found: dict[str, Counted], written: dict[str, Counted]) -> list[str]:
+    """The counts that aren't as in the table."""
+    return [
+        f"{work}.{name}"
+        for work, counts in found.items()
+        for name, count in counts.items()
+        if not _least(written.get(work, {}).get(name, -1)) <= count <= written.get(work, {}).get(name, -1)
+    ]
+
+
+def _least(written: int) -> float:
+    return written * (1 - BELOW_SHARE) - BELOW
+
+
+def as_toml(found: dict[str, Counted]) -> str:
+    """The counts as they are written."""
+    tables = [
+        "\n".join([f"[{work}]", *(f"{name} = {count}" for name, count in counts.items())])
+        for work, counts in found.items()
+    ]
+    return "\n\n".join(tables) + "\n"
