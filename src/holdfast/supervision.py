@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from holdfast.racing import wait_through_cancel
@@ -30,12 +29,7 @@ class BackgroundTasks:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.end(*self._tasks)
 
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:

@@ -62,6 +62,7 @@ SAMPLING: Mapping[str, Mapping[str, str]] = MappingProxyType(
 
 # Options that Holdfast applies itself where a wire lacks them.
 APPLIED_HERE = frozenset({"stop"})
+STOPS_MAX = 16  # of a request, because every text is searched for each
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,9 @@ from agent.world import Effect, World, asks_about, ending, messages, people, pro
 from holdfast import events as e
 from holdfast.agent.calls import CHANGED, JUDGED_BYTES_MAX, TOO_MUCH
 from holdfast.agent.drain_gate import DrainGate
-from holdfast.agent.policy import ConfiguredJudge
+from holdfast.agent.policy import AlwaysGrants, ConfiguredJudge
 from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.interfaces.ids import grant_of_approval
 from holdfast.interfaces.journal import Appended, Declined, Record, Replayed
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.interfaces.tool import ToolCall, ToolResult, ToolTraits
@@ -25,7 +26,8 @@ from holdfast.redaction import Redactor
 from holdfast.runner.asks import Answered, ApprovalVerdict, Stale
 from holdfast.tools.files.contents import FilesSeen
 from holdfast.tools.files.edits import EditFile, WriteFile
-from holdfast.values import Action
+from holdfast.values import Action, Choice
+from server.toolbox import CountedShell
 from serving import AsksAbout
 
 READING = ToolTraits(read_only=True, parallel_safe=True)
@@ -180,6 +182,44 @@ async def test_what_is_granted_for_the_session_is_not_asked_about_again(file: Pa
         log = await world.until("s", e.RunEnded)
         assert len(asks(log)) == 1
         assert await asyncio.to_thread(file.read_text) == "new\n"
+
+
+@pytest.mark.parametrize(
+    ("choice", "answered"),
+    [("once", {"a"}), ("session", {"a", "a again"}), ("always", {"a", "a again", "b"})],
+)
+async def test_a_stored_rule_answers_the_open_approvals_that_offer_it(
+    choice: Choice, answered: set[str], tmp_path: Path
+) -> None:
+    """P8: for the same action and no other, in its session or in all; the log names the rule."""
+    same, other = CallTool("shell", {"command": "touch x"}), CallTool("shell", {"command": "touch y"})
+    store = MemoryStore()
+    judge = ConfiguredJudge(home=tmp_path, always=AlwaysGrants(store))
+    scripts = ([same, same], [other], [same])
+    async with (
+        ChaosServer(*scripts) as chaos,
+        process(chaos, CountedShell(), judge=judge, store=store, workspace=tmp_path) as world,
+    ):
+        found: dict[str, e.ApprovalAsked] = {}
+        for session_id, names in (("a", ("a", "a again")), ("other", ("other",)), ("b", ("b",))):
+            await send(world, session_id=session_id)
+            log = await world.until(session_id, e.ApprovalAsked, times=len(names))
+            found |= dict(zip(names, asks(log), strict=True))
+        verdict = ApprovalVerdict(choice, by="me")
+        result = await world.inbox.answer(found["a"].approval_id, verdict)
+        assert isinstance(result, Answered)
+        waiting = {row.ask_id for row in await world.store.open_asks()}
+        assert {name for name, one in found.items() if one.approval_id not in waiting} == answered
+        by_rule = [
+            one.event
+            for session_id in ("a", "b")
+            for one in await world.log(session_id)
+            if isinstance(one.event, e.ApprovalAnswered) and one.event.by != "me"
+        ]
+        rule = grant_of_approval(found["a"].approval_id)
+        assert {(one.choice, one.by) for one in by_rule} <= {("once", f"rule {rule}")}
+        assert all("touch x" in one.reason for one in by_rule)
+        assert len(by_rule) == len(answered) - 1
 
 
 async def test_two_edits_of_one_file_are_asked_about_one_after_the_other(file: Path) -> None:

@@ -200,6 +200,13 @@ async def test_sessions_are_found_by_how_their_ids_begin(store: Store) -> None:
     assert list(await store.session_ids("s~", limit=1)) == ["s~2.2"]
 
 
+async def test_open_asks_of_one_millisecond_are_listed_as_in_their_logs(store: Store) -> None:
+    for session_id, run_id, ids in (("s2", "r2", ("b", "a")), ("s1", "r1", ("d", "c"))):
+        fence = await begin(store, session_id, run_id=run_id)
+        await store.append_run(session_id, [asked(one, run_id=run_id) for one in ids], fence=fence)
+    assert [ask.ask_id for ask in await store.open_asks()] == ["d", "c", "b", "a"]
+
+
 async def test_open_asks_are_listed_oldest_first_until_settled(store: Store) -> None:
     fence = await begin(store, run_id="r1")
     question = e.QuestionAsked(

@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.model_events import ErrorReported, Finished
+from holdfast.model_events import ErrorReported, Finished, Lifecycle, ModelEvent, TokensUsed
 from holdfast.models.anthropic import AnthropicParser
 from holdfast.models.chat_completions import ChatParser
 from holdfast.models.responses import ResponsesParser
@@ -159,3 +160,35 @@ def test_arbitrary_bytes_are_events_or_malformed(name: str, data: bytes, event: 
 def test_what_is_not_the_protocol_is_malformed(name: str, data: bytes) -> None:
     with pytest.raises(MalformedFrame):
         WIRES[name]().parse(SseFrame(b"", data))
+
+
+def with_odd(value: Any, odd: object, *, where: int) -> Any:
+    """The JSON value with odd usage: 0 replaces the usage object, 1 every value in it."""
+    if isinstance(value, list):
+        return [with_odd(part, odd, where=where) for part in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, Any]", value)
+    used = table.get("usage")
+    changed = {key: with_odd(part, odd, where=where) for key, part in table.items()}
+    if isinstance(used, dict):
+        changed["usage"] = dict.fromkeys(cast("dict[str, Any]", used), odd) if where else odd
+    return changed
+
+
+def without_usage(events: list[ModelEvent]) -> list[ModelEvent]:
+    return [event for event in events if not isinstance(event, TokensUsed | Lifecycle)]
+
+
+@pytest.mark.parametrize("odd", ["12", "many", 1.5, True, None, [], {}, 2**70], ids=repr)
+@pytest.mark.parametrize("name", WIRES)
+def test_an_answer_is_whole_whatever_its_usage_says(name: str, odd: object) -> None:
+    """P4: a count of the wrong type doesn't fail an answer that is paid for."""
+    expected = without_usage(read(WIRES[name](), recorded(name)))
+    for where in (0, 1):
+        parser, events = WIRES[name](), list[ModelEvent]()
+        for frame in frames_of(name):
+            is_json = frame.data[:1] == b"{"
+            odd_json = json.dumps(with_odd(json.loads(frame.data), odd, where=where)) if is_json else ""
+            events += parser.parse(SseFrame(frame.event, odd_json.encode() or frame.data))
+        assert without_usage([*events, *parser.end()]) == expected

@@ -268,6 +268,11 @@ def test_counts_that_come_with_every_chunk_are_reported_once() -> None:
             TokensUsed(input_tokens=30, cached_tokens=20),
         ),
         ({"usage": {"prompt_tokens": -3, "completion_tokens": 1e300}}, TokensUsed(output_tokens=COUNT_MAX)),
+        (
+            {"usage": {"prompt_tokens": "12", "completion_tokens": 1.5}},
+            TokensUsed(input_tokens=12, output_tokens=1),
+        ),
+        ({"usage": {"prompt_tokens": "many", "completion_tokens": True}}, TokensUsed()),
         ({"usage": {"prompt_tokens": -1000, "completion_tokens": -5}}, TokensUsed()),
         ({"x_groq": {"id": "r", "usage": USAGE}}, TokensUsed(input_tokens=3, output_tokens=2)),
         (

@@ -482,6 +482,17 @@ class WakesNobody(TargetStates):
         del key
 
 
+class ProbesBesideAMessage(TargetStates):
+    """Lets a probe that is due pass while a message's early one is under way."""
+
+    def may_pass(self, target: Target) -> bool:
+        under_way, self._probes = self._probes, {}
+        try:
+            return super().may_pass(target)
+        finally:
+            self._probes = under_way
+
+
 async def check_a_recovery_frees_all_calls(kind: type[TargetStates]) -> None:
     """P3: a target falls silent and recovers."""
     await silent_target(kind, seed=1, rounds=4)
@@ -489,6 +500,7 @@ async def check_a_recovery_frees_all_calls(kind: type[TargetStates]) -> None:
 
 SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("P3", check_a_recovery_frees_all_calls, TargetStates, WakesNobody),
+    Sabotage("P3", check_a_recovery_frees_all_calls, TargetStates, ProbesBesideAMessage),
     Sabotage(
         "P3",
         check_silence_ends_by_a_deadline,

@@ -1,6 +1,6 @@
 /** What a person does to sessions: name, pin, archive, delete, fork, export; and the log itself. */
 
-import { call, keepSecret, newId, type Result, runPath, sessionPath } from "../api.ts";
+import { call, keepSecret, newId, type Result, sessionPath } from "../api.ts";
 import type { SessionShown, TargetState } from "../bodies.ts";
 import type { LogRecord } from "../events.ts";
 import { ask } from "./asking.ts";
@@ -108,29 +108,6 @@ export interface LogPage {
 /** The events of a session after a seq, at most `limit` of them; the log has more while `last_seq` is not reached. */
 export function logPage(sessionId: string, after: number, limit = 1000): Promise<Result<LogPage>> {
   return ask("GET", sessionPath(sessionId, `/events?after=${after}&limit=${limit}`));
-}
-
-interface Polled {
-  readonly events: readonly LogRecord[];
-}
-
-const LOG_PAGES_MAX = 100;
-
-/** All events of a run, as the log holds them. */
-export async function readRunLog(runId: string): Promise<Result<readonly LogRecord[]>> {
-  const records: LogRecord[] = [];
-  for (let page = 0; page < LOG_PAGES_MAX; page += 1) {
-    const after = records.at(-1)?.seq ?? 0;
-    const result = await ask<Polled>("GET", runPath(runId, `/events?view=native&cursor=${after}`));
-    if (!result.ok) {
-      return result;
-    }
-    if (result.value.events.length === 0) {
-      break;
-    }
-    records.push(...result.value.events);
-  }
-  return { ok: true, value: records };
 }
 
 export async function signOut(): Promise<Result<unknown>> {

@@ -28,7 +28,6 @@ from holdfast.tools.skills.library import SkillLibrary
 from holdfast.undo.snapshots import Snapshots
 from holdfast.values import Budget, MemoryMode, OnExpiry, RunSettings
 
-ANY_TOOL = RunSettings()
 OnAsk: TypeAlias = Callable[[str, PersonAsked], None]  # the session, and what a run of it waits for
 
 

@@ -17,6 +17,7 @@ from holdfast.api.runs import (
     SessionId,
     ShortText,
 )
+from holdfast.targets import STOPS_MAX
 
 FormatType: TypeAlias = Literal["text", "json_object", "json_schema"]
 Verbosity: TypeAlias = Literal["low", "medium", "high"]
@@ -87,7 +88,7 @@ class OpenAIRequest(ModelOptions, kw_only=True):
         ),
     ] = None
     top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    stop: str | Annotated[list[str], msgspec.Meta(max_length=16)] | None = None
+    stop: str | Annotated[list[str], msgspec.Meta(max_length=STOPS_MAX)] | None = None
     seed: int | None = None
     presence_penalty: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, msgspec.Meta(ge=-2, le=2)] | None = None

@@ -41,9 +41,8 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     required: frozenset[str] = frozenset()  # of the query and the headers
     scopes: tuple[Scope, ...] = ("chat",)
-    # It acts in the folder of the run or session in its path, or shows files of it: only for keys that can
-    # choose that folder.
-    in_workspace: bool = False
+    shows_files: bool = False  # from the folder of the run in its path
+    any_workspace: str = ""  # why it changes a run or session for keys that can't choose its folder, too
     by_ticket: bool = False  # a browser may use a ticket instead of headers
     by_cookie: bool = False  # a browser may use its cookie alone
 
@@ -51,6 +50,12 @@ class Operation:
     def paths(self) -> tuple[str, ...]:
         """Every path under which clients reach it, as the router reads them."""
         return (self.path, *self.also)
+
+    @property
+    def in_workspace(self) -> bool:
+        """Whether it's only for keys that can choose the folder of the run or session in its path."""
+        changes_one = self.method != "GET" and ("{run_id}" in self.path or "{session_id}" in self.path)
+        return self.shows_files or (changes_one and self.scopes != ("admin",) and not self.any_workspace)
 
     @property
     def templates(self) -> tuple[str, ...]:

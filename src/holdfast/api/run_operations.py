@@ -59,6 +59,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "inputs.stop",
         also=("/v1/runs/{run_id}/cancel",),
         tag="Runs",
+        any_workspace="It ends work.",
         summary="Stop a run. With `total`, a run that has already ended is returned in its final state.",
         request=runs.StopRequest,
         responses={200: (runs.Stopping, runs.RunState)},
@@ -70,6 +71,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/approval",
         "inputs.approve",
         tag="Runs",
+        any_workspace="The scope `approve` is for people who approve exact actions of any run.",
         summary="Approve or deny one exact action, or all that are open.",
         scopes=("approve",),
         request=approvals.ApprovalRequest,
@@ -105,7 +107,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
             "/v1/runs/{run_id}/clarification",
         ),
         tag="Runs",
-        in_workspace=True,
         summary="Answer a question of the model. The other paths are those of hermes clients.",
         request=approvals.AnswerRequest,
         responses={200: approvals.QuestionSettled},
@@ -123,7 +124,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "inputs.say",
         also=("/v1/runs/{run_id}/messages",),
         tag="Runs",
-        in_workspace=True,
         summary=(
             "Send a message to a run under way; the model gets it with its next call. If the run waits, for "
             "an approval, an answer or the results of its client's tools, the model gets the message when "
@@ -148,7 +148,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/retry",
         "inputs.retry",
         tag="Runs",
-        in_workspace=True,
         summary=(
             "Rewind the session to before the run's answer, and run its message again. For a run that a fork "
             "inherited, name the fork in `session_id`."
@@ -173,7 +172,12 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         summary="Stop waiting for the time that a provider named, and try now.",
         request=runs.GateRequest,
         responses={200: runs.GateTried},
-        errors={400: "invalid_request, invalid_json", **RUN_ERRORS, 409: "not_gated"},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
+            **RUN_ERRORS,
+            409: "not_gated",
+        },
         needs_request=True,
     ),
     Operation(
@@ -181,7 +185,7 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/changes",
         "changes.show",
         tag="Runs",
-        in_workspace=True,
+        shows_files=True,
         summary="The files that a run changed, with diffs, and what its snapshots don't cover.",
         responses={200: changes.RunChanges},
         errors={
@@ -196,7 +200,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo",
         "changes.undo",
         tag="Runs",
-        in_workspace=True,
         summary=(
             "Undo a run and all later ones: restore their files, and rewind the session to before the run. "
             "Refused if that would overwrite other changes."
@@ -220,7 +223,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/undo/preview",
         "changes.preview",
         tag="Runs",
-        in_workspace=True,
         summary="Preview which files and turns an undo would change.",
         request=changes.UndoRequest,
         responses={200: changes.UndoPreviewed},
@@ -237,7 +239,6 @@ RUN_OPERATIONS: tuple[Operation, ...] = (
         "/v1/runs/{run_id}/redo",
         "changes.redo",
         tag="Runs",
-        in_workspace=True,
         summary="Reverse an undo: restore its files, and its turns if the conversation hasn't continued.",
         scopes=("approve",),
         request=changes.UndoRequest,

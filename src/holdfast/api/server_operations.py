@@ -181,7 +181,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary="Put a file back where it was. What is there now takes its place, so nothing is lost.",
         scopes=("approve",),
         responses={200: quarantine.QuarantineRestored},
-        errors={404: "not_in_quarantine", 409: "file_unusable"},
+        errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
     ),
     Operation(
         "DELETE",
@@ -191,7 +191,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         summary="Delete a file in quarantine for good.",
         scopes=("approve",),
         responses={200: quarantine.QuarantineDeleted},
-        errors={404: "not_in_quarantine", 409: "file_unusable"},
+        errors={403: "workspace_not_allowed", 404: "not_in_quarantine", 409: "file_unusable"},
     ),
     Operation(
         "POST",
@@ -382,6 +382,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         "/v1/conversations/{session_id}",
         "conversations.change",
         tag="OpenAI-compatible",
+        any_workspace="It describes the conversation to its client.",
         summary="Replace the metadata of a conversation.",
         request=openai.ChangeConversationRequest,
         responses={200: openai.ConversationShown},
@@ -441,7 +442,7 @@ SERVER_OPERATIONS: tuple[Operation, ...] = (
         tag="OpenAI-compatible",
         summary="Hide a response for good.",
         responses={200: openai.DeletedResponse},
-        errors={404: "response_not_found"},
+        errors={403: "workspace_not_allowed", 404: "response_not_found"},
     ),
     Operation(
         "GET",

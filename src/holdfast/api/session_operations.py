@@ -95,6 +95,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/processes/{job_id}/stop",
         "processes.stop",
         tag="Sessions",
+        any_workspace="It ends work.",
         summary="End a process in the background and everything that it started; returns when it is dead.",
         responses={200: live.BackgroundOutput},
         errors={**SESSION_ERRORS, 404: "session_not_found, process_not_found", 503: "server_silent"},
@@ -104,6 +105,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE,
         "sessions.change",
         tag="Sessions",
+        any_workspace="It arranges the list of sessions.",
         summary="Rename, pin, archive, or mark as read.",
         request=sessions.ChangeSessionRequest,
         responses={200: sessions.SessionShown},
@@ -120,7 +122,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         ),
         request=None,
         responses={200: sessions.SessionShown},
-        errors={**SESSION_ERRORS, 409: "session_not_away"},
+        errors={403: "workspace_not_allowed", **SESSION_ERRORS, 409: "session_not_away"},
     ),
     Operation(
         "PUT",
@@ -135,7 +137,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         scopes=("approve",),
         request=sessions.ApprovalModeRequest,
         responses={200: sessions.ApprovalModeShown},
-        errors={400: "invalid_request, invalid_json", **SESSION_ERRORS},
+        errors={400: "invalid_request, invalid_json", 403: "workspace_not_allowed", **SESSION_ERRORS},
         needs_request=True,
     ),
     Operation(
@@ -201,6 +203,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/draft",
         "sessions.put_draft",
         tag="Sessions",
+        any_workspace="It stores text that no run reads.",
         summary="Keep an unsent draft; an empty text deletes it.",
         request=sessions.DraftRequest,
         responses={200: sessions.DraftText},
@@ -242,6 +245,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         responses={201: sessions.Forked},
         errors={
             400: "invalid_request, invalid_json, secret_in_name",
+            403: "workspace_not_allowed",
             **SESSION_ERRORS,
             409: "session_exists, idempotency_key_conflict",
         },
@@ -255,7 +259,12 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         summary="Rewind the session: what came after `to_seq` no longer counts, but the log keeps it.",
         request=sessions.RewindRequest,
         responses={200: sessions.SessionShown},
-        errors={400: "invalid_request, invalid_json", **SESSION_ERRORS, 409: "session_busy"},
+        errors={
+            400: "invalid_request, invalid_json",
+            403: "workspace_not_allowed",
+            **SESSION_ERRORS,
+            409: "session_busy",
+        },
         needs_request=True,
     ),
     Operation(
@@ -263,7 +272,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/compact",
         "inputs.compact",
         tag="Sessions",
-        in_workspace=True,
         summary=(
             "Start a run that replaces the conversation by a summary, for the model alone; people still see "
             "all of it. `context.compacted` says how many tokens that saves."
@@ -342,6 +350,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/files/content",
         "files.write",
         tag="Sessions",
+        any_workspace="It checks the folder that it writes to.",
         summary=(
             "Upload a file into a folder of the workspace: whole or not at all. Files that hold secrets, or "
             "that other programs read or run by themselves, are refused."
@@ -369,6 +378,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/chat",
         "chat.chat",
         tag="Sessions",
+        any_workspace="It checks the folder of its run.",
         summary="Send a message and wait for its answer.",
         request=SessionChatRequest,
         responses={200: SessionChatCompletion},
@@ -381,6 +391,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/chat/stream",
         "chat.stream",
         tag="Sessions",
+        any_workspace="It checks the folder of its run.",
         summary="Send a message and follow its answer.",
         request=SessionChatRequest,
         responses={200: {EVENTS: None}},
@@ -402,6 +413,7 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/pause",
         "queue.pause",
         tag="Sessions",
+        any_workspace="It delays work.",
         summary="Pause the queue: waiting messages start no runs.",
         responses={200: sessions.QueueShown},
         errors=SESSION_ERRORS,
@@ -411,7 +423,6 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         _ONE + "/queue/resume",
         "queue.resume",
         tag="Sessions",
-        in_workspace=True,
         summary="Resume the queue.",
         responses={200: sessions.QueueShown},
         errors={403: "workspace_not_allowed", **SESSION_ERRORS},
@@ -423,14 +434,13 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Remove all waiting messages.",
         responses={200: sessions.QueueShown},
-        errors=SESSION_ERRORS,
+        errors={403: "workspace_not_allowed", **SESSION_ERRORS},
     ),
     Operation(
         "PATCH",
         _ONE + "/queue/{message_id}",
         "queue.change",
         tag="Sessions",
-        in_workspace=True,
         summary="Edit or move a waiting message, or hand it to the current run.",
         request=sessions.ChangeMessageRequest,
         responses={200: sessions.QueueShown},
@@ -448,6 +458,10 @@ SESSION_OPERATIONS: tuple[Operation, ...] = (
         tag="Sessions",
         summary="Remove a waiting message.",
         responses={200: sessions.QueueShown},
-        errors={404: "session_not_found, message_not_found", 409: "message_not_waiting"},
+        errors={
+            403: "workspace_not_allowed",
+            404: "session_not_found, message_not_found",
+            409: "message_not_waiting",
+        },
     ),
 )

@@ -121,7 +121,10 @@ class Index(UsageSource, Protocol):
     async def open_asks(
         self, *, limit: int = 200, session_id: str = "", source: str = ""
     ) -> Sequence[AskRow]:
-        """Open approvals and questions, oldest first: of a session, of a source, or of all."""
+        """Open approvals and questions: of a session, of a source, or of all.
+
+        The oldest come first; those of one millisecond are ordered by session, then as in its log.
+        """
         ...
 
     async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:

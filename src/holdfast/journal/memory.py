@@ -365,7 +365,7 @@ class MemoryStore(Store):
             if session_id in {"", ask.session_id}
             and source in {"", self._disk.sessions[ask.session_id].source}
         ]
-        return sorted(found, key=lambda ask: (ask.asked_ms, ask.ask_id))[:limit]
+        return sorted(found, key=lambda ask: (ask.asked_ms, ask.session_id, ask.seq))[:limit]
 
     @override
     async def session_ids(self, prefix: str, *, limit: int = 200) -> Sequence[str]:

@@ -27,13 +27,13 @@ from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.models.wire import (
     NOTHING,
     UNREADABLE,
-    Count,
     StreamParser,
     UnclosedItem,
     decoded,
     raw_text,
     token_count,
     tokens_used,
+    usage_table,
 )
 
 STOPS: dict[str, FinishReason] = {
@@ -91,25 +91,13 @@ class _Delta(msgspec.Struct, gc=False):
     stop_details: _StopDetails | None = None
 
 
-class _OutputDetails(msgspec.Struct, gc=False):
-    thinking_tokens: Count = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    input_tokens: Count = None
-    cache_creation_input_tokens: Count = None
-    cache_read_input_tokens: Count = None
-    output_tokens: Count = None
-    output_tokens_details: _OutputDetails | None = None
-
-
 class _Message(msgspec.Struct):
     type: str = ""
     content: list[_Block] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: _StopDetails | None = None
-    usage: _Usage | None = None
+    usage: object = None
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -118,7 +106,7 @@ class _Event(msgspec.Struct, gc=False):
     delta: _Delta | None = None
     content_block: _Block | None = None
     message: _Message | None = None
-    usage: _Usage | None = None
+    usage: object = None
 
 
 class _TextDelta(msgspec.Struct, gc=False):
@@ -167,7 +155,7 @@ class AnthropicParser(StreamParser):
         self._stop_reason = ""
         self._stop_detail = ""
         self._stop_sequence = ""
-        self._usage = _Usage()
+        self._usage: dict[str, object] = {}
         self._steps: dict[str, Callable[[_Event, bytes], Sequence[ModelEvent]]] = {
             "content_block_delta": self._block_delta,
             "content_block_start": self._block_start,
@@ -367,17 +355,15 @@ class AnthropicParser(StreamParser):
         self._opened += 1
         return item
 
-    def _count(self, usage: _Usage) -> TokensUsed:
+    def _count(self, usage: object) -> TokensUsed:
         """Counts are running totals; a missing count keeps its last value."""
-        for name in usage.__struct_fields__:
-            if (value := getattr(usage, name)) is not None:
-                setattr(self._usage, name, value)
         known = self._usage
-        read, written = known.cache_read_input_tokens, known.cache_creation_input_tokens
+        known.update({name: value for name, value in usage_table(usage).items() if value is not None})
+        read, written = known.get("cache_read_input_tokens"), known.get("cache_creation_input_tokens")
         return tokens_used(
-            sent=token_count(known.input_tokens) + token_count(read) + token_count(written),
-            made=known.output_tokens,
+            sent=sum(map(token_count, (known.get("input_tokens"), read, written))),
+            made=known.get("output_tokens"),
             cached=read,
             written=written,
-            reasoning=(known.output_tokens_details or _OutputDetails()).thinking_tokens,
+            reasoning=usage_table(known.get("output_tokens_details")).get("thinking_tokens"),
         )

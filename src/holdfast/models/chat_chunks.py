@@ -6,43 +6,26 @@ import msgspec
 
 from holdfast.folds.gathered import Gathered
 from holdfast.model_events import TokensUsed
-from holdfast.models.wire import Count, token_count, tokens_used
+from holdfast.models.wire import token_count, tokens_used, usage_table
 
 
-class _PromptDetails(msgspec.Struct, gc=False):
-    cached_tokens: Count = None
-    cache_write_tokens: Count = None
-
-
-class _CompletionDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: Count = None
-
-
-class ChunkUsage(msgspec.Struct, gc=False):
+def chat_tokens_used(usage: object) -> TokensUsed:
     """OpenAI's usage object, with the extra fields of DeepSeek (cache hits) and Moonshot (cached)."""
-
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    total_tokens: Count = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
-    prompt_cache_hit_tokens: Count = None
-    cached_tokens: Count = None
-    reasoning_tokens: Count = None
-
-    def tokens_used(self) -> TokensUsed:
-        """The counts in our terms."""
-        prompt = self.prompt_tokens_details or _PromptDetails()
-        completion = self.completion_tokens_details or _CompletionDetails()
-        # xAI and Gemini leave reasoning out of completion_tokens and count it in the total.
-        beyond_prompt = token_count(self.total_tokens) - token_count(self.prompt_tokens)
-        return tokens_used(
-            sent=self.prompt_tokens,
-            made=max(token_count(self.completion_tokens), beyond_prompt),
-            cached=prompt.cached_tokens or self.prompt_cache_hit_tokens or self.cached_tokens,
-            written=prompt.cache_write_tokens,
-            reasoning=completion.reasoning_tokens or self.reasoning_tokens,
-        )
+    found = usage_table(usage)
+    prompt = usage_table(found.get("prompt_tokens_details"))
+    completion = usage_table(found.get("completion_tokens_details"))
+    sent = found.get("prompt_tokens")
+    # xAI and Gemini leave reasoning out of completion_tokens and count it in the total.
+    beyond_prompt = token_count(found.get("total_tokens")) - token_count(sent)
+    return tokens_used(
+        sent=sent,
+        made=max(token_count(found.get("completion_tokens")), beyond_prompt),
+        cached=prompt.get("cached_tokens")
+        or found.get("prompt_cache_hit_tokens")
+        or found.get("cached_tokens"),
+        written=prompt.get("cache_write_tokens"),
+        reasoning=completion.get("reasoning_tokens") or found.get("reasoning_tokens"),
+    )
 
 
 class Function(msgspec.Struct, gc=False):
@@ -114,22 +97,16 @@ class ChunkChoice(msgspec.Struct, gc=False):
     message: Delta | None = None
     finish_reason: str | None = None
     index: int | None = None
-    usage: ChunkUsage | None = None
-
-
-class Groq(msgspec.Struct, gc=False):
-    """Groq's extra fields."""
-
-    usage: ChunkUsage | None = None
+    usage: object = None
 
 
 class Chunk(msgspec.Struct, gc=False):
     """A chunk of the stream, or a whole answer."""
 
     choices: list[ChunkChoice] | None = None
-    usage: ChunkUsage | None = None
+    usage: object = None
     error: object = None
-    x_groq: Groq | None = None
+    x_groq: object = None
 
 
 _Blank: TypeAlias = Literal[""] | None

@@ -19,7 +19,17 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
-from holdfast.models.chat_chunks import CHUNK, TEXT, ChatPart, ChatToolCall, Chunk, Delta, Details, Function
+from holdfast.models.chat_chunks import (
+    CHUNK,
+    TEXT,
+    ChatPart,
+    ChatToolCall,
+    Chunk,
+    Delta,
+    Details,
+    Function,
+    chat_tokens_used,
+)
 from holdfast.models.error_bodies import find_error, read_error
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.models.wire import (
@@ -31,6 +41,7 @@ from holdfast.models.wire import (
     decoded,
     is_json,
     raw_text,
+    usage_table,
 )
 
 FINISHES: dict[str, FinishReason] = {
@@ -168,7 +179,7 @@ class ChatParser(StreamParser):
     def _without_choice(self, chunk: Chunk, data: bytes) -> Sequence[ModelEvent]:
         if chunk.usage is not None and not chunk.error:
             self._used = None
-            return [chunk.usage.tokens_used()]
+            return [chat_tokens_used(chunk.usage)]
         # An error of an unknown shape is still an error.
         error = find_error(data) or (read_error(0, data) if chunk.error else None)
         if error is None:
@@ -179,9 +190,9 @@ class ChatParser(StreamParser):
     def _take_usage(self, chunk: Chunk) -> None:
         """Keep the usage: some servers send it in every chunk, so it's reported once, at the end."""
         of_choice = chunk.choices[0].usage if chunk.choices else None
-        usage = chunk.usage or of_choice or (chunk.x_groq.usage if chunk.x_groq else None)
+        usage = chunk.usage or of_choice or usage_table(chunk.x_groq).get("usage")
         if usage is not None:
-            self._used = usage.tokens_used()
+            self._used = chat_tokens_used(usage)
 
     def _take_delta(self, delta: Delta, events: list[ModelEvent]) -> None:
         content = delta.content

@@ -30,6 +30,7 @@ from holdfast.models.responses_events import (
     ResponsesEvent,
     ResponsesItem,
     ResponsesResult,
+    responses_tokens_used,
 )
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
 from holdfast.models.wire import NOTHING, UNREADABLE, StreamParser, UnclosedItem, decoded, raw_text
@@ -222,7 +223,7 @@ class ResponsesParser(StreamParser):
         if status in {"completed", "incomplete"}:
             self._close_rest(response, events)
         if response.usage is not None:
-            events.append(response.usage.tokens_used())
+            events.append(responses_tokens_used(response.usage))
         self._over = True
         if status == "completed":
             by_tools = "tools" if self._tool_ids else "stop"

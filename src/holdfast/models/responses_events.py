@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.model_events import TokensUsed
-from holdfast.models.wire import Count, tokens_used
+from holdfast.models.wire import tokens_used, usage_table
 
 
 class ResponsesPart(msgspec.Struct):
@@ -31,34 +31,18 @@ class ResponsesItem(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw()
 
 
-class _InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: Count = None
-    cache_write_tokens: Count = None
-
-
-class _OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: Count = None
-
-
-class ResponsesUsage(msgspec.Struct, gc=False):
-    """Token counts."""
-
-    input_tokens: Count = None
-    output_tokens: Count = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-    def tokens_used(self) -> TokensUsed:
-        """The counts in our terms."""
-        sent = self.input_tokens_details or _InputDetails()
-        made = self.output_tokens_details or _OutputDetails()
-        return tokens_used(
-            sent=self.input_tokens,
-            made=self.output_tokens,
-            cached=sent.cached_tokens,
-            written=sent.cache_write_tokens,
-            reasoning=made.reasoning_tokens,
-        )
+def responses_tokens_used(usage: object) -> TokensUsed:
+    """The token counts of a response."""
+    found = usage_table(usage)
+    sent = usage_table(found.get("input_tokens_details"))
+    made = usage_table(found.get("output_tokens_details"))
+    return tokens_used(
+        sent=found.get("input_tokens"),
+        made=found.get("output_tokens"),
+        cached=sent.get("cached_tokens"),
+        written=sent.get("cache_write_tokens"),
+        reasoning=made.get("reasoning_tokens"),
+    )
 
 
 class Incomplete(msgspec.Struct, gc=False):
@@ -72,7 +56,7 @@ class ResponsesResult(msgspec.Struct):
 
     status: str | None = None
     output: list[ResponsesItem] | None = None
-    usage: ResponsesUsage | None = None
+    usage: object = None
     incomplete_details: Incomplete | None = None
     error: msgspec.Raw = msgspec.Raw()
 

@@ -156,7 +156,7 @@ class TargetStates:
         self._plain: set[str] = set()  # targets that refuse reasoning settings; every process finds out anew
         self._passes: set[str] = set()  # gates that the next waiting call may pass
         self._sleeping: dict[str, dict[asyncio.Timeout, TargetWait | None]] = {}  # in order of arrival
-        self._probes: Counter[str] = Counter()  # attempts under way that passed an open breaker
+        self._probes: dict[str, object] = {}  # attempts under way that passed an open breaker, one for each
         self._unsaved_progress: set[str] = set()  # breakers closed by progress, not yet in a note
         self._answered: set[str] = set()  # addresses that have ever answered, in this process or before
         self._outage_since_s: dict[str, float] = {}  # unreachable addresses, by the monotonic clock
@@ -232,8 +232,9 @@ class TargetStates:
         return TargetWait(self, target, wait_ms, ends_with="recovery" if is_away else "time")
 
     def turn(self, target: Target) -> TargetWait:
-        """A wait until a probe is due, or until the one under way has ended."""
-        return TargetWait(self, target, self.breaker_wait_ms(target), ends_with="turn")
+        """A wait until a probe is due and the one under way has ended, as far as is known now."""
+        wait_ms = self.breaker_wait_ms(target) or self.breaker(target).cooldown_ms
+        return TargetWait(self, target, wait_ms, ends_with="turn")
 
     async def is_skipped(
         self, target: Target, left_ms: Callable[[], int], *, wait: TargetWait | None = None
@@ -285,14 +286,17 @@ class TargetStates:
 
     def may_pass(self, target: Target) -> bool:
         """Whether the breaker lets an attempt through; one that passes an open breaker is its probe."""
-        passed = pass_breaker(self.breaker(target), self.now_ms())
+        key, breaker = breaker_note(target), self.breaker(target)
+        if breaker.cooldown_ms and key in self._probes:
+            return False
+        passed = pass_breaker(breaker, self.now_ms())
         if passed is not None:
-            self._breakers[breaker_note(target)] = passed
+            self._breakers[key] = passed
         return passed is not None
 
     def may_probe_early(self, target: Target) -> bool:
         """Whether a person's message, which doesn't wait for the next probe, can be an extra one."""
-        return not self._probes[breaker_note(target)]
+        return breaker_note(target) not in self._probes
 
     @contextmanager
     def attempting(self, target: Target) -> Generator[None]:
@@ -301,14 +305,15 @@ class TargetStates:
         if not self.breaker(target).cooldown_ms:
             yield
             return
-        self._probes[key] += 1
+        self._probes[key] = probe = object()
         try:
             yield
         except BaseException:
             self._breakers[key] = abandon_probe(self.breaker(target), self.now_ms())
             raise
         finally:
-            self._probes[key] -= 1
+            if self._probes.get(key) is probe:
+                del self._probes[key]
             self._end_turns(gate_note(target))
 
     def _end_turns(self, key: str) -> None:
@@ -322,6 +327,7 @@ class TargetStates:
     def progressed(self, target: Target) -> None:
         """Note that an attempt makes progress, so that calls waiting for the target continue."""
         key = breaker_note(target)
+        self._probes.pop(key, None)  # it has found out, however long its answer takes
         if self.breaker(target) != _CLOSED:
             was_open = self.breaker(target).cooldown_ms
             self._breakers[key] = after_success()

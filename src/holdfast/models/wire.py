@@ -4,7 +4,7 @@ import hashlib
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeVar, cast
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -290,15 +290,16 @@ def effort_of(request: ModelRequest) -> str:
     return "" if request.reasoning_effort == REASONING_OFF else request.reasoning_effort
 
 
-Count: TypeAlias = int | float | None
-
 COUNT_MAX = 10**12  # more than any window or any month of answers
 
 
 def tokens_used(
-    *, sent: Count, made: Count, cached: Count = None, written: Count = None, reasoning: Count = None
+    *, sent: object, made: object, cached: object = None, written: object = None, reasoning: object = None
 ) -> TokensUsed:
-    """The counts in our terms: input tokens include those read from or written to the cache."""
+    """The counts in our terms: input tokens include those read from or written to the cache.
+
+    A count that isn't a number is left out, because an answer mustn't fail over its usage.
+    """
     cached_tokens, written_tokens = token_count(cached), token_count(written)
     input_tokens = token_count(sent)
     if cached_tokens > input_tokens:
@@ -312,6 +313,15 @@ def tokens_used(
     )
 
 
-def token_count(given: Count) -> int:
-    """A count that a server reported, if it can be one."""
-    return int(max(0, min(given or 0, COUNT_MAX)))
+def token_count(given: object) -> int:
+    """A count that a server reported; 0 if it can't be one."""
+    if isinstance(given, str) and given.isascii() and given.isdigit():
+        given = int(given[:18])
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return 0
+    return int(max(0, min(given, COUNT_MAX)))
+
+
+def usage_table(value: object) -> dict[str, object]:
+    """A usage object or its details; empty if the server sent anything else."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

@@ -11,6 +11,7 @@ from holdfast import events as e
 from holdfast.events import Input
 from holdfast.folds.run import AskStatus
 from holdfast.interfaces.ids import grant_of_approval
+from holdfast.policy.grants import describe
 from holdfast.policy.tool_names import UPDATE_PLAN
 from holdfast.values import Choice, GrantRule, PlanStep, Width
 
@@ -76,6 +77,16 @@ AnswerResult: TypeAlias = Answered | Stale | AnswerRefused
 def shown_rule(asked: e.ApprovalAsked, width: Width) -> GrantRule | None:
     """The rule of this width that people were shown with the approval; None if it isn't offered."""
     return next((offer.rule for offer in asked.offers if offer.rule.width == width), None)
+
+
+def answer_by_rule(asked: e.ApprovalAsked, granted: e.GrantAdded) -> ApprovalVerdict | None:
+    """The answer that a stored rule gives to an open approval; None if the approval doesn't offer that rule.
+
+    A rule is only offered for an action that it covers whole, so no other rule answers.
+    """
+    if granted.scope not in asked.choices or shown_rule(asked, granted.rule.width) != granted.rule:
+        return None
+    return ApprovalVerdict("once", by=f"rule {granted.grant_id}", reason=describe(granted.rule))
 
 
 def answer_events(

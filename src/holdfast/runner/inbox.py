@@ -1,6 +1,7 @@
 """The inbox: stores what people send before anything acts on it."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as copied
@@ -33,6 +34,7 @@ from holdfast.interfaces.journal import (
     IfRunsOpenBelow,
     IfSessionKnown,
     IfSessionNew,
+    JournalError,
     KeyConflict,
     Replayed,
     Store,
@@ -44,6 +46,7 @@ from holdfast.runner.asks import (
     AskAnswer,
     Stale,
     UnknownAsk,
+    answer_by_rule,
     answer_events,
 )
 from holdfast.runner.session_grants import (
@@ -55,6 +58,9 @@ from holdfast.runner.session_grants import (
 from holdfast.runner.supervisor import Supervisor
 from holdfast.values import COMPACT, HistoryMessage, Part, RunSettings, WhenBusy
 
+_log = logging.getLogger(__name__)
+
+COVERED_MAX = 1_000  # open approvals and questions, the oldest, that a new rule is compared with
 QUEUE_MAX = 50
 TRIES_MAX = 3  # to steer the current run, which may end while the message is being stored
 
@@ -304,7 +310,8 @@ class Inbox:
     ) -> list[Answered | Stale] | AnswerNotOffered | UnknownAsk:
         """Answer each ask by its id, or none of them if one answer isn't offered.
 
-        "session" and "always" store the rule that was shown with the approval.
+        "session" and "always" store the rule that was shown with the approval. It also answers the other
+        open approvals that offer it.
         """
         prepared: list[_PreparedAnswer | Stale] = []
         for ask_id, answer in answers.items():
@@ -312,7 +319,24 @@ class Inbox:
             if isinstance(found, AnswerNotOffered | UnknownAsk):
                 return found
             prepared.append(found)
-        return [one if isinstance(one, Stale) else await self._store_answer(one) for one in prepared]
+        results = [one if isinstance(one, Stale) else await self._store_answer(one) for one in prepared]
+        for one in prepared:
+            if not isinstance(one, Stale) and one.grant is not None:
+                await self._answer_covered(one.session_id, one.grant)
+        return results
+
+    async def _answer_covered(self, session_id: str, granted: e.GrantAdded) -> None:
+        """Answer the other open approvals that the rule allows: of its session, or of all."""
+        within = session_id if granted.scope == "session" else ""
+        try:
+            for row in await self._store.open_asks(session_id=within, limit=COVERED_MAX):
+                found = await self._store.read(row.session_id, after=row.seq - 1, limit=1)
+                asked = found[0].event if found else None
+                answer = answer_by_rule(asked, granted) if isinstance(asked, e.ApprovalAsked) else None
+                if answer is not None:
+                    await self.answer(row.ask_id, answer)
+        except JournalError as error:
+            _log.warning("the approvals that %s covers still wait: %s", granted.grant_id, error)
 
     async def _prepared(
         self, ask_id: str, answer: AskAnswer

@@ -17,7 +17,7 @@ from holdfast.sandbox.launch import BackendName, Launch, Lifetime
 from holdfast.sandbox.profile import MOUNTS_MAX, Profile
 from holdfast.sandbox.seccomp import seccomp_filter
 from holdfast.sandbox.shared_network import shared_network
-from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, write_etc
+from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, is_in, write_etc
 
 _ETC = "/etc"
 _TMP, _VAR_TMP = "/tmp", "/var/tmp"  # noqa: S108 - the command's own
@@ -93,7 +93,7 @@ class Bubblewrap:
             yield from words
         if self._adds_to(profile, _ETC):
             yield from ("--remount-ro", _ETC)
-        if profile.base == "whole" and not _is_in(profile.home, profile.write):
+        if profile.base == "whole" and not is_in(profile.home, profile.write):
             yield from ("--remount-ro", profile.home)  # what is written there would be lost
         yield from ("--remount-ro", "/", "--chdir", profile.cwd)
 
@@ -233,10 +233,6 @@ def _system() -> Iterator[str]:
 def _outside(profile: Profile) -> tuple[str, ...]:
     """What is mounted beside the system and the workspace."""
     return (*profile.read, *profile.write, *(path for path, _ in profile.links))
-
-
-def _is_in(path: str, folders: tuple[str, ...]) -> bool:
-    return any(is_below(path, folder) for folder in folders)
 
 
 @contextmanager

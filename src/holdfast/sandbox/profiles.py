@@ -11,7 +11,7 @@ from holdfast.policy.lifts import why_not_given
 from holdfast.sandbox.first_shell import usual_limits
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, ProcessLimits, Profile
-from holdfast.sandbox.system_files import SYSTEM_FOLDERS, caches, is_below, outermost, toolchains
+from holdfast.sandbox.system_files import SYSTEM_FOLDERS, caches, is_below, is_in, outermost, toolchains
 from holdfast.sandbox.unix_sockets import served_outside
 from holdfast.sandbox.workspace_scan import WorkspaceScan, beginning_of
 from holdfast.values import Lift
@@ -58,14 +58,14 @@ class Profiles:
         write = (*unprotected, *_linked_git(root))
         named = _real((*options.read, *lift.read))
         found = [self._scan.look(path) for path in (root, *write)]
-        masked = {path for one in found for path in one.secret if not _is_in(path, named)}
+        masked = {path for one in found for path in one.secret if not is_in(path, named)}
         sockets = {path for one in found for path in one.sockets} - {*named, *unprotected}
         masked |= served_outside(sockets)
-        masked |= {path for path in self._own if _is_in(path, (root, *write, *named, *self._toolchains))}
+        masked |= {path for path in self._own if is_in(path, (root, *write, *named, *self._toolchains))}
         protected = {path for one in found for path in one.protected}
         protected |= {path for folder in _linked_git(root) for path in _of_git(folder)}
         # What is in a masked folder isn't there to be changed, and nothing can be mounted in it.
-        protected = {path for path in protected if not _is_in(path, masked)}
+        protected = {path for path in protected if not is_in(path, masked)}
         network = self._network(lift)
         shown = (*SYSTEM_FOLDERS, root, *write, *named, *self._toolchains, *self._caches)
         return Profile(
@@ -89,7 +89,7 @@ class Profiles:
 
     def is_own(self, path: str) -> bool:
         """Whether a path belongs to Holdfast, so that no command ever reaches it."""
-        return _is_in(path, self._own)
+        return is_in(path, self._own)
 
     def leaves_out(self, hosts: Iterable[str]) -> tuple[str, ...]:
         """Which of these hosts a command can't reach by the settings alone; each is a name, or name:port.
@@ -128,15 +128,11 @@ def _links(paths: Iterable[str], shown: tuple[str, ...]) -> Iterator[tuple[str, 
             name = ahead.pop(0)
             at = f"{here}/{name}" if name not in {"", ".", ".."} else here
             here = at if name != ".." else os.path.dirname(here)  # noqa: PTH120 - a text, not a path
-            if not os.path.islink(here) or _is_in(here, shown):  # noqa: PTH114
+            if not os.path.islink(here) or is_in(here, shown):  # noqa: PTH114
                 continue
             leads_to = os.path.normpath(os.path.join(os.path.dirname(here), os.readlink(here)))  # noqa: PTH115, PTH118, PTH120
             yield here, leads_to
             ahead, here, left = [*leads_to.split("/"), *ahead], "", left - 1
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_below(path, folder) for folder in folders)
 
 
 def _linked_git(workspace: str) -> tuple[str, ...]:

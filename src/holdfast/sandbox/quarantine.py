@@ -91,12 +91,12 @@ class Quarantine:
             names = os.listdir(self.folder)  # noqa: PTH208 - names, not paths
         except OSError:
             return ()
-        found = [each for name in names if (each := self._file(name)) is not None]
+        found = [each for name in names if (each := self._entry(name)) is not None]
         return tuple(sorted(found, key=lambda each: (-each.taken_at, each.id)))
 
     def restore(self, file_id: str) -> QuarantinedFile:
         """Put it back, and what is there now in its place here; raises NotInQuarantine or OSError."""
-        file = self._known(file_id)
+        file = self.file(file_id)
         parent, _, name = file.path.rpartition("/")
         try:
             parent_fd = _opened(parent)
@@ -116,17 +116,18 @@ class Quarantine:
 
     def drop(self, file_id: str) -> QuarantinedFile:
         """Delete it for good. Raises NotInQuarantine, OSError."""
-        file = self._known(file_id)
+        file = self.file(file_id)
         shutil.rmtree(self.folder / file.id)
         return file
 
-    def _known(self, file_id: str) -> QuarantinedFile:
+    def file(self, file_id: str) -> QuarantinedFile:
+        """What is kept under this id; raises NotInQuarantine."""
         file = next((each for each in self.files() if each.id == file_id), None)
         if file is None:
             raise NotInQuarantine(f"Nothing in quarantine has the id {file_id}.")
         return file
 
-    def _file(self, name: str) -> QuarantinedFile | None:
+    def _entry(self, name: str) -> QuarantinedFile | None:
         place = self.folder / name
         try:
             path = str(json.loads((place / _ABOUT).read_bytes())["path"])

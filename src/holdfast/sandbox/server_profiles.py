@@ -13,7 +13,7 @@ from pathlib import Path
 from holdfast.policy.secret_names import is_secret
 from holdfast.sandbox.network_proxy import read_inside
 from holdfast.sandbox.profile import NetworkAccess, Profile
-from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, outermost, toolchains
+from holdfast.sandbox.system_files import SYSTEM_FOLDERS, is_below, is_in, outermost, toolchains
 from holdfast.sandbox.workspace_scan import WorkspaceScan
 
 HOME_DEPTH_MAX = 4
@@ -77,7 +77,7 @@ class ServerProfiles:
             write |= set(_existing(caches))
         found = [self._home_scan.look(home), *(self._scan.look(path) for path in sorted(write))]
         secret = {path for each in found for path in each.secret} | set(self._own)
-        masked = {path for path in secret if not _is_in(path, named) and path not in write}
+        masked = {path for path in secret if not is_in(path, named) and path not in write}
         read = [path for path in _entries(home) if path not in masked and path not in caches]
         read += [*_programs(command[0], home, cwd), *(read_inside() if access.network == "hosts" else ())]
         masked = {path for path in masked if self._is_seen(path, read, write)}
@@ -110,8 +110,8 @@ class ServerProfiles:
 
     def _is_seen(self, path: str, read: list[str], write: set[str]) -> bool:
         """Whether it is there to be hidden; of a replaced folder, only what is mounted in it is."""
-        is_replaced = _is_in(path, (self._home, *_REPLACED))
-        return os.path.lexists(path) and (not is_replaced or _is_in(path, (*read, *write)))
+        is_replaced = is_in(path, (self._home, *_REPLACED))
+        return os.path.lexists(path) and (not is_replaced or is_in(path, (*read, *write)))
 
 
 def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _named(words: Iterable[str], cwd: str) -> Iterator[str]:
 def _granted(named: Iterable[str], home: str) -> Iterator[str]:
     """What is writable for that: a folder, or the folder of a file, since programs keep more beside it."""
     for path in named:
-        if _is_in(path, _NOT_WRITABLE) or is_secret(path):
+        if is_in(path, _NOT_WRITABLE) or is_secret(path):
             continue
         folder = path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120
         is_named = folder == path
@@ -163,7 +163,3 @@ def _leads_out(link: str, folder: str) -> bool:
 
 def _existing(paths: Iterable[str]) -> Iterator[str]:
     return (real for path in paths if os.path.lexists(real := os.path.realpath(path)))
-
-
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    return any(is_below(path, folder) for folder in folders)

@@ -5,7 +5,7 @@ import os
 import pwd
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -62,9 +62,14 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
+def is_in(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or in one."""
+    return any(is_below(path, folder) for folder in folders)
+
+
 def outermost(paths: set[str]) -> set[str]:
     """The paths that aren't in one of the others."""
-    return {path for path in paths if not any(is_below(path, other) for other in paths - {path})}
+    return {path for path in paths if not is_in(path, paths - {path})}
 
 
 def _on_path(home: str, path: str) -> Iterator[str]:
@@ -81,7 +86,7 @@ def _existing(places: "list[str] | Iterator[str]") -> Iterator[str]:
     seen: list[str] = list(SYSTEM_FOLDERS)
     for place in places:
         real = os.path.realpath(place)
-        if not os.path.exists(real) or real == "/" or any(is_below(real, other) for other in seen):  # noqa: PTH110
+        if not os.path.exists(real) or real == "/" or is_in(real, seen):  # noqa: PTH110
             continue
         seen.append(real)
         yield real

@@ -24,6 +24,7 @@ class QuarantineRoutes:
     def __init__(self, deps: RouteDeps) -> None:
         data_dir = deps.options.data_dir
         self._quarantine = Quarantine(data_dir / "quarantine") if data_dir is not None else None
+        self._workspaces = deps.workspaces
         self._one_at_a_time = asyncio.Lock()
 
     async def list(self, request: Request) -> Response:
@@ -55,6 +56,8 @@ class QuarantineRoutes:
             raise _not_found(f"Nothing in quarantine has the id {file_id}")
         try:
             async with self._one_at_a_time:
+                file = await offload(partial(self._quarantine.file, file_id))
+                await self._workspaces.allowed(file.path.rpartition("/")[0] or "/")
                 return await offload(partial(act, self._quarantine, file_id))
         except NotInQuarantine as refused:
             raise _not_found(str(refused)) from refused

@@ -107,6 +107,17 @@ async def test_a_card_shows_what_was_decided_elsewhere_even_if_slacks_answer_is_
         assert "✗ Denied by page" in slack.world.conversation(MY).texts()[0]
 
 
+async def test_messages_and_clicks_arrive_in_an_organization_that_has_the_app_in_all_workspaces() -> None:
+    """P14: Slack names no workspace of a click then, and the app has none of its own."""
+    async with FakeSlack() as slack, ChaosServer(choose=acts) as chaos, process(chaos) as world:
+        slack.world.enterprise = "E0ORG"
+        async with talking(world, slack):
+            slack.world.say(MY, "a colour")
+            ts, value = await card(slack, "blue")
+            slack.world.click(MY, ts, value)
+            await until(slack, lambda: "result: blue" in slack.world.conversation(MY).texts())
+
+
 @in_both_forms
 async def test_a_question_is_answered_by_a_button_or_by_what_is_written_next(talking: Talking) -> None:
     async with FakeSlack() as slack, ChaosServer(choose=acts) as chaos, process(chaos) as world:

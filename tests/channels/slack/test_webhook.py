@@ -101,6 +101,60 @@ def test_a_click_or_command_of_another_workspace_or_app_is_ignored(kind: str, fi
     assert read_envelope(kind, payload, us=SlackInstallation(BOT_USER, TEAM, "A0OTHER")) is None
 
 
+ORG = SlackInstallation(BOT_USER, "", APP, enterprise="E0ORG")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "elsewhere"),
+    [
+        (
+            "interactive",
+            {
+                "type": "block_actions",
+                "is_enterprise_install": True,
+                "team": None,
+                "enterprise": {"id": "E0ORG", "name": "Org"},
+                "user": {"id": "W1", "team_id": "E0ORG"},
+                "channel": {"id": MY},
+                "actions": [{"value": "x"}],
+                "message": {"ts": "1.1"},
+            },
+            {"enterprise": {"id": "E0OTHER"}, "team": {"id": TEAM}},
+        ),
+        (
+            "slash_commands",
+            {
+                "team_id": TEAM,
+                "enterprise_id": "E0ORG",
+                "user_id": "W1",
+                "channel_id": MY,
+                "trigger_id": "1",
+            },
+            {"enterprise_id": "E0OTHER"},
+        ),
+        (
+            "events_api",
+            {
+                "team_id": None,
+                "authorizations": [{"enterprise_id": "E0ORG", "team_id": None}],
+                "event": {"type": "message", "channel": MY, "user": "W1", "text": "hi", "ts": "1.1"},
+            },
+            {"enterprise_id": "E0OTHER"},
+        ),
+    ],
+)
+def test_an_app_of_a_whole_organization_gets_the_events_of_all_its_workspaces(
+    kind: str, fields: dict[str, Any], elsewhere: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """P8, P11: Slack names the organization then, and not always the workspace."""
+    payload = {"api_app_id": APP, **fields}
+    assert read_envelope(kind, payload, us=ORG) is not None
+    with caplog.at_level("INFO"):
+        assert read_envelope(kind, payload | elsewhere, us=ORG) is None
+    assert "another installation" in caplog.text
+    assert "E0OTHER" in caplog.text
+
+
 async def test_the_same_event_ten_times_is_one_message_and_is_on_the_log_before_the_answer() -> None:
     """P2, P14: a 200 means that it is on the log; a repeat becomes nothing. No socket is opened."""
     async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:

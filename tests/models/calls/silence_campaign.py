@@ -12,8 +12,7 @@ from runner.steered_clock import SteeredClock, settle
 
 TARGET = Target(name="main", wire="chat", base_url="http://127.0.0.1:9/v1", model="m")
 SILENT = Failure(kind="no_first_event", text="silent")
-PATIENCE_S, ANSWER_S = 2.0, 0.1
-RESUMED_S = PATIENCE_S + STAGGER_MS_MAX / 1_000
+PATIENCES_S, ANSWER_S = (2.0, 45.0), 0.1  # shorter and longer than the first pause
 
 
 class SilentTarget:
@@ -27,11 +26,12 @@ class SilentTarget:
         self._is_silent = False
         self._opened_ms = 0  # when the breaker opened; 0 while it's closed
         self._probes = 0
+        self._patience_s = 0.0
 
     async def run(self, rounds: int) -> None:
         """So many silences, each met by calls that come at random times."""
-        for _ in range(rounds):
-            self._is_silent = True
+        for nth in range(rounds):
+            self._is_silent, self._patience_s = True, PATIENCES_S[nth % 2]
             for _ in range(self._dice.randrange(1, 30)):
                 self._calls.add(asyncio.create_task(self._call()))
                 await self._pass_s(self._dice.choice((0, 0.5, 7, 100)) * self._dice.random())
@@ -41,7 +41,7 @@ class SilentTarget:
             self._calls.add(answered)
             while not answered.done():
                 await self._pass_s(1)
-            await self._pass_s(RESUMED_S)
+            await self._pass_s(self._patience_s + STAGGER_MS_MAX / 1_000)
             assert all(call.done() for call in self._calls), "a call waits though the target has answered"
             await asyncio.gather(*self._calls)
             self._calls.clear()
@@ -61,8 +61,7 @@ class SilentTarget:
     async def _is_answered(self) -> bool:
         is_probe = bool(self._states.breaker(TARGET).cooldown_ms)
         self._probes += is_probe
-        # A message's extra probe can be in progress when the next regular one is due.
-        assert self._probes <= 2, "more than one probe of a kind at a time"
+        assert self._probes <= 1, "more than one probe at a time"
         try:
             with self._states.attempting(TARGET):
                 if not self._is_silent:
@@ -70,7 +69,7 @@ class SilentTarget:
                     self._states.progressed(TARGET)
                     await self._states.answered(TARGET)
                     return True
-                await self._clock.sleep_s(PATIENCE_S)
+                await self._clock.sleep_s(self._patience_s)
                 await self._states.failed(TARGET, SILENT)
                 return False
         finally:

@@ -1,5 +1,7 @@
 """Folders that a key can choose as a workspace, at every endpoint that takes one."""
 
+import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ from holdfast import events as e
 from holdfast.api.operations import OPERATIONS
 from holdfast.chaos import ChaosServer, Say
 from holdfast.journal.memory import MemoryStore
+from holdfast.sandbox.quarantine import CopyBudget, Quarantine
+from holdfast.server.runs.history import response_id
 from server.access.test_scopes import LOCKED, OWNER, made
 from serving import served, target_of
 
@@ -72,18 +76,25 @@ def test_the_endpoints_above_are_all_that_take_a_workspace() -> None:
     assert takes | inside == requests("/").keys()
 
 
-# What acts in the workspace of the run or session in its path, or shows its files.
+# These change the run or session in their path, or show its files.
 IN_WORKSPACE: dict[str, tuple[str, str, Any]] = {
     "inputs.question": ("POST", "/v1/runs/{run}/question/q", {"answer": "yes"}),
     "inputs.say": ("POST", "/v1/runs/{run}/steer", {"message": "more"}),
     "inputs.retry": ("POST", "/v1/runs/{run}/retry", {}),
+    "inputs.gate": ("POST", "/v1/runs/{run}/gate", {}),
     "inputs.compact": ("POST", "/api/sessions/away/compact", {}),
     "changes.show": ("GET", "/v1/runs/{run}/changes", None),
     "changes.preview": ("POST", "/v1/runs/{run}/undo/preview", {}),
     "changes.undo": ("POST", "/v1/runs/{run}/undo", {}),
     "changes.redo": ("POST", "/v1/runs/{run}/redo", {}),
+    "sessions.move": ("POST", "/api/sessions/away/move", {}),
+    "sessions.put_mode": ("PUT", "/api/sessions/away/approval-mode", {"mode": "allow-workspace"}),
+    "log.fork": ("POST", "/api/sessions/away/fork", {}),
+    "log.rewind": ("POST", "/api/sessions/away/rewind", {"to_seq": 1}),
     "queue.resume": ("POST", "/api/sessions/away/queue/resume", {}),
     "queue.change": ("PATCH", "/api/sessions/away/queue/m", {"text": "other"}),
+    "queue.clear": ("POST", "/api/sessions/away/queue/clear", {}),
+    "queue.remove": ("DELETE", "/api/sessions/away/queue/m", None),
 }
 # These take the folder from the session.
 BY_SESSION: dict[str, tuple[str, str, Any]] = {
@@ -93,12 +104,12 @@ BY_SESSION: dict[str, tuple[str, str, Any]] = {
     "files.read": ("GET", "/api/sessions/away/files/content?path=x", None),
     "files.write": ("PUT", "/api/sessions/away/files/content?path=x", "x"),
 }
-# These read or arrange the log, approve, or end something.
-ONLY_LOG = """
-    runs.show runs.events inputs.stop inputs.gate inputs.approve inputs.rule
-    sessions.show sessions.live sessions.change sessions.move sessions.put_mode sessions.children
+# These read, approve an exact action, end or delay work, or arrange the list: any key can.
+ANY_WORKSPACE = """
+    runs.show runs.events inputs.stop inputs.approve inputs.rule
+    sessions.show sessions.live sessions.change sessions.children
     sessions.draft sessions.put_draft processes.show processes.stop
-    log.messages log.events log.fork log.rewind log.export queue.show queue.pause queue.clear queue.remove
+    log.messages log.events log.export queue.show queue.pause
     conversations.show conversations.change conversations.items conversations.item
 """
 
@@ -116,6 +127,7 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
         assert [frame async for frame in server.follow(f"/v1/runs/{run}/events", headers=OWNER)]
         sending = {"name": "send_message", "arguments": {"run_id": run, "message": "more"}}
         others = {
+            "a response of the run": ("DELETE", f"/v1/responses/{response_id(run)}", None),
             "a run without a workspace": ("POST", "/v1/runs", {"input": "hi", "session_id": "away"}),
             "a message for the run under way": (
                 "POST",
@@ -132,7 +144,31 @@ async def test_a_key_acts_only_in_runs_and_sessions_whose_workspace_it_can_choos
             answer = await server.call(method, path.format(run=run), body=sent, headers=key)
             assert b"workspace_not_allowed" in answer.body, (name, answer.status, answer.body)
         assert chaos.seen.requests_seen == 1
+        for path in ("/api/sessions/away/queue/pause", f"/v1/runs/{run}/stop?total=true"):
+            assert (await server.call("POST", path, body={}, headers=key)).status == 200
         assert (await server.call("POST", f"/v1/runs/{run}/retry", body={}, headers=OWNER)).status == 202
+
+
+def quarantined(root: Path) -> None:
+    """A file of a folder that isn't listed."""
+    folder = root / os.fsdecode(b"odd\xff")
+    folder.mkdir()
+    (folder / "AGENTS.md").write_text("theirs")
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    quarantine, path = Quarantine(root / "data" / "quarantine"), str(folder / "AGENTS.md")
+    quarantine.take(opened, "AGENTS.md", change_id="q", path=path, budget=CopyBudget())
+    os.close(opened)
+
+
+async def test_a_key_restores_and_deletes_only_files_from_folders_that_it_can_choose(tmp_path: Path) -> None:
+    """P11, P13: also if a name isn't UTF-8."""
+    await asyncio.to_thread(quarantined, tmp_path)
+    setting = replace(LOCKED, options=replace(LOCKED.options, data_dir=tmp_path / "data"))
+    async with ChaosServer() as chaos, served(target_of(chaos), setting=setting) as server:
+        key = await made(server, "chat", "approve")
+        for method, url in (("POST", "/api/quarantine/q/restore"), ("DELETE", "/api/quarantine/q")):
+            assert (await server.call(method, url, headers=key)).code == "workspace_not_allowed"
+        assert (await server.call("POST", "/api/quarantine/q/restore", headers=OWNER)).status == 200
 
 
 def test_every_operation_on_a_run_or_session_says_whether_it_acts_in_the_workspace() -> None:
@@ -143,7 +179,7 @@ def test_every_operation_on_a_run_or_session_says_whether_it_acts_in_the_workspa
         if one.scopes != ("admin",) and ("{run_id}" in one.path or "{session_id}" in one.path)
     }
     assert {one.endpoint for one in OPERATIONS if one.in_workspace} == IN_WORKSPACE.keys()
-    assert on_one == IN_WORKSPACE.keys() | BY_SESSION.keys() | set(ONLY_LOG.split())
+    assert on_one == IN_WORKSPACE.keys() | BY_SESSION.keys() | set(ANY_WORKSPACE.split())
 
 
 async def test_a_run_without_a_workspace_works_in_its_sessions(tmp_path: Path) -> None:

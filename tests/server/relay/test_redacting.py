@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from holdfast.chaos import ChaosServer, Drop, Raw, Say, Status
 from holdfast.model_events import ItemClosed
+from holdfast.models.adapters import ADAPTERS
+from holdfast.models.sse import SseFrame
 from holdfast.redaction import MARK, Redactor
-from holdfast.server.relay.redacting import FrameFilter
+from holdfast.server.relay.lifecycle import RelayParser
+from holdfast.server.relay.redacting import ITEMS_MAX, FrameFilter
 from holdfast.targets import Wire
 from server.relay.relaying import KEY, PATHS, WIRES, body_for, relaying, target_on, text_by_package
 from serving import Served, Setting
@@ -70,6 +73,88 @@ def test_a_key_that_is_split_over_deltas_is_caught(
     assert shown.startswith(BEFORE)
     assert shown.endswith(MARK + AFTER)
     assert len(shown) <= len(BEFORE + MARK + AFTER) + 3  # three characters of a key tell nothing
+
+
+def choice(index: int, text: str) -> dict[str, Any]:
+    return {"index": index, "delta": {"content": text}, "finish_reason": None}
+
+
+def in_second_choice(text: str) -> dict[str, Any]:
+    return {"id": "c", "choices": [choice(1, text)]}
+
+
+def in_both_choices(text: str) -> dict[str, Any]:
+    return {"id": "c", "choices": [choice(0, "other"), choice(1, text)]}
+
+
+def as_reasoning(text: str) -> dict[str, Any]:
+    return {"id": "c", "choices": [{"index": 0, "delta": {"reasoning": text}}]}
+
+
+def as_summary(text: str) -> dict[str, Any]:
+    about = {"item_id": "r", "output_index": 0, "summary_index": 0}
+    return {"type": "response.reasoning_summary_text.delta", **about, "delta": text}
+
+
+def as_unknown_event(text: str) -> dict[str, Any]:
+    return {"type": "response.code_interpreter_call_code.delta", "item_id": "i", "delta": text}
+
+
+def as_thinking(text: str) -> dict[str, Any]:
+    delta = {"type": "thinking_delta", "thinking": text}
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
+
+
+@pytest.mark.parametrize(
+    ("delta", "wire"),
+    [
+        (in_second_choice, "chat"),
+        (in_both_choices, "chat"),
+        (as_reasoning, "chat"),
+        (as_summary, "responses"),
+        (as_unknown_event, "responses"),
+        (as_thinking, "anthropic"),
+    ],
+)
+@pytest.mark.parametrize("chars", [1, 5])
+def test_a_key_is_caught_in_every_choice_and_kind_of_text(
+    delta: Callable[[str], dict[str, Any]], wire: Wire, chars: int
+) -> None:
+    """P11: also where no parser reads, because the relay passes everything on."""
+    redacting, shown = FrameFilter(Redactor([KEY])), b""
+    parser, whole = RelayParser(ADAPTERS[wire].parser(), redacting), BEFORE + KEY + AFTER
+    for at in range(0, len(whole), chars):
+        data = json.dumps(delta(whole[at : at + chars])).encode()
+        for event in parser.parse(SseFrame(b"", data)):
+            redacting.add_event(event)
+        piece = redacting.feed(b"data: " + data + b"\n\n")
+        assert KEY[:4].encode() not in piece
+        shown += piece
+    shown += redacting.flush()
+    texts = [text for frame in shown.decode().split("\n\n")[:-1] for text in strings(json.loads(frame[6:]))]
+    assert KEY[4:] not in "".join(text for text in texts if text not in {"c", "i", "r", "other"})
+    assert MARK in shown.decode()
+
+
+def strings(value: Any) -> list[str]:
+    """The texts of a JSON value, without what names their kind."""
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return [text for key, part in table.items() if key != "type" for text in strings(part)]
+    if isinstance(value, list):
+        return [text for part in cast("list[Any]", value) for text in strings(part)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_places_without_end_are_forgotten() -> None:
+    """P10: a provider can't fill the memory with names."""
+    redacting = FrameFilter(Redactor([KEY]))
+    for nth in range(ITEMS_MAX + 1):
+        redacting.add_frame(json.dumps({f"name{nth}": KEY[:9]}).encode(), ())
+    for nth in range(1, ITEMS_MAX + 1):
+        assert not redacting.feed(b"data: {}\n\n")
+        redacting.add_frame(json.dumps({f"name{nth}": "!"}).encode(), ())
+    assert redacting.feed(b"data: {}\n\n")
 
 
 def test_other_text_passes_at_once_and_unchanged() -> None:

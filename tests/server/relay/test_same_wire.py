@@ -15,16 +15,21 @@ from holdfast.chaos import (
     ChaosServer,
     Drop,
     ErrorEvent,
+    Gate,
     Hang,
     Headers,
     Raw,
     Say,
     Status,
     Think,
+    Wait,
     overloaded,
     rate_limited_s,
     server_error,
 )
+from holdfast.decisions.gates import Breaker, Moment, breaker_note, dump_breaker
+from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.memory import MemoryStore
 from holdfast.models.attempt import Attempt
 from holdfast.models.upload import UploadPayload
 from holdfast.models.watchdog import Watchdog
@@ -260,6 +265,24 @@ async def test_a_wait_that_is_too_long_is_left_to_the_client(wire: Wire) -> None
         assert again.status == 429
         assert 0 < int(again.headers["Retry-After"]) <= 120
         assert len(chaos.seen.requests) == 1  # the gate is known, so nobody is asked
+
+
+async def test_a_turn_at_a_silent_target_that_takes_too_long_is_left_to_the_client() -> None:
+    """P3: one request at a time probes the target; another one learns when the next probe is due."""
+    gate, store = Gate(), MemoryStore()
+    async with ChaosServer([Wait(gate), Say("back")]) as chaos:
+        target = target_on(chaos, "chat")
+        breaker = Breaker(silent=3, cooldown_ms=300_000, probe_at_ms=300_000)
+        await store.put_note(breaker_note(target), dump_breaker(breaker, Moment(0, SystemClock().now_ms())))
+        async with relaying(target, setting=Setting(store=store), wait_s=30) as server:
+            probe = asyncio.create_task(server.call("POST", PATHS["chat"], body=body_for("chat")))
+            await chaos.seen.until_request(1)
+            answer = await server.call("POST", PATHS["chat"], body=body_for("chat"))
+            assert (answer.status, answer.code) == (504, "no_first_event")
+            assert 0 < int(answer.headers["Retry-After"]) <= 300
+            gate.open()
+            assert (await probe).status == 200
+    assert len(chaos.seen.requests) == 1
 
 
 @each_wire

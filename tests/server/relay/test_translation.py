@@ -17,7 +17,7 @@ from holdfast.model_events import LONG_CHARS
 from holdfast.models.adapters import ADAPTERS
 from holdfast.server.relay.translation.choices import untranslatable
 from holdfast.server.relay.translation.requests import translated
-from holdfast.targets import Target, Wire
+from holdfast.targets import STOPS_MAX, Target, Wire
 from server.relay.relaying import (
     PATHS,
     USER,
@@ -199,6 +199,7 @@ REFUSED: list[tuple[Wire, dict[str, Any], str]] = [
     ("chat", {"seed": 7}, "seed"),
     ("chat", {"top_p": "much"}, "top_p"),
     ("chat", {"stop": 7}, "stop"),
+    ("chat", {"stop": ["x"] * (STOPS_MAX + 1)}, "stop"),
     ("chat", {"logprobs": True}, "logprobs"),
     ("chat", {"n": 2}, "n"),
     ("chat", {"n": [2]}, "n"),

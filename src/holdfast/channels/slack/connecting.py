@@ -52,10 +52,13 @@ class SlackConnection:
             raise SlackTrouble(self._api.trouble, _TOKENS)
         me = insist(await self._api.call("auth.test"), _CHECK_BOT)
         bot, team = str(me.get("user_id") or ""), str(me.get("team_id") or "")
-        if not bot or not team:
+        # An app of a whole organization has no team of its own.
+        is_org_wide = me.get("is_enterprise_install") is True
+        enterprise = str(me.get("enterprise_id") or "") if is_org_wide else ""
+        if not bot or not (team or enterprise):
             raise SlackTrouble(f"Slack can't be reached: {UNREADABLE}")
         app = self.us.app or await self._app_of(str(me.get("bot_id") or ""))
-        self.us, self.account = SlackInstallation(bot, team, app), str(me.get("user") or "")
+        self.us, self.account = SlackInstallation(bot, team, app, enterprise), str(me.get("user") or "")
 
     async def _app_of(self, bot_id: str) -> str:
         """The app's id; empty if Slack doesn't say, as without the scope `users:read`."""

@@ -1,14 +1,17 @@
 """What Slack tells of, read as what came in. What isn't understood is nothing, never an error."""
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.channels.incoming import Arrival, ButtonPress, ChatFile, MessageDeletion, PlatformMessage
 from holdfast.channels.words import COMMANDS
+
+_log = logging.getLogger(__name__)
 
 _UNKNOWN_TYPE = "application/octet-stream"
 # Messages that people write; all other subtypes are what Slack itself says, or what other apps do.
@@ -46,28 +49,55 @@ class _Message(msgspec.Struct):
     deleted_ts: str = ""
 
 
+class _Authorization(msgspec.Struct):
+    enterprise_id: str | None = None
+
+
 class _Event(msgspec.Struct):
     event: _Message
-    team_id: str = ""
+    team_id: str | None = None
+    enterprise_id: str | None = None
+    authorizations: list[_Authorization] = []
     api_app_id: str = ""
     type: str = ""
+
+    @property
+    def origin(self) -> "_Origin":
+        known = (self.enterprise_id, *(one.enterprise_id for one in self.authorizations))
+        return _Origin(self.team_id, next(filter(None, known), None), self.api_app_id)
 
 
 class _Named(msgspec.Struct):
     id: str = ""
 
 
+class _Origin(NamedTuple):
+    """Where an envelope comes from. For an app of a whole organization, the team can be missing."""
+
+    team: str | None
+    enterprise: str | None
+    app: str
+
+
 @dataclass(frozen=True, slots=True)
 class SlackInstallation:
-    """Our installed app; events for any other are ignored. `app` is empty if it's unknown."""
+    """Our installed app; events for any other are ignored. `app` is empty if it's unknown.
+
+    `enterprise` is set if the app is installed in a whole organization, so events of any team of it are ours.
+    """
 
     bot: str
     team: str
     app: str = ""
+    enterprise: str = ""
 
-    def has(self, team: str, app: str) -> bool:
-        """Whether an event for this team and app is for us."""
-        return team == self.team and (not self.app or app == self.app)
+    def has(self, origin: _Origin) -> bool:
+        """Whether an envelope from there is for us."""
+        is_ours = origin.enterprise == self.enterprise if self.enterprise else origin.team == self.team
+        if is_ours and (not self.app or origin.app == self.app):
+            return True
+        _log.info("ignored a Slack event of another installation: %s; ours is %s", origin, self)
+        return False
 
 
 class _Action(msgspec.Struct):
@@ -81,18 +111,29 @@ class _Press(msgspec.Struct):
     channel: _Named
     message: _Message
     actions: list[_Action]
-    team: _Named
+    team: _Named | None = None
+    enterprise: _Named | None = None
     api_app_id: str = ""
     type: str = ""
+
+    @property
+    def origin(self) -> _Origin:
+        team, enterprise = (one.id if one else None for one in (self.team, self.enterprise))
+        return _Origin(team, enterprise, self.api_app_id)
 
 
 class _Command(msgspec.Struct):
     user_id: str
     channel_id: str
     trigger_id: str
-    team_id: str = ""
+    team_id: str | None = None
+    enterprise_id: str | None = None
     api_app_id: str = ""
     text: str = ""
+
+    @property
+    def origin(self) -> _Origin:
+        return _Origin(self.team_id, self.enterprise_id, self.api_app_id)
 
 
 def read_envelope(kind: str, payload: Any, *, us: SlackInstallation) -> Arrival | None:
@@ -101,13 +142,13 @@ def read_envelope(kind: str, payload: Any, *, us: SlackInstallation) -> Arrival 
         match kind:
             case "events_api":
                 told = msgspec.convert(payload, _Event)
-                return _event(told.event, us.bot) if us.has(told.team_id, told.api_app_id) else None
+                return _event(told.event, us.bot) if us.has(told.origin) else None
             case "interactive":
                 press = msgspec.convert(payload, _Press)
-                return _press(press) if us.has(press.team.id, press.api_app_id) else None
+                return _press(press) if us.has(press.origin) else None
             case "slash_commands":
                 command = msgspec.convert(payload, _Command)
-                return _command(command) if us.has(command.team_id, command.api_app_id) else None
+                return _command(command) if us.has(command.origin) else None
             case _:
                 return None
     except msgspec.ValidationError:

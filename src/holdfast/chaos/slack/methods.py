@@ -23,10 +23,11 @@ async def _auth_test(world: SlackWorld, arguments: Arguments) -> dict[str, Any]:
         "url": f"{world.url}/",
         "team": "Fake",
         "user": "holdfast",
-        "team_id": TEAM,
+        "team_id": None if world.enterprise else TEAM,
+        "enterprise_id": world.enterprise or None,
         "user_id": BOT_USER,
         "bot_id": BOT,
-        "is_enterprise_install": False,
+        "is_enterprise_install": bool(world.enterprise),
     }
 
 

@@ -75,6 +75,7 @@ class SlackWorld:
         self.now_s = start_s
         self.tell: Callable[[str, dict[str, Any]], None] = _tell_nobody
         self.url = ""  # of the server, for the addresses of files
+        self.enterprise = ""  # the organization, if the app is installed in all of it
         self._numbers = 0
 
     def conversation(self, channel: str) -> SlackConversation:
@@ -162,7 +163,9 @@ class SlackWorld:
         trigger = f"trigger.{action_ts}"
         payload = {
             "type": "block_actions",
-            "team": {"id": TEAM, "domain": "fake"},
+            "team": None if self.enterprise else {"id": TEAM, "domain": "fake"},
+            "enterprise": {"id": self.enterprise, "name": "Fake"} if self.enterprise else None,
+            "is_enterprise_install": bool(self.enterprise),
             "user": {"id": who, "username": who.lower(), "name": who.lower(), "team_id": TEAM},
             "api_app_id": APP,
             "container": {"type": "message", "message_ts": ts, "channel_id": channel, "is_ephemeral": False},
@@ -256,7 +259,15 @@ class SlackWorld:
             "type": "event_callback",
             "event_id": f"Ev{self.tick()}",
             "event_time": self.now_s,
-            "authorizations": [{"team_id": TEAM, "user_id": BOT_USER, "is_bot": True}],
+            "authorizations": [
+                {
+                    "enterprise_id": self.enterprise or None,
+                    "team_id": None if self.enterprise else TEAM,
+                    "user_id": BOT_USER,
+                    "is_bot": True,
+                    "is_enterprise_install": bool(self.enterprise),
+                }
+            ],
         }
         self.tell("events_api", payload)
         self.changed.notify()

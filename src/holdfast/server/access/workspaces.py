@@ -14,6 +14,7 @@ from holdfast.api.operation import Operation
 from holdfast.folds.rows import RunRow, SessionRow
 from holdfast.folds.session import Session
 from holdfast.interfaces.journal import Store
+from holdfast.sandbox.quarantine import readable
 from holdfast.server.access.auth import KeyRing
 from holdfast.server.access.caller import caller_name
 from holdfast.server.problems import Problem, bad_request
@@ -25,7 +26,7 @@ _States: TypeAlias = Callable[[str], Awaitable[Session]]  # of sessions, by id
 class WorkspaceAccess:
     """Keys with the scope `admin` can choose any folder; others only the given ones and their subfolders.
 
-    The same holds for an input to a run or session that works in a folder, and for what shows its files.
+    The same holds for operations that change a run or session, or that show its files.
     """
 
     def __init__(self, keys: KeyRing, folders: Sequence[Path], *, store: Store, states: _States) -> None:
@@ -37,7 +38,7 @@ class WorkspaceAccess:
     def guarded(
         self, operations: Iterable[Operation], endpoints: Mapping[str, _Endpoint]
     ) -> dict[str, _Endpoint]:
-        """The endpoints; those that work in the workspace of what their path names check the caller first."""
+        """The endpoints; each operation in a workspace first checks that the caller can choose it."""
         acting = {one.endpoint for one in operations if one.in_workspace}
         return {
             name: partial(self._guarded, endpoint) if name in acting else endpoint
@@ -105,8 +106,8 @@ class WorkspaceAccess:
             return real
         raise Problem(
             403,
-            f"This key can't use the workspace {folder[:200]}. Use a key with the scope 'admin', or add the "
-            "folder to `server.workspaces` in the server's configuration",
+            f"This key can't use the workspace {readable(folder)[:200]}. Use a key with the scope "
+            "'admin', or add the folder to `server.workspaces` in the server's configuration",
             code="workspace_not_allowed",
             param="workspace",
         )

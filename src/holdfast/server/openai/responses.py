@@ -316,6 +316,7 @@ class OpenAIResponsesRoutes:
     async def delete(self, request: Request) -> Response:
         """DELETE /v1/responses/{response_id}."""
         row, _ = await self._load(request)
+        await self._deps.workspaces.check_run(row)
         response: str = request.path_params["response_id"]
         await self._deps.store.put_note(hidden_note(row.session_id, response), b"deleted")
         return json_response(DeletedResponse(id=response, object="response.deleted", deleted=True))

@@ -19,7 +19,14 @@ from holdfast.model_events import (
     TokensUsed,
 )
 from holdfast.models.sse import FrameRun, MalformedFrame, SseFrame
-from holdfast.models.wire import Count, MappingParser, StreamParser, tokens_used, with_whole_characters
+from holdfast.models.wire import (
+    MappingParser,
+    StreamParser,
+    tokens_used,
+    usage_table,
+    with_whole_characters,
+)
+from holdfast.server.relay.redacting import FrameFilter
 
 # The openings and keep-alives of the three wires; any other name is an event that says more.
 OPENINGS = frozenset(
@@ -56,11 +63,21 @@ def is_lifecycle(event: ModelEvent) -> bool:
 class RelayParser(MappingParser):
     """Parses an answer for the watchdog: an unknown event is progress, and nothing is changed.
 
-    Half a character in a tool's arguments is the client's business, which gets it as it came.
+    Half a character in a tool's arguments is the client's business, which gets it as it came. `secrets` gets
+    every frame, because the client also gets what no parser reads.
     """
+
+    def __init__(self, parser: StreamParser, secrets: FrameFilter) -> None:
+        super().__init__(parser)
+        self._secrets = secrets
 
     @override
     def parse(self, frame: SseFrame) -> Sequence[ModelEvent]:
+        events = self._parsed(frame)
+        self._secrets.add_frame(frame.data, events)
+        return events
+
+    def _parsed(self, frame: SseFrame) -> Sequence[ModelEvent]:
         try:
             return super().parse(frame)
         except MalformedFrame:
@@ -86,21 +103,13 @@ class RelayParser(MappingParser):
         return OPENED if event.name in STARTS else MADE
 
 
-class _Reported(msgspec.Struct):
-    """What a document says about its cost, in the words of any of OpenAI's routes."""
-
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    input_tokens: Count = None
-    output_tokens: Count = None
-
-
 class _Choice(msgspec.Struct):
     text: str = ""
+    index: int = 0
 
 
 class _Document(msgspec.Struct):
-    usage: _Reported | None = None
+    usage: object = None  # in the words of any of OpenAI's routes
     choices: list[_Choice] = []
 
 
@@ -141,9 +150,16 @@ def _events_in(document: bytes) -> Sequence[ModelEvent]:
         found = msgspec.json.decode(document, type=_Document)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ()  # whatever it is, it is passed on
-    events: list[ModelEvent] = [TextPiece(0, choice.text) for choice in found.choices if choice.text]
-    if (used := found.usage) is not None:
-        sent = used.prompt_tokens if used.input_tokens is None else used.input_tokens
-        made = used.completion_tokens if used.output_tokens is None else used.output_tokens
-        events.append(tokens_used(sent=sent, made=made))
+    events: list[ModelEvent] = [
+        TextPiece(choice.index, choice.text) for choice in found.choices if choice.text
+    ]
+    if found.usage is not None:
+        used = usage_table(found.usage)
+        sent, made = (used.get(one) for one in ("input_tokens", "output_tokens"))
+        events.append(
+            tokens_used(
+                sent=used.get("prompt_tokens") if sent is None else sent,
+                made=used.get("completion_tokens") if made is None else made,
+            )
+        )
     return events

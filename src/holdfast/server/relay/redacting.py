@@ -1,7 +1,7 @@
 """Removes secrets from a provider's response, including secrets split over several deltas."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from holdfast.model_events import ArgsPiece, ItemClosed, ModelEvent, ReasoningPiece, TextPiece
 from holdfast.redaction import MARK, Redactor
 
+ITEMS_MAX = 1000  # whose text is watched
 SHOWN_CHARS_MAX = 3  # of a secret's beginning that can pass: too few to reveal it
 _FRAME = re.compile(rb".*?(?:\r?\n){2}", re.DOTALL)
 _FRAME_ENDS = (b"\n\n", b"\n\r\n")
@@ -16,20 +17,21 @@ _DATA = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _NUMBERS = ("type", "index", "output_index", "content_index")  # identify the item of a delta
 
 _Path: TypeAlias = tuple[object, ...]
+_Item: TypeAlias = int | _Path  # an item of the answer, or a place in the JSON of frames
 
 
 class FrameFilter:
     """Passes whole frames on, without secrets.
 
-    `add_text` gets the text of each event before `feed` gets its bytes. While the text of an item may be the
-    beginning of a secret, the frames are held back.
+    `add_text` and `add_frame` get the text of each frame before `feed` gets its bytes. While the text of an
+    item may be the beginning of a secret, the frames are held back.
     """
 
     def __init__(self, secrets: Redactor) -> None:
         self._secrets = secrets
         self._chars_max = max(map(len, secrets.texts), default=0)
-        self._tails: dict[int, str] = {}  # by item: its last text
-        self._undecided: set[int] = set()  # items whose text may end with the beginning of a secret
+        self._tails: dict[_Item, str] = {}  # the last text of each
+        self._undecided: set[_Item] = set()  # those whose text may end with the beginning of a secret
         self._is_split = False  # the held frames have a secret, perhaps in several deltas
         self._held = b""
 
@@ -39,28 +41,44 @@ class FrameFilter:
         self._undecided.clear()
         self._is_split = False
 
-    def add_text(self, index: int, text: str) -> None:
+    def add_text(self, item: _Item, text: str) -> None:
         """Note text of an item."""
         secrets = self._secrets.texts
         if not secrets:
             return
-        text = self._tails.get(index, "") + text
+        text = self._tails.pop(item, "") + text
         if any(secret in text for secret in secrets):
             self._is_split = True
             text = text[max(text.rfind(secret) + len(secret) for secret in secrets if secret in text) :]
-        self._tails[index] = text[1 - self._chars_max :]
+        if len(self._tails) >= ITEMS_MAX:
+            self._forget(next(iter(self._tails)))
+        self._tails[item] = text[1 - self._chars_max :]
         if any(_may_end_with_beginning(text, secret) for secret in secrets):
-            self._undecided.add(index)
+            self._undecided.add(item)
         else:
-            self._undecided.discard(index)
+            self._undecided.discard(item)
+
+    def add_frame(self, data: bytes, events: Sequence[ModelEvent]) -> None:
+        """Note the texts of a frame that its events don't have, such as those of a second choice."""
+        read = [event.text for event in events if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece)]
+        if not self._secrets.texts or (read and data.count(b'"delta"') == 1):
+            return  # every token comes here, and an event has all text of a single delta
+        for path, inside, key in _texts_in(_decoded(data), ()):
+            if inside[key] in read:
+                read.remove(inside[key])
+            else:
+                self.add_text(path, inside[key])
 
     def add_event(self, event: ModelEvent) -> None:
         """Note the text of an event, or that an item is complete."""
         if isinstance(event, TextPiece | ReasoningPiece | ArgsPiece):
             self.add_text(event.index, event.text)
         elif isinstance(event, ItemClosed):
-            self._tails.pop(event.index, None)
-            self._undecided.discard(event.index)
+            self._forget(event.index)
+
+    def _forget(self, item: _Item) -> None:
+        self._tails.pop(item, None)
+        self._undecided.discard(item)
 
     def feed(self, piece: bytes) -> bytes:
         """The frames that can be passed on now."""
@@ -144,8 +162,12 @@ def _without_rest(text: str, secrets: Redactor) -> str:
 
 def _json_in(frame: bytes) -> Any:
     found = _DATA.findall(frame)
+    return _decoded(found[0]) if len(found) == 1 else None
+
+
+def _decoded(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(found[0]) if len(found) == 1 else None
+        return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None  # it isn't JSON, and is cleaned as bytes
 

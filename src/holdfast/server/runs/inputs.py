@@ -151,6 +151,7 @@ class RunInputRoutes:
             raise session_not_found(session_id)
         if run_id not in (await self._deps.inbox.state(session_id)).runs:
             raise run_not_found(run_id)
+        await self._deps.workspaces.check_session(session_id)
         return session_id
 
     async def gate(self, request: Request) -> Response:

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from holdfast.interfaces.clock import Clock
@@ -54,13 +53,8 @@ class BroughtServers:
         self._background.start("MCP server leases", self._watch)
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self._background.__aexit__(exc_type, exc_val, exc_tb)
+    async def __aexit__(self, *error: object) -> None:
+        await self._background.__aexit__(*error)
         async with self._changing:
             for bringer in list(self._brought):
                 await self._close(bringer)

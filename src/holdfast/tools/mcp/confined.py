@@ -10,7 +10,7 @@ from holdfast.sandbox.confinement import Confinement
 from holdfast.sandbox.profile import Profile
 from holdfast.sandbox.sandbox import Sandbox
 from holdfast.sandbox.server_profiles import ServerProfiles
-from holdfast.sandbox.system_files import is_below
+from holdfast.sandbox.system_files import is_in
 from holdfast.tools.mcp.config import McpServerConfig
 
 _log = logging.getLogger(__name__)
@@ -64,11 +64,11 @@ def blocked(profile: Profile, said: str) -> str:
 def _blocked(profile: Profile, said: str) -> Iterator[str]:
     for line in said.splitlines():
         for path in map(str.rstrip, _PATH.findall(line), [".)'\""] * 99):
-            hidden = any(is_below(path, each) for each in profile.masked) or _is_left_out(path, profile)
+            hidden = is_in(path, profile.masked) or _is_left_out(path, profile)
             if hidden and (_MISSING.search(line) or _REFUSED.search(line)):
                 yield f"hides {path} (add it to read under {_SETTING})"
-            elif _REFUSED.search(line) and not any(
-                is_below(path, each) for each in (*profile.write, *(inside for _, inside in profile.kept))
+            elif _REFUSED.search(line) and not is_in(
+                path, (*profile.write, *(inside for _, inside in profile.kept))
             ):
                 yield f"kept it from changing {path} (add it to write under {_SETTING})"
 
@@ -77,6 +77,6 @@ def _is_left_out(path: str, profile: Profile) -> bool:
     """Whether it is a secret of the home folder, or in another /tmp, /run or /etc."""
     shown = (*profile.read, *profile.write, *(inside for _, inside in profile.kept))
     elsewhere = (profile.home, "/tmp", "/run", "/etc")  # noqa: S108 - the command has its own
-    if path == profile.home or not os.path.lexists(path) or any(is_below(path, each) for each in shown):
+    if path == profile.home or not os.path.lexists(path) or is_in(path, shown):
         return False
-    return any(is_below(path, each) for each in elsewhere)
+    return is_in(path, elsewhere)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from secrets import token_hex
-from types import TracebackType
 from typing import Self
 
 from holdfast.interfaces.tool import Tool
@@ -85,12 +84,7 @@ class McpServers:
     def _confinement(self, label: str, config: McpServerConfig) -> Confinement | None:
         return self._confiner.confinement(label, config) if self._confiner else None
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         tasks, self._tasks = self._tasks, []
         for offer, task in zip(self._offers, tasks, strict=True):
             offer.server.closing = True

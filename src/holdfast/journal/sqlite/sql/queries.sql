@@ -177,7 +177,7 @@ SELECT ask_id, session_id, run_id, kind, state, seq, asked_ms, expires_at_ms
 FROM asks JOIN sessions ON sessions.key = asks.session
 WHERE state = 'open' AND kind <> 'client_tools'
   AND (:session_id = '' OR session_id = :session_id) AND (:source = '' OR source = :source)
-ORDER BY asked_ms, ask_id LIMIT :limit
+ORDER BY asked_ms, session_id, seq LIMIT :limit
 
 -- name: session_ids
 SELECT session_id FROM sessions

@@ -19,6 +19,7 @@ from holdfast.model_events import (
     TextPiece,
     TokensUsed,
 )
+from holdfast.server.openai.items import text_part
 from holdfast.server.openai.response_fields import DEFAULTS, response_fields
 from holdfast.server.relay.translation.encoding import AnswerEncoder, data_frame, encode
 
@@ -54,7 +55,7 @@ class _Item:
         if self.kind == "reasoning":
             summary = [{"type": "summary_text", "text": text}] if text else []
             return {"id": self.item_id, "type": "reasoning", "summary": summary}
-        content = [_text_part(text)] if status == "completed" else []
+        content = [text_part(text)] if status == "completed" else []
         message = {"type": "message", "role": "assistant", "status": status}
         return {"id": self.item_id, **message, "content": content}
 
@@ -115,9 +116,7 @@ class ResponsesEncoder(AnswerEncoder):
             "response.output_item.added", output_index=place, item=item.shown("in_progress", "")
         )
         if opened.kind == "text":
-            return frames + self._of(
-                item, "response.content_part.added", content_index=0, part=_text_part("")
-            )
+            return frames + self._of(item, "response.content_part.added", content_index=0, part=text_part(""))
         if opened.kind == "reasoning":
             part = {"type": "summary_text", "text": ""}
             return frames + self._of(
@@ -164,7 +163,7 @@ class ResponsesEncoder(AnswerEncoder):
             ) + self._of(item, "response.reasoning_summary_part.done", summary_index=0, part=part)
         return self._of(
             item, "response.output_text.done", content_index=0, text=text, logprobs=[]
-        ) + self._of(item, "response.content_part.done", content_index=0, part=_text_part(text))
+        ) + self._of(item, "response.content_part.done", content_index=0, part=text_part(text))
 
     def _finished(self, finish: Finished, used: TokensUsed) -> dict[str, Any]:
         why = INCOMPLETE.get(finish.reason)
@@ -183,10 +182,6 @@ class ResponsesEncoder(AnswerEncoder):
     def _event(self, name: str, **fields: Any) -> bytes:
         self._number += 1
         return data_frame({"type": name, "sequence_number": self._number, **fields}, event=name)
-
-
-def _text_part(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 def _usage(used: TokensUsed) -> dict[str, Any]:

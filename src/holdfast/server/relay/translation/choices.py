@@ -5,7 +5,7 @@ from typing import cast
 from holdfast.messages import ModelRequest
 from holdfast.server.problems import bad_request
 from holdfast.server.relay.translation.conversations import Fields, not_translatable, table_in
-from holdfast.targets import APPLIED_HERE, SAMPLING, Target, Wire
+from holdfast.targets import APPLIED_HERE, SAMPLING, STOPS_MAX, Target, Wire
 
 NO_TOOLS = "none"
 ONE_CALL = "parallel_tool_calls"
@@ -46,14 +46,14 @@ def sampling_in(fields: Fields, wire: Wire) -> dict[str, object]:
         if name == ONE_CALL or value is None or value == []:
             continue
         if name == "stop" and not _is_texts(value):
-            raise bad_request(f"'{own}' must be a text or a list of texts", param=own)
+            raise bad_request(f"'{own}' must be a text or a list of up to {STOPS_MAX} texts", param=own)
         found[name] = value
     return found
 
 
 def _is_texts(value: object) -> bool:
     texts = cast("list[object]", value) if isinstance(value, list) else [value]
-    return all(isinstance(text, str) for text in texts)
+    return len(texts) <= STOPS_MAX and all(isinstance(text, str) for text in texts)
 
 
 def _wants_one_call(fields: Fields, wire: Wire) -> bool:
