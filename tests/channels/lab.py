@@ -89,7 +89,14 @@ async def channel(
     doors: ChannelDoors | None = None,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """The channels of a server, until the block ends."""
-    task = asyncio.create_task(Channels(deps_of(world, clock, doors=doors), [options]).run())
+    async with running(deps_of(world, clock, doors=doors), options) as task:
+        yield task
+
+
+@asynccontextmanager
+async def running(deps: ChannelDeps, *options: ChannelOptions) -> AsyncGenerator[asyncio.Task[None]]:
+    """These channels, until the block ends."""
+    task = asyncio.create_task(Channels(deps, options).run())
     try:
         yield task
     finally:
@@ -115,6 +122,11 @@ def last_user_text(request: SeenRequest) -> str:
     """What the model was told last by a person."""
     found = [one for one in (request.body or {})["messages"] if one["role"] == "user"]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType, reportGeneralTypeIssues]
     return str(found[-1]["content"])  # pyright: ignore[reportUnknownArgumentType]
+
+
+def echo(request: SeenRequest) -> Script:
+    """The model repeats what it was told."""
+    return [Say(f"re: {last_user_text(request)}")]
 
 
 def file_then_words(request: SeenRequest) -> Script:

@@ -36,10 +36,16 @@ def options_for(discord: FakeDiscord, **fields: object) -> ChannelOptions:
 
 @asynccontextmanager
 async def starting(
-    world: World, options: ChannelOptions, *, clock: Clock | None = None, preview_after_s: float = LONG_S
+    world: World,
+    options: ChannelOptions,
+    *,
+    clock: Clock | None = None,
+    preview_after_s: float = LONG_S,
+    preview_beat_s: float = 1.0,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """The channels of a server, until the block ends."""
-    deps = replace(deps_of(world, clock), settles_s=SETTLES_S, preview_after_s=preview_after_s)
+    previews = {"preview_after_s": preview_after_s, "preview_beat_s": preview_beat_s}
+    deps = replace(deps_of(world, clock), settles_s=SETTLES_S, **previews)
     task = asyncio.create_task(Channels(deps, [options]).run())
     try:
         yield task
