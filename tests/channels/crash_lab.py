@@ -8,13 +8,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NoReturn, TypeAlias
 
 from typing_extensions import override
 
 from agent.world import World
+from channels.lab import LeapingClock
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
 from holdfast.chaos import Crashed, CrashPoint
@@ -29,14 +30,17 @@ Process: TypeAlias = AbstractAsyncContextManager[World]
 Talk: TypeAlias = Callable[[MemoryStore], Coroutine[Any, Any, None]]
 NEVER = 10**9
 PREVIEW_BEAT_S = 0.01
-SETTLES_S = 0.01
 
 
 class MortalStore(MemoryStore):
-    """A store whose process dies at an append, before it is written or just after; logs name the points."""
+    """A store whose process dies at an append, before it is written or just after; logs name the points.
 
-    def __init__(self, disk: MemoryDisk, crash: CrashPoint, *, after: bool) -> None:
+    `clock` is that of the machine, which outlives the process.
+    """
+
+    def __init__(self, disk: MemoryDisk, crash: CrashPoint, *, after: bool, clock: LeapingClock) -> None:
         super().__init__(disk)
+        self.clock = clock
         self.died = asyncio.Event()
         self._crash = crash
         self._after = after
@@ -66,15 +70,25 @@ class Life:
     disk: MemoryDisk
     crash: CrashPoint
     after: bool
+    clock: LeapingClock = field(default_factory=LeapingClock)
 
     async def lived(self, process: Callable[[MortalStore], Process], talk: Talk) -> None:
         """The first process, until the talk ends or it dies."""
-        await _live(MortalStore(self.disk, self.crash, after=self.after), process, talk)
+        await self._live(self.crash, process, talk)
 
     async def lived_again(self, process: Callable[[MortalStore], Process], talk: Talk) -> None:
         """The second one, if the first died."""
         if self.crash.has_crashed:
-            await _live(MortalStore(self.disk, CrashPoint(NEVER), after=self.after), process, talk)
+            await self._live(CrashPoint(NEVER), process, talk)
+
+    async def _live(self, crash: CrashPoint, process: Callable[[MortalStore], Process], talk: Talk) -> None:
+        store = MortalStore(self.disk, crash, after=self.after, clock=self.clock)
+        with suppress(Crashed, JournalError, BaseExceptionGroup):
+            async with process(store):
+                talking = asyncio.create_task(talk(store))
+                await race(talking, asyncio.create_task(store.died.wait()))
+                if not talking.cancelled():
+                    talking.result()
 
 
 def lives(*, after: bool, log: str = "", at_least: int) -> Iterator[Life]:
@@ -85,15 +99,6 @@ def lives(*, after: bool, log: str = "", at_least: int) -> Iterator[Life]:
         if not crash.has_crashed:
             assert nth > at_least, "it hardly ever died"
             return
-
-
-async def _live(store: MortalStore, process: Callable[[MortalStore], Process], talk: Talk) -> None:
-    with suppress(Crashed, JournalError, BaseExceptionGroup):
-        async with process(store):
-            talking = asyncio.create_task(talk(store))
-            await race(talking, asyncio.create_task(store.died.wait()))
-            if not talking.cancelled():
-                talking.result()
 
 
 async def until_settled(store: MemoryStore, log: str) -> None:

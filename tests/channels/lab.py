@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from typing_extensions import override
+
 from agent.world import World
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
@@ -14,14 +16,19 @@ from holdfast.chaos import CallTool, Say, Script, SeenRequest
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
+from holdfast.interfaces.system_clock import SystemClock
 from holdfast.racing import wait_through_cancel
 from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.deps import RouteDeps
 from holdfast.server.options import ConfiguredChannel, ServerOptions
+from runner.steered_clock import SteeredClock, settle
 from serving import Setting
 
 ME = 42
 LOG = "chn_tg"
+SETTLES_S = 0.05
+LONG_S = 3_600.0
+LEAP_S = 0.01
 
 
 def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
@@ -36,11 +43,45 @@ def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
     return replace(usual, **fields)  # pyright: ignore[reportArgumentType]
 
 
+class LeapingClock(SystemClock):
+    """The computer's clock, except that it leaps to the end of a short pause, such as the first back-off.
+
+    Longer pauses are kept to: those of a loop would make time race.
+    """
+
+    def __init__(self, leapt_s_max: float = 1.5) -> None:
+        self._leapt_s_max = leapt_s_max
+        self._ahead_s = 0.0
+
+    @override
+    def now_ms(self) -> int:
+        return super().now_ms() + int(1000 * self._ahead_s)
+
+    @override
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + self._ahead_s
+
+    @override
+    def steady_s(self) -> float:
+        return super().steady_s() + self._ahead_s
+
+    @override
+    async def sleep_s(self, seconds: float) -> None:
+        until_s = self.steady_s() + seconds
+        await super().sleep_s(min(seconds, LEAP_S) if seconds <= self._leapt_s_max else seconds)
+        self._ahead_s += max(0.0, until_s - self.steady_s())
+
+
 def deps_of(world: World, clock: Clock | None = None, *, doors: ChannelDoors | None = None) -> ChannelDeps:
+    """What channels need. Unless a test steers the clock, no chat shows previews, and pauses are short."""
+    after_s, beat_s = (2.0, 1.0) if isinstance(clock, SteeredClock) else (LONG_S, LONG_S)
     return ChannelDeps(
         doors=doors or ChannelDoors(),
         store=world.store,
-        clock=clock or world.clock,
+        clock=clock or LeapingClock(),
+        settles_s=SETTLES_S,
+        preview_after_s=after_s,
+        preview_beat_s=beat_s,
         inbox=world.inbox,
         supervisor=world.supervisor,
         workspace=Path("/tmp"),  # noqa: S108  # nothing is written
@@ -116,6 +157,14 @@ async def said(telegram: FakeTelegram, *texts: str, chat: int = ME) -> None:
 
 async def until(telegram: FakeTelegram, condition: Callable[[], bool]) -> None:
     await telegram.world.changed.until(condition)
+
+
+async def forward(clock: SteeredClock, condition: Callable[[], bool]) -> None:
+    """Let time pass until the condition holds, but only while the channel waits for it."""
+    while not condition():
+        await settle()
+        if clock.next_s is not None:
+            clock.advance(clock.next_s)
 
 
 def last_user_text(request: SeenRequest) -> str:

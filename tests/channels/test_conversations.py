@@ -20,7 +20,7 @@ async def test_stop_stops_what_an_earlier_conversation_of_the_chat_still_does() 
         async with channel(world, options_for(telegram)):
             texts = telegram.world.chat(ME).texts
             telegram.world.say(ME, "work")
-            await until(telegram, lambda: chaos.seen.requests_seen == 1)
+            await chaos.seen.until_request(1)
             for number, command in enumerate(("/new", "/status", "/stop"), 1):
                 telegram.world.say(ME, command)
                 await until(telegram, lambda number=number: len(texts()) >= number)

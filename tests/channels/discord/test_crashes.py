@@ -9,7 +9,6 @@ import pytest
 
 from agent.world import World, process
 from channels.crash_lab import (
-    PREVIEW_BEAT_S,
     MortalStore,
     UntilShown,
     accepted_in,
@@ -28,7 +27,7 @@ from holdfast.journal.memory_disk import MemoryDisk
 ROUNDS = ((42, 43), (42,))  # who writes, before anyone writes again
 PEOPLE = ROUNDS[0]
 ALLOWED = frozenset(map(str, PEOPLE))
-FORGOTTEN = 7  # of so many sessions, one can't be resumed
+FORGOTTEN = 3  # of so many sessions, one can't be resumed
 
 
 def previewed(discord: FakeDiscord, request: SeenRequest) -> Script:
@@ -45,7 +44,7 @@ async def chatting(discord: FakeDiscord, chaos: ChaosServer, store: MortalStore)
     options = options_for(discord, allow=ALLOWED)
     async with (
         process(chaos, store=store) as world,
-        starting(world, options, preview_after_s=0.0, preview_beat_s=PREVIEW_BEAT_S),
+        starting(world, options, clock=store.clock, preview_after_s=0.0),
     ):
         yield world
 

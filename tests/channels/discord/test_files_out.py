@@ -139,7 +139,7 @@ async def sending(
     """A process with the channel, whose agent can send files."""
     async with (
         process(chaos, SendFile(), store=store, workspace=folder) as world,
-        starting(world, options_for(discord)),
+        starting(world, options_for(discord), clock=store.clock),
     ):
         yield world
 

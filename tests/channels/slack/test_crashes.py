@@ -12,7 +12,6 @@ import pytest
 from agent.world import World, process
 from channels.crash_lab import (
     PREVIEW_BEAT_S,
-    SETTLES_S,
     MortalStore,
     UntilShown,
     accepted_in,
@@ -58,8 +57,8 @@ class Scene:
         """A process with the channel."""
         self.asked = len(self.slack.world.done("auth.test"))
         async with process(self.chaos, store=store) as world, self._options() as (options, doors):
-            usual = deps_of(world, doors=doors)
-            deps = replace(usual, settles_s=SETTLES_S, preview_after_s=0.0, preview_beat_s=PREVIEW_BEAT_S)
+            usual = deps_of(world, store.clock, doors=doors)
+            deps = replace(usual, preview_after_s=0.0, preview_beat_s=PREVIEW_BEAT_S)
             async with running(deps, options):
                 yield world
 

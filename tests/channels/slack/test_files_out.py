@@ -2,15 +2,14 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agent.world import World, process
-from channels.crash_lab import SETTLES_S, MortalStore, lives, states_in, until_settled
-from channels.lab import deps_of, file_then_words, running
+from channels.crash_lab import MortalStore, lives, states_in, until_settled
+from channels.lab import channel, file_then_words
 from channels.slack.slack_lab import LOG, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
@@ -179,7 +178,7 @@ async def sending(
     """A process with the channel, whose agent can send files."""
     async with (
         process(chaos, SendFile(), store=store, workspace=folder) as world,
-        running(replace(deps_of(world), settles_s=SETTLES_S), options_for(slack)),
+        channel(world, options_for(slack), clock=store.clock),
     ):
         yield world
 

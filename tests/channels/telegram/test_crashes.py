@@ -28,7 +28,8 @@ def is_answered(telegram: FakeTelegram, chat: int, text: str) -> bool:
 @asynccontextmanager
 async def chatting(telegram: FakeTelegram, chaos: ChaosServer, store: MortalStore) -> AsyncGenerator[World]:
     """A process with the channel."""
-    async with process(chaos, store=store) as world, channel(world, options_for(telegram, allow=ALLOWED)):
+    options = options_for(telegram, allow=ALLOWED)
+    async with process(chaos, store=store) as world, channel(world, options, clock=store.clock):
         yield world
 
 
