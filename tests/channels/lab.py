@@ -9,6 +9,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from agent.world import World
+from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.deps import ChannelDeps, ChannelOptions
 from holdfast.channels.service import Channels
@@ -17,6 +18,7 @@ from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
 from holdfast.interfaces.system_clock import SystemClock
+from holdfast.journal.postgres.tuning import PostgresTuning
 from holdfast.racing import wait_through_cancel
 from holdfast.server.channels.doors import ChannelDoors
 from holdfast.server.deps import RouteDeps
@@ -29,6 +31,7 @@ LOG = "chn_tg"
 SETTLES_S = 0.05
 LONG_S = 3_600.0
 LEAP_S = 0.01
+QUICK = PostgresTuning(lease_s=2.0, beat_s=0.3)  # of a database that nodes share
 
 
 def options_for(telegram: FakeTelegram, **fields: object) -> ChannelOptions:
@@ -159,6 +162,14 @@ async def until(telegram: FakeTelegram, condition: Callable[[], bool]) -> None:
     await telegram.world.changed.until(condition)
 
 
+async def approval_of(world: World, log_id: str) -> str:
+    """The id of what is asked, once it is asked in the channel's only session."""
+    records = await world.until(log_id, e.ChannelChatBound)
+    (session_id,) = [one.event.session_id for one in records if isinstance(one.event, e.ChannelChatBound)]
+    events = [one.event for one in await world.until(session_id, e.ApprovalAsked)]
+    return next(one.approval_id for one in events if isinstance(one, e.ApprovalAsked))
+
+
 async def forward(clock: SteeredClock, condition: Callable[[], bool]) -> None:
     """Let time pass until the condition holds, but only while the channel waits for it."""
     while not condition():
@@ -176,6 +187,27 @@ def last_user_text(request: SeenRequest) -> str:
 def echo(request: SeenRequest) -> Script:
     """The model repeats what it was told."""
     return [Say(f"re: {last_user_text(request)}")]
+
+
+def acts(request: SeenRequest) -> Script:
+    """Acts once, asks for a colour if told so, and then says what came of it."""
+    messages = (request.body or {})["messages"]
+    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
+    if not results:
+        wants_colour = last_user_text(request).endswith("colour")
+        return [
+            CallTool("ask_user", {"text": "which?", "choices": ["red", "blue"]})
+            if wants_colour
+            else CallTool("act")
+        ]
+    return [Say(f"result: {results[-1]['content']}")]  # pyright: ignore[reportUnknownMemberType]
+
+
+def acting(request: SeenRequest, args: dict[str, object]) -> Script:
+    """Acts once, and then says that it is done."""
+    messages = (request.body or {})["messages"]
+    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
+    return [Say("well")] if results else [CallTool("act", args)]
 
 
 def file_then_words(request: SeenRequest) -> Script:

@@ -1,8 +1,7 @@
 """What a chat asked for before /new: it is not forgotten, and it can be stopped and decided."""
 
 from agent.world import Effect, asks_about, process
-from channels.lab import ME, channel, options_for, until
-from channels.test_long_actions import acting, approval_of
+from channels.lab import ME, acting, approval_of, channel, options_for, until
 from holdfast import events as e
 from holdfast.channels.asks import ALLOWED
 from holdfast.channels.commands import EARLIER, NEW, STILL_AT_WORK

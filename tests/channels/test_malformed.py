@@ -10,7 +10,7 @@ import pytest
 
 from agent.world import process
 from channels.discord import lab as discord_lab
-from channels.lab import ME, channel, forward, options_for, until
+from channels.lab import ME, channel, echo, forward, options_for, until
 from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.deps import ChannelOptions
@@ -101,7 +101,7 @@ async def test_answers_that_cannot_be_read_are_trouble_that_passes_and_no_crash(
 ) -> None:
     """P3, P14: whatever stands in front of the platform says, the channel is red and then works again."""
     fake, clock = made(), SteeredClock()
-    async with fake.server, ChaosServer(choose=slack_lab.echo) as chaos, process(chaos) as world:
+    async with fake.server, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         fake.scripts.add(fake.first[at], *([Garble(text)] for text in TEXTS))
         async with channel(world, fake.options(), clock=clock):
             await world.until(fake.log_id, e.ChannelFailed)
@@ -124,7 +124,7 @@ async def test_a_listing_that_cannot_be_read_does_not_make_slack_send_twice() ->
     clock = SteeredClock()
     listings = ['{"ok": true, "messages": 5}', '{"ok": true, "messages": [5]}']
     unreadable = [*(text or "{" for text in TEXTS), *listings]
-    async with FakeSlack() as slack, ChaosServer(choose=slack_lab.echo) as chaos, process(chaos) as world:
+    async with FakeSlack() as slack, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         slack.scripts.add_text("chat.postMessage: accept; reset")
         slack.scripts.add("conversations.history", *([Garble(text)] for text in unreadable))
         async with slack_lab.talking(world, slack, clock=clock):
@@ -139,7 +139,7 @@ async def test_a_listing_that_cannot_be_read_does_not_make_slack_send_twice() ->
 
 async def test_a_listing_of_discord_that_cannot_be_read_is_no_reason_to_say_that_nothing_is_there() -> None:
     """P14: nobody can tell, so the repeat is marked."""
-    async with FakeDiscord() as discord, ChaosServer(choose=slack_lab.echo) as chaos, process(chaos) as world:
+    async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
         discord.scripts.add_text("createMessage: accept; reset")
         discord.scripts.add("listMessages", [Garble('[{"id": 5}]')])
         async with discord_lab.channel(world, discord):
@@ -155,7 +155,7 @@ async def test_an_update_of_telegram_without_a_number_is_not_asked_for_at_full_s
     clock = SteeredClock()
     async with (
         FakeTelegram() as telegram,
-        ChaosServer(choose=slack_lab.echo) as chaos,
+        ChaosServer(choose=echo) as chaos,
         process(chaos) as world,
     ):
         telegram.scripts.add("getUpdates", [Garble('{"ok": true, "result": [{"message": {}}, 5]}')])

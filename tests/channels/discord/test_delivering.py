@@ -15,7 +15,7 @@ from channels.discord.lab import (
     texts,
     until,
 )
-from channels.lab import last_user_text
+from channels.lab import echo
 from holdfast import events as e
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
@@ -25,10 +25,6 @@ from runner.steered_clock import SteeredClock, settle
 
 OTHER = 43
 BOTH = frozenset({str(ME), str(OTHER)})
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 async def test_what_may_have_arrived_is_looked_for_and_there_is_one_of_it() -> None:

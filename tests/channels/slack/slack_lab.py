@@ -12,10 +12,9 @@ from typing import TypeAlias
 import pytest
 
 from agent.world import World
-from channels.lab import channel, last_user_text
+from channels.lab import channel
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.deps import ChannelOptions
-from holdfast.chaos import Say, Script, SeenRequest
 from holdfast.chaos.slack import FakeSlack
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
@@ -124,7 +123,3 @@ async def said(slack: FakeSlack, *texts: str, chat: str = MY) -> None:
 
 async def until(slack: FakeSlack, condition: Callable[[], bool]) -> None:
     await slack.world.changed.until(condition)
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]

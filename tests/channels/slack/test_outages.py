@@ -1,12 +1,11 @@
 """A hundred conversations of which one is at its limit, history that isn't given, and long messages."""
 
 from agent.world import World, process
-from channels.lab import channel
+from channels.lab import channel, echo
 from channels.slack.slack_lab import (
     LOG,
     MY,
     Talking,
-    echo,
     in_both_forms,
     options_for,
     said,

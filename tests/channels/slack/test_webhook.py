@@ -11,13 +11,12 @@ import pytest
 from aiohttp import web
 
 from agent.world import World, process
-from channels.lab import forward
+from channels.lab import echo, forward
 from channels.slack.slack_lab import (
     LOG,
     MY,
     PATH,
     by_calls,
-    echo,
     fronted,
     said,
     state_of,

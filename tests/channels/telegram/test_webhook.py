@@ -5,10 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 from agent.world import process
-from channels.lab import LOG, ME, channel, last_user_text, options_for, said, served_channels, state_of, until
+from channels.lab import (
+    LOG,
+    ME,
+    channel,
+    echo,
+    options_for,
+    said,
+    served_channels,
+    state_of,
+    until,
+)
 from holdfast import events as e
 from holdfast.channels.deps import ChannelOptions
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.journal.memory import MemoryStore
 from holdfast.server.channels.deliveries import UNPROVEN_MAX
@@ -19,10 +29,6 @@ from serving import Served, Setting, served, target_of
 SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105  # the name of a header
 PATH = "/hooks/channels/tg"
 BIG = 10 * 1024 * 1024
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 def update_of(text: str, *, update_id: int = 1) -> dict[str, Any]:
