@@ -198,17 +198,3 @@ async def test_a_wrong_token_is_said_with_what_to_do_and_never_shown() -> None:
         assert failed.why == "The token is wrong"
         assert "discord.com/developers" in failed.hint
         assert not any(b"fake.discord" in record.body for record in await world.log(LOG))
-
-
-async def test_a_hundred_chats_at_once_have_their_answers_while_one_is_at_its_limit() -> None:
-    """P10: the one that waits holds up nobody."""
-    clock, people = SteeredClock(), range(1_000, 1_100)
-    async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        async with channel(world, discord, allow=frozenset(map(str, people)), clock=clock):
-            limited = discord.world.direct(people[0]).channel_id
-            discord.scripts.add(f"createMessage@{limited}", [DiscordLimit(3_000)])
-            for user in people:
-                say(discord, f"from {user}", user)
-            await until(discord, lambda: all(texts(discord, user) for user in people[1:]))
-            assert texts(discord, people[0]) == []
-        assert all(texts(discord, user) == [f"re: from {user}"] for user in people[1:])
