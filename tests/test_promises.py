@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from promises import LATER, PROMISES, SEEDS
@@ -20,7 +19,6 @@ def _tests(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield node
 
 
-@cache
 def _named() -> dict[str, list[str]]:
     """Which tests name which ids, in their docstrings or their marks."""
     named: dict[str, list[str]] = {}
@@ -35,16 +33,11 @@ def _named() -> dict[str, list[str]]:
     return named
 
 
-def test_every_promise_and_every_seed_is_named_by_a_test() -> None:
-    missing = (set(PROMISES) | set(SEEDS)) - set(_named()) - LATER
+def test_tests_name_every_promise_and_seed_and_no_other() -> None:
+    named = _named()
+    missing = (set(PROMISES) | set(SEEDS)) - set(named) - LATER
     assert not missing, f"no test names {sorted(missing)}"
-
-
-def test_what_is_to_come_later_is_not_there_yet() -> None:
-    built = LATER & set(_named())
+    built = LATER & set(named)
     assert not built, f"take these off the list of what comes later: {sorted(built)}"
-
-
-def test_no_test_names_an_id_that_does_not_exist() -> None:
-    unknown = {id_: _named()[id_] for id_ in set(_named()) - set(PROMISES) - set(SEEDS)}
-    assert not unknown
+    unknown = {id_: named[id_] for id_ in set(named) - set(PROMISES) - set(SEEDS)}
+    assert not unknown, "no such promise or seed"

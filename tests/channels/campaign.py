@@ -1,7 +1,7 @@
-"""A campaign: people talk to a real server on a fake platform while it is killed, again and again.
+"""A campaign: people talk to a real server on fake platforms while it is killed, again and again.
 
-Each person writes numbered messages, several chats at once; the platform cuts answers and sockets, repeats
-and reorders what it tells, and limits chats. In the end the fake's own record is compared with what was
+Each person writes numbered messages, several chats at once; the platforms cut answers and sockets, repeat
+and reorder what they tell, and limit chats. In the end the fakes' own records are compared with what was
 asked. A seed repeats the damage.
 """
 
@@ -12,8 +12,8 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import count
@@ -49,18 +49,18 @@ class Campaign:
     messages: int
     seed: int
     kills_max: int
-    platform: str = "telegram"
+    platforms: Sequence[str] = ("telegram",)
     within_s: float = 900.0
     kills: int = 0
     given_up: int = 0  # deliveries that were never confirmed; their chats are told
-    awaits: dict[int, str] = field(default_factory=dict[int, str])  # what each person waits for, in words
+    awaits: dict[str, str] = field(default_factory=dict[str, str])  # what each person waits for, in words
     server: Program | None = None  # the one that runs now
     changed: Notifier = field(default_factory=Notifier)  # another server runs, or none does
     faults: Counter[str] = field(default_factory=Counter[str])
 
     @property
     def people(self) -> list[int]:
-        """The chats."""
+        """The chats on each platform."""
         return [FIRST_CHAT + at for at in range(self.chats)]
 
 
@@ -100,18 +100,18 @@ async def say(side: Side, chat: int, text: str, campaign: Campaign) -> None:
     def has_failed(times: int) -> bool:
         return failures(side, chat) >= before + times
 
-    before = failures(side, chat)
-    campaign.awaits[chat] = f"an answer to {text!r}"
+    before, who = failures(side, chat), f"{chat} on {side.name}"
+    campaign.awaits[who] = f"an answer to {text!r}"
     side.say(chat, text)
     for nth in count(1):
         await side.changed.until(lambda nth=nth: is_answered() or has_failed(nth))
-        campaign.awaits[chat] = f"the end of run {nth} about {text!r}"
+        campaign.awaits[who] = f"the end of run {nth} about {text!r}"
         # It may be a preview that has all the words. What is said before the run ends is said to that run.
         if await outcome(side, chat, text, campaign, nth=nth) == "completed":
-            campaign.awaits[chat] = f"the whole answer to {text!r}"
+            campaign.awaits[who] = f"the whole answer to {text!r}"
             await side.changed.until(is_answered)
             return
-        campaign.awaits[chat] = f"that run {nth} about {text!r} is said to have failed"
+        campaign.awaits[who] = f"that run {nth} about {text!r} is said to have failed"
         await side.changed.until(lambda nth=nth: has_failed(nth))
         if is_answered():
             return
@@ -145,18 +145,19 @@ async def told_outcome(server: Program, session_id: str, text: str, nth: int) ->
     return ""
 
 
-async def damage(side: Side, campaign: Campaign, rng: random.Random) -> None:
+async def damage(side: Side, campaign: Campaign) -> None:
     """Let something go wrong with the platform now and then, as long as there are kills.
 
     A delivery that fails again and again waits longer each time, up to minutes.
     """
+    rng = random.Random(f"{campaign.seed} {side.name}")
     while campaign.kills < campaign.kills_max:
         await asyncio.sleep(rng.uniform(0.5, 4.0))
         name = rng.choice(list(side.faults))
         method, steps = side.faults[name]
         if not side.scripts.attempts.get(method.lower()):  # they don't pile up while the server is down
             side.scripts.add(method, steps)
-            campaign.faults[name] += 1
+            campaign.faults[f"{side.name}: {name}"] += 1
 
 
 @asynccontextmanager
@@ -170,35 +171,48 @@ async def running(folder: Path, campaign: Campaign) -> AsyncGenerator[Program]:
         campaign.changed.notify()
 
 
-async def campaign_of(campaign: Campaign, folder: Path) -> Side:
-    """Run it; the fake has the record in the end."""
-    side = SIDES[campaign.platform]()
+async def campaign_of(campaign: Campaign, folder: Path) -> Sequence[Side]:
+    """Run it; the fakes have the record in the end."""
+    sides = [SIDES[platform]() for platform in campaign.platforms]
     try:
         async with asyncio.timeout(campaign.within_s):
-            await talked_through(side, campaign, folder)
+            await talked_through(sides, campaign, folder)
     except TimeoutError as error:
-        waiting = [
-            f"{chat} awaits {what}; there is {side.texts(chat)}" for chat, what in campaign.awaits.items()
-        ]
-        raise AssertionError("\n".join(["it didn't end in time", *waiting])) from error
-    check(side, campaign)
-    await check_log(folder, campaign, side)
-    return side
+        waiting = [f"{who} awaits {what}" for who, what in campaign.awaits.items()]
+        there = [f"{side.name} has {side.texts(chat)}" for side in sides for chat in campaign.people]
+        raise AssertionError("\n".join(["it didn't end in time", *waiting, *there])) from error
+    for side in sides:
+        check(side, campaign)
+        await check_log(folder, campaign, side)
+    return sides
 
 
-async def talked_through(side: Side, campaign: Campaign, folder: Path) -> None:
+@asynccontextmanager
+async def open_world(sides: Sequence[Side], campaign: Campaign, folder: Path) -> AsyncGenerator[None]:
+    """The platforms and the model, and the settings of a server with a channel on each platform."""
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(ChaosServer(choose=echo))
+        port = max(side.port for side in sides)
+        configure(folder, model.base_url, sandbox="off", server=f"port = {port}")
+        for side in sides:
+            await stack.enter_async_context(side.server())
+            with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
+                file.write(side.settings(campaign.people))
+        yield
+
+
+async def talked_through(sides: Sequence[Side], campaign: Campaign, folder: Path) -> None:
     """All messages, kills and faults, until everyone has their answers."""
     rng = random.Random(campaign.seed)
-    async with side.server(), ChaosServer(choose=echo) as model:
-        configure(folder, model.base_url, sandbox="off", server=f"port = {side.port}")
-        with (folder / "holdfast.toml").open("a", encoding="utf-8") as file:
-            file.write(side.settings(campaign.people))
+    chats = [(side, chat) for side in sides for chat in campaign.people]
+    async with open_world(sides, campaign, folder):
         async with running(folder, campaign):  # everyone is known before the first kill
-            await side.changed.until(side.is_reachable)
-            await asyncio.gather(*(person(side, chat, range(1), campaign) for chat in campaign.people))
+            for side in sides:
+                await side.changed.until(side.is_reachable)
+            await asyncio.gather(*(person(*one, range(1), campaign) for one in chats))
         numbers = range(1, campaign.messages)
-        talking = asyncio.gather(*(person(side, chat, numbers, campaign) for chat in campaign.people))
-        damaging = asyncio.create_task(damage(side, campaign, rng))
+        talking = asyncio.gather(*(person(*one, numbers, campaign) for one in chats))
+        damaging = [asyncio.create_task(damage(side, campaign)) for side in sides]
         while not talking.done():
             async with running(folder, campaign) as server:
                 if campaign.kills == campaign.kills_max:
@@ -209,7 +223,8 @@ async def talked_through(side: Side, campaign: Campaign, folder: Path) -> None:
                 if not talking.done():
                     server.process.send_signal(signal.SIGKILL)
                     campaign.kills += 1
-        damaging.cancel()
+        for task in damaging:
+            task.cancel()
         await talking
 
 
@@ -251,7 +266,7 @@ async def check_log(folder: Path, campaign: Campaign, side: Side) -> None:
     assert accepted == Counter(wanted), f"not accepted once: {accepted - Counter(wanted)}"
     known = state.outbox.deliveries
     given_up = [one for one in known.values() if one.state == "given_up"]
-    campaign.given_up = len(given_up)
+    campaign.given_up += len(given_up)
     # Whoever may miss something is told so: the notice is in the outbox, which was shown to lose nothing.
     unknown = e.DeliveryUnknown(at_ms=0, delivery="", why="", given_up=True)
     wanted_notices = [notice for one in given_up for notice in loss_notices(one, unknown, 0)]
@@ -264,7 +279,7 @@ async def check_log(folder: Path, campaign: Campaign, side: Side) -> None:
 def main() -> None:
     """The campaign from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--platform", choices=list(SIDES), default="telegram")
+    parser.add_argument("--platform", choices=list(SIDES), action="append", help="may be repeated")
     parser.add_argument("--chats", type=int, default=20)
     parser.add_argument("--messages", type=int, default=10)
     parser.add_argument("--kills", type=int, default=20)
@@ -272,14 +287,17 @@ def main() -> None:
     parser.add_argument("--within", type=float, default=900.0, metavar="SECONDS")
     parser.add_argument("--keep", metavar="FOLDER", help="leave the server's data there")
     given = parser.parse_args()
-    campaign = Campaign(given.chats, given.messages, given.seed, given.kills, given.platform, given.within)
+    platforms: list[str] = given.platform or ["telegram"]
+    campaign = Campaign(given.chats, given.messages, given.seed, given.kills, platforms, given.within)
     with tempfile.TemporaryDirectory() if given.keep is None else nullcontext(given.keep) as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        side = asyncio.run(campaign_of(campaign, Path(folder)))
+        sides = asyncio.run(campaign_of(campaign, Path(folder)))
+    chats = campaign.chats * len(sides)
+    marked = sum(marks(side, campaign) for side in sides)
     sys.stdout.write(
-        f"{campaign.platform}, seed {campaign.seed}: {campaign.chats * campaign.messages} messages in "
-        f"{campaign.chats} chats, {campaign.kills} kills, {sum(campaign.faults.values())} faults "
-        f"{dict(campaign.faults)}: every reply arrived, in order; {marks(side, campaign)} were marked as "
+        f"{', '.join(platforms)}, seed {campaign.seed}: {chats * campaign.messages} messages in "
+        f"{chats} chats, {campaign.kills} kills, {sum(campaign.faults.values())} faults "
+        f"{dict(campaign.faults)}: every reply arrived, in order; {marked} were marked as "
         f"possible repeats, none was silent; {campaign.given_up} were never confirmed, and their chats "
         "were told\n"
     )

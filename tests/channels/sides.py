@@ -1,6 +1,5 @@
 """The platforms as a campaign sees them: people write, read, and something goes wrong."""
 
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
@@ -23,6 +22,7 @@ from holdfast.chaos.slack import (
     SlackLimit,
 )
 from holdfast.chaos.telegram import FakeTelegram, TooManyRequests
+from ports import reserved_port
 
 Faults = Mapping[str, tuple[str, Sequence[PlatformStep]]]
 
@@ -230,12 +230,14 @@ REPEATS_S = (0.0, 0.5, 2.0)  # before Slack calls again; it gives up more often 
 class SlackHttpSide(SlackSide):
     """The fake Slack, which calls the server."""
 
+    name = "sl-http"
+
     def __init__(self) -> None:
         super().__init__()
         sent = {name: fault for name, fault in _SLACKSIDE_FAULTS.items() if fault[0] != "event"}
         self.faults = {**sent, **_CALL_FAULTS}
         self.fake = FakeSlack(repeats_s=REPEATS_S)
-        self.port = free_port()
+        self.port = reserved_port()
 
     @override
     def settings(self, people: Sequence[int]) -> str:
@@ -253,13 +255,6 @@ class SlackHttpSide(SlackSide):
     def is_reachable(self) -> bool:
         """Slack forgets the first words in a conversation that it couldn't deliver three times."""
         return bool(self.fake.world.done("auth.test"))
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 SIDES: Mapping[str, type[TelegramSide | SlackSide | DiscordSide]] = {

@@ -2,61 +2,11 @@
 
 from msgspec.structs import replace
 
+from channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
 from holdfast import events as e
-from holdfast.channels.answers import Dialect, due, headed, preview_intent
-from holdfast.channels.telegram.carrier import card_fits
+from holdfast.channels.answers import due, headed
 from holdfast.folds.channel import ChannelState, TakenMessage, apply_to_channel
 from holdfast.folds.session_fold import SessionFold
-from holdfast.values import Failure
-
-TAKEN = TakenMessage("1", "s", "m", "5")
-PREVIEW = preview_intent(TAKEN, "r", 2)
-SHOWN = e.DeliveryConfirmed(at_ms=3, delivery=PREVIEW.key, platform_id="7")
-DIALECT = Dialect(count=lambda text: len(text.split("|")) if text else 0, fits=card_fits, lead="!", format=3)
-
-
-def channel_of(*events: e.Event) -> ChannelState:
-    state = ChannelState()
-    message = e.ChannelUpdateTaken(
-        at_ms=1,
-        key="k",
-        became="message",
-        chat="1",
-        user="u",
-        platform_id="5",
-        session_id="s",
-        message_id="m",
-    )
-    for seq, event in enumerate([message, *events], 1):
-        apply_to_channel(state, seq, event)
-    return state
-
-
-def session_of(text: str, outcome: str = "completed", *, proposals: int = 0) -> SessionFold:
-    session = SessionFold()
-    failure = Failure(kind="auth", text="no key", hint="Set one.") if outcome == "failed" else None
-    log: list[e.Event] = [
-        e.SessionCreated(at_ms=1, epoch="e"),
-        e.MessageAccepted(at_ms=1, message_id="m", text="hi"),
-        e.RunQueued(at_ms=1, run_id="r", message_id="m"),
-        e.MessageDispatched(at_ms=1, run_id="r", message_id="m"),
-        e.RunStarted(at_ms=1, run_id="r"),
-        e.CallStarted(at_ms=1, run_id="r", call_id="c", turn=0),
-        e.AttemptStarted(at_ms=1, run_id="r", call_id="c", attempt_id="a1", target="t"),
-        *([e.TextDelta(at_ms=1, run_id="r", segment=0, text=text)] if text else []),
-        *(event for number in range(proposals) for event in proposing(f"t{number}")),
-        e.RunEnded(at_ms=1, run_id="r", outcome=outcome, failure=failure),  # pyright: ignore[reportArgumentType]
-    ]
-    for seq, event in enumerate(log, 1):
-        session.apply(seq, event)
-    return session
-
-
-def proposing(call: str) -> list[e.Event]:
-    return [
-        e.ToolAsked(at_ms=1, run_id="r", tool_call_id=call, name="remember", args={}),
-        e.ToolEnded(at_ms=1, run_id="r", tool_call_id=call, ok=True, result="", proposal=f"r/{call}"),
-    ]
 
 
 def said(channel: ChannelState, session: SessionFold) -> list[tuple[str, int, str, bool]]:

@@ -9,7 +9,7 @@ import pytest
 from agent.world import process
 from channels.discord import lab as discord_lab
 from channels.discord.lab import channel as on_discord
-from channels.lab import LOG, ME, channel, deps_of, options_for, said, state_of
+from channels.lab import LOG, ME, channel, deps_of, echo, options_for, said, state_of
 from channels.slack import slack_lab
 from channels.slack.slack_lab import talking
 from holdfast import events as e
@@ -54,7 +54,7 @@ async def test_half_a_character_in_telegram_is_replaced_and_takes_nobody_down() 
     """P14: what a stranger sends doesn't keep others from being answered."""
     async with (
         FakeTelegram() as telegram,
-        ChaosServer(choose=slack_lab.echo) as chaos,
+        ChaosServer(choose=echo) as chaos,
         process(chaos) as world,
     ):
         telegram.world.say(99, HALF)
@@ -65,7 +65,7 @@ async def test_half_a_character_in_telegram_is_replaced_and_takes_nobody_down() 
 
 async def test_half_a_character_in_slack_is_replaced_and_takes_nobody_down() -> None:
     """P14: what a stranger sends doesn't keep others from being answered."""
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     async with FakeSlack() as slack, chaos_server as chaos, process(chaos) as world, talking(world, slack):
         slack.world.say("D99", HALF)
         slack.world.say(slack_lab.MY, HALF)
@@ -74,7 +74,7 @@ async def test_half_a_character_in_slack_is_replaced_and_takes_nobody_down() -> 
 
 async def test_half_a_character_in_discord_is_replaced_and_takes_nobody_down() -> None:
     """P14: what a stranger sends doesn't keep others from being answered."""
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     fake = FakeDiscord()
     async with fake as discord, chaos_server as chaos, process(chaos) as world, on_discord(world, discord):
         discord_lab.say(discord, HALF, 99)
@@ -98,7 +98,7 @@ async def test_a_frame_of_discord_that_cannot_be_read_takes_nobody_down(
     frame: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P14: what comes after it is taken, by the same owner."""
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     fake = FakeDiscord()
     async with fake as discord, chaos_server as chaos, process(chaos) as world, on_discord(world, discord):
         discord_lab.say(discord, "one")
@@ -111,7 +111,7 @@ async def test_a_frame_of_discord_that_cannot_be_read_takes_nobody_down(
 
 async def test_a_frame_of_slack_that_cannot_be_read_takes_nobody_down() -> None:
     """P14: what comes after it is taken."""
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     async with FakeSlack() as slack, chaos_server as chaos, process(chaos) as world, talking(world, slack):
         for socket in list(slack.sockets.open):
             for frame in (
@@ -125,7 +125,7 @@ async def test_a_frame_of_slack_that_cannot_be_read_takes_nobody_down() -> None:
 
 
 async def test_an_attachment_with_half_an_address_is_not_fetched_and_takes_nobody_down() -> None:
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     fake = FakeDiscord()
     async with fake as discord, chaos_server as chaos, process(chaos) as world, on_discord(world, discord):
         direct = discord.world.direct(discord_lab.ME)
@@ -147,7 +147,7 @@ class StumblingInbox(Inbox):
 
 async def test_a_message_that_cannot_be_taken_is_ignored_visibly_and_the_next_is_answered() -> None:
     """P14: it is on the log what became of it, its sender is told, and the platform's cursor moves on."""
-    chaos_server = ChaosServer(choose=slack_lab.echo)
+    chaos_server = ChaosServer(choose=echo)
     async with (
         FakeTelegram() as telegram,
         chaos_server as chaos,
@@ -169,7 +169,7 @@ async def test_an_owner_that_fails_says_so_on_the_log_and_begins_again() -> None
     """A channel whose owner failed is red until it works again."""
     async with (
         FakeTelegram() as telegram,
-        ChaosServer(choose=slack_lab.echo) as chaos,
+        ChaosServer(choose=echo) as chaos,
         process(chaos) as world,
     ):
         options = options_for(telegram)

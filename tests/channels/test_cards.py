@@ -1,14 +1,12 @@
 """Cards: what can be allowed is shown whole, on every platform; what can't be shown can only be denied."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.slack.test_blocks import ANY_TEXT
-from holdfast import events as e
+from channels.samples import ANY_TEXT, ID, approval, choices_of, question
 from holdfast.channels.cards import (
     ABOVE,
     ALL_ABOVE,
@@ -37,21 +35,6 @@ from holdfast.chaos.telegram.markup import read_html
 from holdfast.folds.run import AskStatus
 from holdfast.safe_text import exact
 from holdfast.tools.files.edits import unified_diff
-from holdfast.values import Action
-
-ID = f"apr_{'0' * 24}"
-
-
-def approval(summary: str, **fields: Any) -> AskStatus:
-    action = Action(tool="shell", summary=summary, diff=fields.pop("diff", ""), paths=fields.pop("paths", ()))
-    asked = e.ApprovalAsked(at_ms=1, run_id="r", approval_id=ID, tool_call_id="c", action=action, **fields)
-    return AskStatus(asked)
-
-
-def question(text: str, *choices: str) -> AskStatus:
-    return AskStatus(
-        e.QuestionAsked(at_ms=1, run_id="r", question_id="qst", tool_call_id="c", text=text, choices=choices)
-    )
 
 
 def _on_telegram(card: Card) -> tuple[str, int]:
@@ -75,10 +58,6 @@ PLATFORMS: dict[str, tuple[FitsIn, Callable[[Card], tuple[str, int]]]] = {
     "slack": (slack.card_fits, _on_slack),
     "discord": (discord.card_fits, _on_discord),
 }
-
-
-def choices_of(card: Card) -> list[str]:
-    return [data.rpartition(":")[2] for _, data in card.buttons]
 
 
 @pytest.mark.parametrize("platform", list(PLATFORMS))

@@ -1,8 +1,7 @@
 """What a chat asked for before /new: it is not forgotten, and it can be stopped and decided."""
 
 from agent.world import Effect, asks_about, process
-from channels.lab import ME, channel, options_for, until
-from channels.test_long_actions import acting, approval_of
+from channels.lab import ME, acting, approval_of, channel, options_for, until
 from holdfast import events as e
 from holdfast.channels.asks import ALLOWED
 from holdfast.channels.commands import EARLIER, NEW, STILL_AT_WORK
@@ -20,7 +19,7 @@ async def test_stop_stops_what_an_earlier_conversation_of_the_chat_still_does() 
         async with channel(world, options_for(telegram)):
             texts = telegram.world.chat(ME).texts
             telegram.world.say(ME, "work")
-            await until(telegram, lambda: chaos.seen.requests_seen == 1)
+            await chaos.seen.until_request(1)
             for number, command in enumerate(("/new", "/status", "/stop"), 1):
                 telegram.world.say(ME, command)
                 await until(telegram, lambda number=number: len(texts()) >= number)

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from channels.lab import ME, last_user_text, options_for, said, served_channels, until
+from channels.lab import ME, echo, options_for, said, served_channels, until
 from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.deps import ChannelOptions
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest, closed_port
+from holdfast.chaos import ChaosServer, closed_port
 from holdfast.chaos.slack import Double, FakeSlack, Forge
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.interfaces.system_clock import SystemClock
@@ -22,10 +22,6 @@ from serving import Answer, Served, served, target_of
 
 SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105  # the name of a header
 PATH = "/hooks/channels/tg"
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 def update_of(text: str, *, update_id: int = 1) -> dict[str, Any]:

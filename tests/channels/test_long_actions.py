@@ -8,12 +8,12 @@ import pytest
 
 from agent.world import Effect, World, asks_about, process
 from channels.discord import lab as discord_lab
-from channels.lab import ME, channel, options_for, until
+from channels.lab import ME, acting, approval_of, channel, options_for, until
 from channels.slack import slack_lab
 from holdfast import events as e
 from holdfast.channels.asks import DENIED
 from holdfast.channels.cards import ALL_ABOVE, TOO_LONG
-from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import CallTool, ChaosServer, Script, SeenRequest
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.chaos.slack import FakeSlack
 from holdfast.chaos.telegram import FakeTelegram
@@ -22,13 +22,6 @@ from runner.steered_clock import SteeredClock, settle
 
 LONG = {"text": "x" * 5_000 + " the end"}
 ENDLESS = {"text": "x" * 60_000}
-
-
-def acting(request: SeenRequest, args: dict[str, object]) -> Script:
-    """Acts once, and then says that it is done."""
-    messages = (request.body or {})["messages"]
-    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
-    return [Say("well")] if results else [CallTool("act", args)]
 
 
 def at_length(request: SeenRequest) -> Script:
@@ -79,14 +72,6 @@ async def on_discord(choose: Choose, done: list[str]) -> AsyncGenerator[tuple[Fa
         discord_lab.channel(world, discord),
     ):
         yield discord, world
-
-
-async def approval_of(world: World, log_id: str) -> str:
-    """The id of what is asked, once it is asked in the channel's only session."""
-    records = await world.until(log_id, e.ChannelChatBound)
-    (session_id,) = [one.event.session_id for one in records if isinstance(one.event, e.ChannelChatBound)]
-    events = [one.event for one in await world.until(session_id, e.ApprovalAsked)]
-    return next(one.approval_id for one in events if isinstance(one, e.ApprovalAsked))
 
 
 async def test_on_telegram_it_is_said_above_its_card_and_can_be_allowed() -> None:

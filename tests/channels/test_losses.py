@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.world import process
-from channels.lab import LOG, ME, channel, options_for, until
-from channels.slack.slack_lab import echo
+from channels.lab import LOG, ME, channel, echo, options_for, until
 from holdfast import events as e
 from holdfast.channels.losses import NOT_TAKEN, UNCLEAR, loss_notices
 from holdfast.channels.said import GONE

@@ -6,10 +6,8 @@ from contextlib import asynccontextmanager
 
 from agent.world import World, process
 from channels.discord import lab as discord_lab
-from channels.lab import LOG, ME, channel, options_for, state_of, until
-from channels.slack.slack_lab import echo
-from channels.telegram.test_people import acts
-from channels.test_answers import DIALECT, channel_of, session_of
+from channels.lab import LOG, ME, acts, channel, echo, options_for, state_of, until
+from channels.samples import DIALECT, channel_of, session_of
 from holdfast import events as e
 from holdfast.channels.answers import due
 from holdfast.channels.commands import GONE

@@ -7,8 +7,7 @@ import pytest
 from typing_extensions import override
 
 from agent.world import World, process
-from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
-from channels.test_losses import echo
+from channels.lab import LOG, ME, channel, deps_of, echo, options_for, state_of, until
 from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.commands import NEW

@@ -4,7 +4,7 @@ import asyncio
 
 from agent.world import process
 from channels.lab import LOG, deps_of
-from channels.test_answers import DIALECT
+from channels.samples import DIALECT
 from holdfast import events as e
 from holdfast.channels.channel_log import ChannelLog
 from holdfast.channels.outbox import OutboxSender

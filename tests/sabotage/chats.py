@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from agent.world import process
 from channels.lab import LOG, ME, channel, deps_of, options_for, state_of, until
-from channels.test_answers import channel_of, session_of
-from channels.test_cards import approval, choices_of
+from channels.samples import approval, channel_of, choices_of, session_of
 from holdfast import events as e
 from holdfast.channels.answers import Dialect, due, words_above
 from holdfast.channels.asks import Answerer, ChannelAsks

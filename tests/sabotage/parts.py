@@ -1,7 +1,6 @@
 """Small wrong implementations of single parts, with the check that must notice each."""
 
 import asyncio
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -58,12 +57,13 @@ from holdfast.tools.shell.forced_exit import force_exit
 from holdfast.tools.shell.leftovers import kill_leftovers
 from holdfast.tools.shell.marker import foreground, marked
 from holdfast.tools.shell.process_table import look
-from holdfast.tools.shell.scope import find_marked
+from holdfast.tools.shell.scope import KillPatience, find_marked
 from holdfast.tools.shell.tool import Shell
 from holdfast.values import Action, Failure, GrantRule
 from models.calls.calling import TestClock, line_of
 from models.calls.silence_campaign import silent_target
 from sabotage import Sabotage
+from sabotage.exits import leaves_at_once
 from tools.calls import ENVIRONMENT, Call, shell
 
 # P3: nothing hangs
@@ -176,6 +176,7 @@ from pathlib import Path
 from holdfast.tools.shell.background import Background
 from holdfast.tools.shell.reaper import become_subreaper
 from sabotage import Sabotage
+from sabotage.exits import leaves_at_once
 from tools.calls import Call, shell
 
 DAEMON = "env -i setsid -f bash -c 'echo $$ > pid.new; mv pid.new daemon; exec sleep 600' >/dev/null 2>&1"
@@ -193,11 +194,6 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def leaves_at_once(number: int) -> None:
-    """Ends the program and nothing else."""
-    os._exit(128 + number)
-
-
 async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) -> None:
     """P5: when the program is gone, so is what its tools ran in the foreground."""
     run_id = f"run-{token_hex(8)}"
@@ -210,7 +206,7 @@ async def check_a_second_signal_leaves_no_process(end: Callable[[int], None]) ->
         assert await process.wait() == 128 + 15
         daemon = await asyncio.to_thread(lambda: look(int((Path(folder) / "daemon").read_text())))
         left = await asyncio.to_thread(find_marked, lambda marker: marker.run_id == run_id)
-        await kill_leftovers(run_id, tool_call_ids=["call:1 \0"])
+        await kill_leftovers(run_id, tool_call_ids=["call:1 \0"], patience=KillPatience(term_s=0.0))
     assert left == []
     assert daemon is None or daemon.is_dead
 

@@ -10,8 +10,9 @@ from msgspec.structs import replace as edit_of
 from typing_extensions import override
 
 from agent.world import process
-from channels.slack.slack_lab import LOG, MY, echo, options_for
-from channels.test_answers import DIALECT, PREVIEW, SHOWN, channel_of, session_of
+from channels.lab import echo
+from channels.samples import DIALECT, PREVIEW, SHOWN, channel_of, session_of
+from channels.slack.slack_lab import LOG, MY, options_for
 from holdfast import events as e
 from holdfast.channels.answers import due
 from holdfast.channels.channel_log import ChannelLog

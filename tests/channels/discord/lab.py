@@ -6,19 +6,16 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from agent.world import World
-from channels.lab import deps_of
+from channels.lab import LONG_S, deps_of, running
 from holdfast.channels.channel_log import channel_state
 from holdfast.channels.deps import ChannelOptions
-from holdfast.channels.service import Channels
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.folds.channel import ChannelState
 from holdfast.interfaces.clock import Clock
-from holdfast.racing import wait_through_cancel
 
 ME = 42
 LOG = "chn_dc"
-SETTLES_S = 0.05
-LONG_S = 3_600.0  # no preview appears unless a test is about it
+PREVIEW_BEAT_S = 0.01
 
 
 def options_for(discord: FakeDiscord, **fields: object) -> ChannelOptions:
@@ -38,14 +35,10 @@ def options_for(discord: FakeDiscord, **fields: object) -> ChannelOptions:
 async def starting(
     world: World, options: ChannelOptions, *, clock: Clock | None = None, preview_after_s: float = LONG_S
 ) -> AsyncGenerator[asyncio.Task[None]]:
-    """The channels of a server, until the block ends."""
-    deps = replace(deps_of(world, clock), settles_s=SETTLES_S, preview_after_s=preview_after_s)
-    task = asyncio.create_task(Channels(deps, [options]).run())
-    try:
+    """The channels of a server, until the block ends; no preview appears unless a test is about it."""
+    deps = replace(deps_of(world, clock), preview_after_s=preview_after_s, preview_beat_s=PREVIEW_BEAT_S)
+    async with running(deps, options) as task:
         yield task
-    finally:
-        task.cancel()
-        await wait_through_cancel(task)
 
 
 @asynccontextmanager

@@ -15,7 +15,7 @@ from channels.discord.lab import (
     texts,
     until,
 )
-from channels.lab import last_user_text
+from channels.lab import echo
 from holdfast import events as e
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Gate, Say, Script, SeenRequest, Wait
@@ -25,10 +25,6 @@ from runner.steered_clock import SteeredClock, settle
 
 OTHER = 43
 BOTH = frozenset({str(ME), str(OTHER)})
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 async def test_what_may_have_arrived_is_looked_for_and_there_is_one_of_it() -> None:
@@ -202,17 +198,3 @@ async def test_a_wrong_token_is_said_with_what_to_do_and_never_shown() -> None:
         assert failed.why == "The token is wrong"
         assert "discord.com/developers" in failed.hint
         assert not any(b"fake.discord" in record.body for record in await world.log(LOG))
-
-
-async def test_a_hundred_chats_at_once_have_their_answers_while_one_is_at_its_limit() -> None:
-    """P10: the one that waits holds up nobody."""
-    clock, people = SteeredClock(), range(1_000, 1_100)
-    async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        async with channel(world, discord, allow=frozenset(map(str, people)), clock=clock):
-            limited = discord.world.direct(people[0]).channel_id
-            discord.scripts.add(f"createMessage@{limited}", [DiscordLimit(3_000)])
-            for user in people:
-                say(discord, f"from {user}", user)
-            await until(discord, lambda: all(texts(discord, user) for user in people[1:]))
-            assert texts(discord, people[0]) == []
-        assert all(texts(discord, user) == [f"re: from {user}"] for user in people[1:])

@@ -1,26 +1,21 @@
 """Files that the agent sends to a chat on Discord: with their bytes, once, or told of in words."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from itertools import count
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
-from agent.world import CrashingStore, process
+from agent.world import World, process
+from channels.crash_lab import MortalStore, lives, states_in, until_settled
 from channels.discord.lab import LOG, ME, channel, options_for, said, say, starting, state_of, until
-from channels.discord.test_crashes import until_settled
 from channels.lab import file_then_words
 from holdfast import events as e
-from holdfast.channels.channel_log import channel_state
 from holdfast.channels.discord.carrier import FILE_BYTES_MAX
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script
+from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from holdfast.chaos.discord import Accept, DiscordError, FakeDiscord, ResetConnection
-from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.memory_disk import MemoryDisk
 from holdfast.tools.files.send_file import SendFile
 
 MB = 1024 * 1024
@@ -137,35 +132,26 @@ async def test_a_file_that_may_have_arrived_is_looked_for(
         assert not any(one.marked for one in events if isinstance(one, e.DeliveryAttempted))
 
 
-async def until_dead_or_settled(
-    discord: FakeDiscord, chaos: ChaosServer, store: CrashingStore, crash: CrashPoint, folder: Path
-) -> None:
-    """One process, until the answer is there and all is settled, or until it dies."""
-    died = asyncio.Event()
+@asynccontextmanager
+async def sending(
+    discord: FakeDiscord, chaos: ChaosServer, folder: Path, store: MortalStore
+) -> AsyncGenerator[World]:
+    """A process with the channel, whose agent can send files."""
+    async with (
+        process(chaos, SendFile(), store=store, workspace=folder) as world,
+        starting(world, options_for(discord), clock=store.clock),
+    ):
+        yield world
 
-    def die() -> NoReturn:
-        died.set()
-        raise Crashed
 
-    async def talk() -> None:
-        await until(discord, lambda: bool(discord.world.sessions.known))
-        direct = discord.world.direct(ME)
-        if not direct.messages:
-            say(discord, "send it")
-        await until(discord, lambda: "there you are" in direct.texts())
-        await until_settled(store)
-
-    crash.die = die
-    with suppress(Crashed, JournalError, BaseExceptionGroup):
-        async with (
-            process(chaos, SendFile(), store=store, workspace=folder) as world,
-            starting(world, options_for(discord)),
-        ):
-            tasks = {asyncio.create_task(talk()), asyncio.create_task(died.wait())}
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+async def ask(discord: FakeDiscord, store: MemoryStore) -> None:
+    """Ask for the file, and wait for all that comes of it."""
+    await until(discord, lambda: bool(discord.world.sessions.known))
+    direct = discord.world.direct(ME)
+    if not direct.messages:
+        say(discord, "send it")
+    await until(discord, lambda: "there you are" in direct.texts())
+    await until_settled(store, LOG)
 
 
 @pytest.mark.long
@@ -173,20 +159,12 @@ async def until_dead_or_settled(
 async def test_a_file_is_there_once_wherever_the_process_dies(tmp_path: Path, *, after: bool) -> None:
     """P14, P6: the process dies at each append in turn; the file is neither lost nor repeated nor marked."""
     (tmp_path / "a.txt").write_bytes(b"abc")
-    for nth in count(1):
-        disk, crash = MemoryDisk(), CrashPoint(nth)
+    for life in lives(after=after, log=LOG, at_least=6):
         async with FakeDiscord() as discord, ChaosServer(choose=file_then_words) as chaos:
-            store = CrashingStore(disk, crash, after=after)
-            await until_dead_or_settled(discord, chaos, store, crash, tmp_path)
+            send, asked = partial(sending, discord, chaos, tmp_path), partial(ask, discord)
+            await life.lived(send, asked)
             discord.world.forget_nonces()
-            if crash.has_crashed:
-                healthy = CrashPoint(10**9)
-                store = CrashingStore(disk, healthy, after=after)
-                await until_dead_or_settled(discord, chaos, store, healthy, tmp_path)
+            await life.lived_again(send, asked)
             assert files(discord) == [("a.txt", b"abc")]
             assert discord.world.direct(ME).texts() == ["notes", "there you are"]
-            state = await channel_state(MemoryStore(disk), LOG)
-            assert {one.state for one in state.outbox.deliveries.values()} == {"confirmed"}
-        if not crash.has_crashed:
-            assert nth > 15
-            break
+            assert await states_in(life.disk, LOG) == {"confirmed"}

@@ -4,18 +4,14 @@ import pytest
 
 from agent.world import process
 from channels.discord.lab import LOG, ME, channel, options_for, said, say, starting, state_of, texts, until
-from channels.lab import last_user_text
+from channels.lab import LeapingClock, echo
 from holdfast import events as e
 from holdfast.channels.discord.api import open_discord
 from holdfast.channels.discord.progress import KeptProgress, Progress
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer
 from holdfast.chaos.discord import CloseSocket, DiscordError, FakeDiscord, Ignore, ResetConnection
 from holdfast.interfaces.system_clock import SystemClock
 from runner.steered_clock import SteeredClock, settle
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 def opcodes(discord: FakeDiscord) -> list[int]:
@@ -26,7 +22,7 @@ def opcodes(discord: FakeDiscord) -> list[int]:
 async def test_a_dropped_socket_is_resumed_and_nothing_is_missed() -> None:
     """P14: by RESUME, with the sequence of what is on the log."""
     async with FakeDiscord() as discord, ChaosServer(choose=echo) as chaos, process(chaos) as world:
-        async with channel(world, discord):
+        async with channel(world, discord, clock=LeapingClock(4.0)):
             say(discord, "one")
             await said(discord, "re: one")
             discord.world.sessions.drop()

@@ -5,15 +5,10 @@ from contextlib import asynccontextmanager
 
 from agent.world import World, process
 from channels.discord.lab import LOG, options_for, said, say, starting, state_of, until
-from channels.lab import last_user_text
-from channels.telegram.test_nodes import QUICK
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from channels.lab import QUICK, echo
+from holdfast.chaos import ChaosServer
 from holdfast.chaos.discord import FakeDiscord
 from holdfast.journal.postgres.store import PostgresStore
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 @asynccontextmanager

@@ -2,8 +2,7 @@
 
 from agent.world import Effect, asks_about, process
 from channels.discord.lab import LOG, ME, channel, said, say, texts, until
-from channels.slack.slack_lab import echo
-from channels.telegram.test_people import acts
+from channels.lab import acts, echo
 from holdfast import events as e
 from holdfast.chaos import ChaosServer
 from holdfast.chaos.discord import Accept, DiscordLimit, FakeDiscord, ResetConnection

@@ -2,7 +2,7 @@
 
 from agent.world import Effect, World, asks_about, process
 from channels.discord.lab import LOG, ME, channel, say, state_of, texts, until
-from channels.telegram.test_people import acts
+from channels.lab import acts
 from holdfast import events as e
 from holdfast.channels.asks import NOT_YOURS, STALE
 from holdfast.channels.words import CODE_WRONG, PAIRED, REFUSAL

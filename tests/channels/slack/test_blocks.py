@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.samples import ANY_TEXT
 from holdfast.channels.cards import Card
 from holdfast.channels.slack.blocks import (
     CHARS_MAX,
@@ -20,24 +21,6 @@ from holdfast.channels.words import MARK
 from holdfast.chaos.slack.markup import read_blocks, read_text, why_bad_blocks
 
 GOLDEN = Path(__file__).parent / "golden"
-MARKUP = [
-    "<",
-    ">",
-    "&",
-    "<!channel>",
-    "<!here|x>",
-    "<@U1>",
-    "<#C1>",
-    "@channel",
-    "@everyone",
-    "`",
-    "*",
-    "**",
-    "_",
-]
-MORE = ["[", "](http://x)", "|", "~~", "&lt;", "\\", "#", ":smile:", "😀", "```\n", "\n", "\n\n", "> ", "- "]
-SPECIAL = st.sampled_from([*MARKUP, *MORE, "1. ", "    ", "\0", "\ud800"])
-ANY_TEXT = st.lists(SPECIAL | st.text(max_size=20), max_size=60).map("".join)
 
 
 def test_the_golden_text_is_converted_as_it_was() -> None:

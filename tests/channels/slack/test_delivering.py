@@ -3,8 +3,8 @@
 import pytest
 
 from agent.world import World, process
-from channels.lab import channel, last_user_text
-from channels.slack.slack_lab import LOG, ME, MY, echo, options_for, said, state_of, talking
+from channels.lab import channel, echo, last_user_text
+from channels.slack.slack_lab import LOG, ME, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.channels.words import MARK
 from holdfast.chaos import ChaosServer, Say, Script, SeenRequest

@@ -1,30 +1,24 @@
 """Files that the agent sends to a conversation in Slack: with their bytes, once, or told of in words."""
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import count
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
-from agent.world import CrashingStore, process
-from channels.lab import deps_of, file_then_words
+from agent.world import World, process
+from channels.crash_lab import MortalStore, lives, states_in, until_settled
+from channels.lab import channel, file_then_words
 from channels.slack.slack_lab import LOG, MY, options_for, said, state_of, talking
 from holdfast import events as e
 from holdfast.channels.channel_log import channel_state
-from holdfast.channels.service import Channels
 from holdfast.channels.slack.sharing import HINT
 from holdfast.channels.words import MARK
-from holdfast.chaos import CallTool, ChaosServer, Crashed, CrashPoint, Say, Script
+from holdfast.chaos import CallTool, ChaosServer, Say, Script
 from holdfast.chaos.exchanges import PlatformStep
 from holdfast.chaos.slack import Accept, FakeSlack, ResetConnection, SlackError, SlackLimit
-from holdfast.interfaces.journal import JournalError
 from holdfast.journal.memory import MemoryStore
-from holdfast.journal.memory_disk import MemoryDisk
-from holdfast.racing import wait_through_cancel
 from holdfast.tools.files.send_file import SendFile
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(3 * 1024 * 1024)
@@ -177,43 +171,28 @@ async def test_a_repeat_says_so_where_nobody_can_look(tmp_path: Path) -> None:
             await said(slack, "notes", f"{MARK}\nnotes", "there you are")
 
 
-async def until_dead_or_settled(
-    slack: FakeSlack, chaos: ChaosServer, store: CrashingStore, crash: CrashPoint, folder: Path
-) -> None:
-    """One process, until the answer is there and all is settled, or until it dies."""
-    died = asyncio.Event()
+@asynccontextmanager
+async def sending(
+    slack: FakeSlack, chaos: ChaosServer, folder: Path, store: MortalStore
+) -> AsyncGenerator[World]:
+    """A process with the channel, whose agent can send files."""
+    async with (
+        process(chaos, SendFile(), store=store, workspace=folder) as world,
+        channel(world, options_for(slack), clock=store.clock),
+    ):
+        yield world
 
-    def die() -> NoReturn:
-        died.set()
-        raise Crashed
 
-    async def talk() -> None:
-        await slack.world.changed.until(lambda: bool(slack.sockets.open))
-        conversation = slack.world.conversation(MY)
-        is_lost = any(one.payload["event"]["channel"] == MY for one in slack.sockets.lost)
-        is_taken = MY in (await channel_state(store, LOG)).last_taken
-        if not conversation.messages or (is_lost and not is_taken):  # Slack forgets the first words
-            slack.world.say(MY, "send it")
-        await slack.world.changed.until(lambda: "there you are" in conversation.texts())
-        async for _ in store.follow(LOG):
-            state = await channel_state(store, LOG)
-            if not state.awaited and not state.outbox.queues:
-                return
-
-    crash.die = die
-    with suppress(Crashed, JournalError, BaseExceptionGroup):
-        async with process(chaos, SendFile(), store=store, workspace=folder) as world:
-            deps = replace(deps_of(world), settles_s=0.02)
-            running = asyncio.create_task(Channels(deps, [options_for(slack)]).run())
-            try:
-                tasks = {asyncio.create_task(talk()), asyncio.create_task(died.wait())}
-                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                for task in tasks:
-                    task.cancel()
-                await asyncio.wait(tasks)
-            finally:
-                running.cancel()
-                await wait_through_cancel(running)
+async def ask(slack: FakeSlack, store: MemoryStore) -> None:
+    """Ask for the file, and wait for all that comes of it."""
+    await slack.world.changed.until(lambda: bool(slack.sockets.open))
+    conversation = slack.world.conversation(MY)
+    is_lost = any(one.payload["event"]["channel"] == MY for one in slack.sockets.lost)
+    is_taken = MY in (await channel_state(store, LOG)).last_taken
+    if not conversation.messages or (is_lost and not is_taken):  # Slack forgets the first words
+        slack.world.say(MY, "send it")
+    await slack.world.changed.until(lambda: "there you are" in conversation.texts())
+    await until_settled(store, LOG)
 
 
 @pytest.mark.long
@@ -221,19 +200,11 @@ async def until_dead_or_settled(
 async def test_a_file_is_there_once_wherever_the_process_dies(tmp_path: Path, *, after: bool) -> None:
     """P14, P6: the process dies at each append in turn; the file is neither lost nor repeated nor marked."""
     (tmp_path / "a.txt").write_bytes(b"abc")
-    for nth in count(1):
-        disk, crash = MemoryDisk(), CrashPoint(nth)
+    for life in lives(after=after, at_least=15):
         async with FakeSlack(ack_s=5.0) as slack, ChaosServer(choose=file_then_words) as chaos:
-            store = CrashingStore(disk, crash, after=after)
-            await until_dead_or_settled(slack, chaos, store, crash, tmp_path)
-            if crash.has_crashed:
-                healthy = CrashPoint(10**9)
-                store = CrashingStore(disk, healthy, after=after)
-                await until_dead_or_settled(slack, chaos, store, healthy, tmp_path)
+            send, asked = partial(sending, slack, chaos, tmp_path), partial(ask, slack)
+            await life.lived(send, asked)
+            await life.lived_again(send, asked)
             assert files(slack) == [("a.txt", b"abc")]
             assert slack.world.conversation(MY).texts() == ["notes", "there you are"]
-            state = await channel_state(MemoryStore(disk), LOG)
-            assert {one.state for one in state.outbox.deliveries.values()} == {"confirmed"}
-        if not crash.has_crashed:
-            assert nth > 15
-            break
+            assert await states_in(life.disk, LOG) == {"confirmed"}

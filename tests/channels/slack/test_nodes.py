@@ -4,14 +4,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
-from channels.lab import channel
-from channels.slack.slack_lab import LOG, MY, echo, options_for, said, state_of, until
+from channels.lab import QUICK, channel, echo
+from channels.slack.slack_lab import LOG, MY, options_for, said, state_of, until
 from holdfast.chaos import ChaosServer
 from holdfast.chaos.slack import FakeSlack
 from holdfast.journal.postgres.store import PostgresStore
-from holdfast.journal.postgres.tuning import PostgresTuning
-
-QUICK = PostgresTuning(lease_s=2.0, beat_s=0.3)
 
 
 @asynccontextmanager

@@ -1,12 +1,11 @@
 """A hundred conversations of which one is at its limit, history that isn't given, and long messages."""
 
 from agent.world import World, process
-from channels.lab import channel
+from channels.lab import channel, echo
 from channels.slack.slack_lab import (
     LOG,
     MY,
     Talking,
-    echo,
     in_both_forms,
     options_for,
     said,
@@ -24,8 +23,7 @@ from runner.steered_clock import SteeredClock, settle
 TOO_LONG = TEXT_TOO_LONG.format(chars=TEXT_CHARS_MAX)
 
 
-@in_both_forms
-async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_limit(talking: Talking) -> None:
+async def test_a_hundred_conversations_have_their_answers_while_one_is_at_its_limit() -> None:
     """P10: the one that waits for an hour holds up nobody, and keeps its own order."""
     clock, people = SteeredClock(), range(1_000, 1_100)
     limited = f"D{people[0]}"

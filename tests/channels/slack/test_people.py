@@ -1,8 +1,8 @@
 """Who may talk and who may approve in Slack: nobody by default, and never by position."""
 
 from agent.world import Effect, World, asks_about, process
+from channels.lab import acts
 from channels.slack.slack_lab import LOG, ME, MY, Talking, in_both_forms, state_of, talking, until
-from channels.telegram.test_people import acts
 from holdfast import events as e
 from holdfast.channels.asks import ELSEWHERE, NOT_YOURS, STALE, UNKNOWN
 from holdfast.channels.words import ALREADY_PAIRED, PAIRED, REFUSAL, with_lead

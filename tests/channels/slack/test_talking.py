@@ -3,8 +3,8 @@
 import asyncio
 
 from agent.world import process
-from channels.lab import last_user_text
-from channels.slack.slack_lab import LOG, ME, MY, Talking, echo, in_both_forms, said, state_of, talking, until
+from channels.lab import echo, last_user_text
+from channels.slack.slack_lab import LOG, ME, MY, Talking, in_both_forms, said, state_of, talking, until
 from holdfast import events as e
 from holdfast.channels.words import TOO_LATE_TO_EDIT
 from holdfast.chaos import ChaosServer, Drop, Gate, Hang, Say, Script, SeenRequest, Wait, bad_key

@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 
 from agent.world import World, process
+from channels.lab import echo, forward
 from channels.slack.slack_lab import (
     LOG,
     MY,
     PATH,
     by_calls,
-    echo,
     fronted,
     said,
     state_of,
@@ -29,7 +29,7 @@ from holdfast.chaos.slack import Backdate, FakeSlack, Forge, Hold, MissAcknowled
 from holdfast.chaos.slack.world import APP, BOT_USER, TEAM
 from holdfast.decisions.hook_signatures import TOLERANCE_S, slack_signature
 from holdfast.server.channels.deliveries import SIGNED_S, UNPROVEN_MAX
-from runner.steered_clock import SteeredClock, settle
+from runner.steered_clock import SteeredClock
 from serving import Served
 
 BIG = 10 * 1024 * 1024
@@ -397,14 +397,6 @@ async def proxy(answer: Callable[[web.Request], Awaitable[web.StreamResponse]]) 
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
-
-
-async def forward(clock: SteeredClock, condition: Callable[[], bool]) -> None:
-    """Let time pass until the condition holds, but only while the channel waits for it."""
-    while not condition():
-        await settle()
-        if clock.next_s is not None:
-            clock.advance(clock.next_s)
 
 
 async def test_what_slack_gives_up_is_lost_to_an_app_that_is_away_and_found_when_it_is_back() -> None:

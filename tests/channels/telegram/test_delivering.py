@@ -3,7 +3,7 @@
 import pytest
 
 from agent.world import process
-from channels.lab import LOG, ME, channel, last_user_text, options_for, said, state_of, until
+from channels.lab import LOG, ME, channel, echo, last_user_text, options_for, said, state_of, until
 from holdfast import events as e
 from holdfast.channels.losses import NOT_TAKEN
 from holdfast.channels.words import MARK
@@ -14,10 +14,6 @@ from runner.steered_clock import SteeredClock, settle
 
 OTHER = 43
 BOTH = frozenset({str(ME), str(OTHER)})
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 async def test_what_may_have_arrived_is_sent_once_more_and_says_that_it_may_be_a_repeat() -> None:

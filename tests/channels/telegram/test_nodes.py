@@ -4,17 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from agent.world import World, process
-from channels.lab import ME, channel, last_user_text, options_for, said, state_of
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from channels.lab import ME, QUICK, channel, echo, options_for, said, state_of
+from holdfast.chaos import ChaosServer
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.journal.postgres.store import PostgresStore
-from holdfast.journal.postgres.tuning import PostgresTuning
-
-QUICK = PostgresTuning(lease_s=2.0, beat_s=0.3)
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 @asynccontextmanager

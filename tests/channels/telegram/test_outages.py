@@ -4,9 +4,19 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from agent.world import process
-from channels.lab import LOG, ME, channel, last_user_text, options_for, said, served_channels, state_of, until
+from channels.lab import (
+    LOG,
+    ME,
+    channel,
+    echo,
+    options_for,
+    said,
+    served_channels,
+    state_of,
+    until,
+)
 from holdfast import events as e
-from holdfast.chaos import ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer
 from holdfast.chaos.ports import closed_port
 from holdfast.chaos.telegram import FakeTelegram, TooManyRequests
 from holdfast.journal.memory import MemoryStore
@@ -15,10 +25,6 @@ from serving import served, target_of
 
 MINUTES = 60
 STRANGERS = range(500, 550)
-
-
-def echo(request: SeenRequest) -> Script:
-    return [Say(f"re: {last_user_text(request)}")]
 
 
 async def until_logged(store: MemoryStore, kind: type[e.Event], *, times: int) -> None:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from agent.world import Effect, World, asks_about, process
-from channels.lab import LOG, ME, channel, last_user_text, options_for, state_of, until
+from channels.lab import LOG, ME, acts, channel, options_for, state_of, until
 from holdfast import events as e
 from holdfast.channels.asks import NOT_YOURS, UNKNOWN
 from holdfast.channels.words import ALREADY_PAIRED, CODE_WRONG, PAIRED, REFUSAL
-from holdfast.chaos import CallTool, ChaosServer, Say, Script, SeenRequest
+from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.telegram import FakeTelegram
 from holdfast.folds.channel import TRIES_MAX, code_digest
 from holdfast.interfaces.journal import IfSessionKnown
@@ -18,20 +18,6 @@ from server.sessions.test_children import choose as delegating
 
 STRANGER = 99
 NOBODY = frozenset[str]()
-
-
-def acts(request: SeenRequest) -> Script:
-    """Acts once, asks for a colour if told so, and then says what came of it."""
-    messages = (request.body or {})["messages"]
-    results = [one for one in messages if one["role"] == "tool"]  # pyright: ignore[reportUnknownVariableType, reportGeneralTypeIssues]
-    if not results:
-        wants_colour = last_user_text(request).endswith("colour")
-        return [
-            CallTool("ask_user", {"text": "which?", "choices": ["red", "blue"]})
-            if wants_colour
-            else CallTool("act")
-        ]
-    return [Say(f"result: {results[-1]['content']}")]  # pyright: ignore[reportUnknownMemberType]
 
 
 async def code(world: World, text: str = "ABCD2345", *, expires_at_ms: int = 2**52) -> None:
