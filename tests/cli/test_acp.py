@@ -1,6 +1,7 @@
 """`holdfast acp` with the protocol's own package as the editor."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from cli.test_run_command import configured, started
+from cli.lab import Start, configured, executed, started
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Status, Step, Wait
 from holdfast.chaos.record import SeenRequest
 
@@ -72,9 +73,11 @@ class Editor:
 
 
 @asynccontextmanager
-async def connected(folder: Path, editor: Editor) -> AsyncGenerator[tuple[ClientSideConnection, Any]]:
+async def connected(
+    folder: Path, editor: Editor, *, start: Start = started
+) -> AsyncGenerator[tuple[ClientSideConnection, Any]]:
     """An agent as an editor starts it; it leaves when the editor hangs up."""
-    process = await started(folder, "acp")
+    process = await start(folder, "acp")
     assert process.stdout is not None
     process.stdout._limit = STREAM_BYTES_MAX  # type: ignore[attr-defined] # noqa: SLF001
     connection = connect_to_agent(
@@ -116,7 +119,7 @@ async def test_an_editor_talks_approves_answers_and_cancels(tmp_path: Path) -> N
     editor = Editor("once", "deny")
     async with ChaosServer(choose=answers) as chaos:
         configured(tmp_path, chaos.base_url)
-        async with connected(tmp_path, editor) as (agent, process):
+        async with connected(tmp_path, editor, start=executed) as (agent, process):
             session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
 
             async def prompt(text: str) -> str:
@@ -162,7 +165,7 @@ async def test_an_editor_that_comes_back_after_a_crash_reads_the_log_and_what_fo
             session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
             running = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("count")]))
             await editor.until("one ")
-            process.kill()
+            process.send_signal(signal.SIGKILL)
             await process.wait()
             running.cancel()
             await asyncio.wait({running})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cli.test_serve import configure
+from cli.lab import configure
 from cli.tmux import HOLDFAST, terminal
 from holdfast.api.runs import RunListed
 from holdfast.chaos import CallTool, ChaosServer, Say

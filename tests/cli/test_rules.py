@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from cli.test_serve import configure
+from cli.lab import configure
 from cli.tmux import HOLDFAST, terminal
 from holdfast.agent.policy import AlwaysGrants
 from holdfast.chaos import ChaosServer
