@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import aiohttp
 
-from cli.tmux import HOLDFAST
+from cli.tmux import HOLDFAST, Terminal
 from forked import Forked, fork
 from holdfast.chaos import ChaosServer
 
 KEY = "a-key-that-is-long-enough"
+READY = "twice to leave."  # the chat takes lines now
 SERVER = """
 [server]
 port = 0
@@ -148,3 +149,19 @@ def hang_ups(act: signal.Handlers) -> Generator[None]:
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
+
+
+def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
+    """The command that opens the chat with the configuration of a folder."""
+    return (*HOLDFAST, "chat", "--config", str(folder / "holdfast.toml"), *arguments)
+
+
+def session_on(screen: str) -> str:
+    """The id of the session that the screen names."""
+    return next(word for word in screen.split() if word.startswith("ses_"))
+
+
+async def left(window: Terminal) -> str:
+    """Leave, and what the screen says then."""
+    await window.keys("C-d")
+    return await window.until("exit=0")

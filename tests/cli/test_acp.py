@@ -11,12 +11,7 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
 from acp.core import ClientSideConnection
 from acp.schema import (
-    AllowedOutcome,
     ClientCapabilities,
-    DeniedOutcome,
-    PermissionOption,
-    RequestPermissionResponse,
-    ToolCallUpdate,
 )
 
 from cli.lab import Start, configured, executed, started
@@ -25,51 +20,9 @@ from holdfast.chaos.record import SeenRequest
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
+from cli.editor import Editor
 
 STREAM_BYTES_MAX = 1 << 24
-
-
-class Editor:
-    """What the agent says, and how the person in the editor answers."""
-
-    def __init__(self, *choices: str) -> None:
-        self.updates: list[Any] = []
-        self.asked: list[tuple[ToolCallUpdate, list[PermissionOption]]] = []
-        self._choices = list(choices)
-        self._news = asyncio.Event()
-
-    def on_connect(self, conn: Any) -> None:
-        del conn
-
-    async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
-        del session_id, more
-        self.updates.append(update)
-        self._news.set()
-
-    async def request_permission(
-        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **more: Any
-    ) -> RequestPermissionResponse:
-        del session_id, more
-        self.asked.append((tool_call, options))
-        if not self._choices:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        chosen = AllowedOutcome(outcome="selected", option_id=self._choices.pop(0))
-        return RequestPermissionResponse(outcome=chosen)
-
-    @property
-    def text(self) -> str:
-        said = [one for one in self.updates if one.session_update == "agent_message_chunk"]
-        return "".join(one.content.text for one in said)
-
-    def told(self) -> list[tuple[str, str]]:
-        """What came, with the states of tools; taken."""
-        told, self.updates = self.updates, []
-        return [(one.session_update, getattr(one, "status", None) or "") for one in told]
-
-    async def until(self, text: str) -> None:
-        while text not in self.text:
-            self._news.clear()
-            await self._news.wait()
 
 
 @asynccontextmanager

@@ -6,28 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.lab import command, configure, serving
+from cli.lab import READY, chat, command, configure, left, serving, session_on
 from cli.tmux import HOLDFAST, Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.policy.tool_names import ASK_USER
 
-READY = "twice to leave."
 KEYS = "y, n, a number, or ↑ ↓ and Enter"  # the keys count now
-
-
-def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
-    return (*HOLDFAST, "chat", "--config", str(folder / "holdfast.toml"), *arguments)
-
-
-def session_on(screen: str) -> str:
-    return next(word for word in screen.split() if word.startswith("ses_"))
-
-
-async def left(window: Terminal) -> str:
-    """Leave, and what the screen says then."""
-    await window.keys("C-d")
-    return await window.until("exit=0")
 
 
 async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: Path) -> None:

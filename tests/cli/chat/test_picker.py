@@ -12,7 +12,7 @@ from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.output import DummyOutput
 
-from cli.test_ask_menu import ASKED, bench
+from cli.prompt_bench import ASKED, bench
 from holdfast.cli.chat.file_names import WorkspaceFiles, list_files
 from holdfast.cli.chat.picker import Picker, PickerRow, age
 from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice, SilentInput, file_typed
