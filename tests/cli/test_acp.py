@@ -1,6 +1,7 @@
 """`holdfast acp` with the protocol's own package as the editor."""
 
 import asyncio
+import signal
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,71 +11,26 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, text_block
 from acp.core import ClientSideConnection
 from acp.schema import (
-    AllowedOutcome,
     ClientCapabilities,
-    DeniedOutcome,
-    PermissionOption,
-    RequestPermissionResponse,
-    ToolCallUpdate,
 )
 
-from cli.test_run_command import configured, started
+from cli.lab import Start, configured, executed, started
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Status, Step, Wait
 from holdfast.chaos.record import SeenRequest
 
 if TYPE_CHECKING:
     from acp.interfaces import Client
+from cli.editor import Editor
 
 STREAM_BYTES_MAX = 1 << 24
 
 
-class Editor:
-    """What the agent says, and how the person in the editor answers."""
-
-    def __init__(self, *choices: str) -> None:
-        self.updates: list[Any] = []
-        self.asked: list[tuple[ToolCallUpdate, list[PermissionOption]]] = []
-        self._choices = list(choices)
-        self._news = asyncio.Event()
-
-    def on_connect(self, conn: Any) -> None:
-        del conn
-
-    async def session_update(self, session_id: str, update: Any, **more: Any) -> None:
-        del session_id, more
-        self.updates.append(update)
-        self._news.set()
-
-    async def request_permission(
-        self, session_id: str, tool_call: ToolCallUpdate, options: list[PermissionOption], **more: Any
-    ) -> RequestPermissionResponse:
-        del session_id, more
-        self.asked.append((tool_call, options))
-        if not self._choices:
-            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        chosen = AllowedOutcome(outcome="selected", option_id=self._choices.pop(0))
-        return RequestPermissionResponse(outcome=chosen)
-
-    @property
-    def text(self) -> str:
-        said = [one for one in self.updates if one.session_update == "agent_message_chunk"]
-        return "".join(one.content.text for one in said)
-
-    def told(self) -> list[tuple[str, str]]:
-        """What came, with the states of tools; taken."""
-        told, self.updates = self.updates, []
-        return [(one.session_update, getattr(one, "status", None) or "") for one in told]
-
-    async def until(self, text: str) -> None:
-        while text not in self.text:
-            self._news.clear()
-            await self._news.wait()
-
-
 @asynccontextmanager
-async def connected(folder: Path, editor: Editor) -> AsyncGenerator[tuple[ClientSideConnection, Any]]:
+async def connected(
+    folder: Path, editor: Editor, *, start: Start = started
+) -> AsyncGenerator[tuple[ClientSideConnection, Any]]:
     """An agent as an editor starts it; it leaves when the editor hangs up."""
-    process = await started(folder, "acp")
+    process = await start(folder, "acp")
     assert process.stdout is not None
     process.stdout._limit = STREAM_BYTES_MAX  # type: ignore[attr-defined] # noqa: SLF001
     connection = connect_to_agent(
@@ -116,7 +72,7 @@ async def test_an_editor_talks_approves_answers_and_cancels(tmp_path: Path) -> N
     editor = Editor("once", "deny")
     async with ChaosServer(choose=answers) as chaos:
         configured(tmp_path, chaos.base_url)
-        async with connected(tmp_path, editor) as (agent, process):
+        async with connected(tmp_path, editor, start=executed) as (agent, process):
             session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
 
             async def prompt(text: str) -> str:
@@ -162,7 +118,7 @@ async def test_an_editor_that_comes_back_after_a_crash_reads_the_log_and_what_fo
             session = (await agent.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
             running = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("count")]))
             await editor.until("one ")
-            process.kill()
+            process.send_signal(signal.SIGKILL)
             await process.wait()
             running.cancel()
             await asyncio.wait({running})

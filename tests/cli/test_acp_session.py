@@ -3,9 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -27,13 +24,10 @@ from acp.schema import (
     ToolCallUpdate,
 )
 
-from cli.test_acp import Editor
+from cli.editor import Editor, desk, prompted
 from holdfast.agent.policy import ConfiguredJudge
-from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Script, Wait
+from holdfast.chaos import CallTool, Gate, Say, Wait
 from holdfast.cli.acp.agent import EditorAgent
-from holdfast.cli.acp.session import EditorSession
-from holdfast.cli.attach import Attached
-from holdfast.client import Client
 from holdfast.interfaces.system_clock import SystemClock
 from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.files.contents import FilesSeen
@@ -42,12 +36,11 @@ from holdfast.tools.mcp.brought import BroughtServers
 from holdfast.tools.mcp.servers import McpServers
 from holdfast.tools.plan import UpdatePlan
 from server.toolbox import Counted
-from serving import AsksAbout, Served, Setting, served, target_of
+from serving import AsksAbout, Setting
 from tools.mcp.scene import ENVIRONMENT, QUICK, raw
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
 QUESTION = [CallTool(ASK_USER, {"text": "Which?"})]
-PATIENCE_S = 20  # only a prompt that hangs waits for it
 
 
 class Broken(Editor):
@@ -75,48 +68,6 @@ class Holding(Editor):
         if path not in self.texts:
             raise RequestError.resource_not_found(path)
         return ReadTextFileResponse(content=self.texts[path])
-
-
-@dataclass
-class Desk:
-    """A server, and the editors that have its one session open."""
-
-    chaos: ChaosServer
-    server: Served
-    client: Client
-    sessions: list[EditorSession] = field(default_factory=list[EditorSession])
-    agents: list[EditorAgent] = field(default_factory=list[EditorAgent])
-
-    def editing(self, editor: Editor) -> EditorSession:
-        session = EditorSession(self.client, cast("Any", editor), session_id="s", workspace="")
-        self.sessions.append(session)
-        return session
-
-    def agent(self, editor: Editor) -> EditorAgent:
-        agent = EditorAgent(Attached(self.client, cast("Any", None), None, self.server.url), model="")
-        agent.on_connect(cast("Any", editor))
-        self.agents.append(agent)
-        return agent
-
-
-@asynccontextmanager
-async def desk(*scripts: Script, setting: Setting | None = None) -> AsyncGenerator[Desk]:
-    async with (
-        ChaosServer(*scripts) as chaos,
-        served(target_of(chaos), setting=setting) as server,
-        Client(server.url) as client,
-    ):
-        made = Desk(chaos, server, client)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                yield made
-        finally:
-            for one in (*made.sessions, *made.agents):
-                await one.close()
-
-
-async def prompted(session: EditorSession, text: str) -> str:
-    return (await session.prompt([text_block(text)])).stop_reason
 
 
 async def test_a_cancel_right_behind_a_prompt_stops_the_run_that_it_begins() -> None:

@@ -1,51 +1,25 @@
 """The menu of an ask: which keys answer it, and which come too early to mean it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec import structs
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
-from prompt_toolkit.completion import DummyCompleter
-from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from cli.prompt_bench import ASKED, HandClock, bench
 from holdfast import events as e
 from holdfast.cli.ask_keys import MenuKeys
 from holdfast.cli.ask_menu import GUARD_S, AskMenu, TypeAheadGuard
 from holdfast.cli.asks import ApprovalReply, QuestionReply, Unclear, read_answer
-from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice
-from holdfast.cli.terminal.renderer import AskEvent
-from holdfast.values import Action
 
-ASKED = e.ApprovalAsked(
-    at_ms=1,
-    run_id="run_1",
-    approval_id="apr_1",
-    tool_call_id="c1",
-    action=Action(tool="shell", summary="rm -r build"),
-    choices=("once", "session", "always", "deny"),
-)
 QUESTION = e.QuestionAsked(
     at_ms=1, run_id="run_1", question_id="qst_1", tool_call_id="c2", text="Which?", choices=("red", "blue")
 )
-
-
-class HandClock:
-    """Time that a test sets; `read` is set when somebody looks at it."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.read = asyncio.Event()
-
-    def __call__(self) -> float:
-        self.read.set()
-        return self.now_s
 
 
 async def check_early_keys_do_not_count(guard_on: Callable[[Callable[[], float]], TypeAheadGuard]) -> None:
@@ -118,51 +92,6 @@ def test_a_key_that_came_too_early_is_told_so_until_another_one_counts() -> None
     assert menu.hint == "That key was too early to count. Now: y, n, a number, or ↑ ↓ and Enter"
     menu.guard.lets_through()
     assert menu.hint == "y, n, a number, or ↑ ↓ and Enter"
-
-
-@dataclass
-class Bench:
-    """A prompt that reads from a pipe, with a clock that the test sets; Ctrl-C sets `interrupted`."""
-
-    prompt: ChatPrompt
-    clock: HandClock
-    press: Callable[[str], None]
-    interrupted: asyncio.Event
-    edits: asyncio.Event  # Esc Esc was pressed
-
-    async def asked(self, ask_id: str, asked: AskEvent) -> None:
-        """Show the menu, and wait until it is drawn."""
-        self.clock.read.clear()
-        self.prompt.ask(ask_id, asked)
-        await self.clock.read.wait()
-
-    async def line(self) -> str:
-        typed = await self.prompt.lines.get()
-        assert typed is not None
-        return typed.line
-
-
-@asynccontextmanager
-async def bench() -> AsyncGenerator[Bench]:
-    clock, interrupted, edits = HandClock(), asyncio.Event(), asyncio.Event()
-    with create_pipe_input() as keyboard:
-        prompt = ChatPrompt(
-            history=InMemoryHistory(),
-            words=DummyCompleter(),
-            live=str,
-            status=str,
-            acts=PromptActs(interrupt=interrupted.set, edit_last=edits.set),
-            device=PromptDevice(keyboard, DummyOutput(), clock),
-        )
-        reading = asyncio.create_task(prompt.run())
-        try:
-            keyboard.send_text("hello\r")
-            one = Bench(prompt, clock, keyboard.send_text, interrupted, edits)
-            assert await one.line() == "hello"
-            yield one
-        finally:
-            prompt.leave()
-            await reading
 
 
 async def test_keys_that_come_too_early_answer_nothing_and_are_kept_for_the_message() -> None:

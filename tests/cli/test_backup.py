@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 
 from docs.reading import CONFIG, DOCS, all_blocks, blocks
+from forked import fork
 from holdfast import events as e
 from holdfast.chaos import ChaosServer, Gate, Say, Wait
 from holdfast.cli.demo.server import clean_environment
@@ -49,9 +50,7 @@ class Owner:
 
     @asynccontextmanager
     async def serving(self, *, end_with: signal.Signals) -> AsyncGenerator["Api"]:
-        process = await asyncio.create_subprocess_exec(
-            *("holdfast", "serve"), stdout=asyncio.subprocess.PIPE, env=self.environ, cwd=self.home
-        )
+        process = await fork("serve", cwd=self.home, env=self.environ)
         assert process.stdout is not None
         greeting = (await process.stdout.readline()).decode()
         url = next(word for word in greeting.split() if word.startswith("http://"))

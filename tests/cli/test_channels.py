@@ -1,14 +1,13 @@
 """`holdfast channels`: each command against a real server with the fake Telegram behind it."""
 
-import asyncio
 import re
-import sys
 from pathlib import Path
 
 from channels.lab import ME, until
+from cli.lab import Start, command, executed, serving, started
 from holdfast.chaos import ChaosServer, Say
 from holdfast.chaos.telegram import FakeTelegram
-from runner.program import configure, program
+from runner.program import configure
 
 OWNER = 7
 CHANNEL = """
@@ -21,16 +20,10 @@ allow = [{allow}]
 """
 
 
-async def said_by(folder: Path, *words: str) -> tuple[int, str, str]:
+async def said_by(folder: Path, *words: str, start: Start = started) -> tuple[int, str, str]:
     """Run a command; its exit code, and what it prints."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "channels", *words, "--config", str(folder / "holdfast.toml")),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, out.decode(), errors.decode()
+    ended = await command(folder, "channels", *words, start=start)
+    return ended.code, ended.out, ended.err
 
 
 async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_path: Path) -> None:
@@ -39,9 +32,9 @@ async def test_people_are_let_in_and_out_and_a_test_says_what_became_of_it(tmp_p
         configure(tmp_path, chaos.base_url, sandbox="off")
         with (tmp_path / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=f'"{ME}"'))
-        async with program(tmp_path):
+        async with serving(tmp_path):
             await until(telegram, lambda: any(one.method == "setMyCommands" for one in telegram.world.calls))
-            code, out, hint = await said_by(tmp_path, "pair", "tg")
+            code, out, hint = await said_by(tmp_path, "pair", "tg", start=executed)
             assert code == 0
             assert re.fullmatch(r"[0-9A-Z]{8}\n", out)
             assert "within 10 minutes" in hint
@@ -73,7 +66,7 @@ async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) 
         configure(tmp_path, chaos.base_url, sandbox="off")
         with (tmp_path / "holdfast.toml").open("a", encoding="utf-8") as file:
             file.write(CHANNEL.format(token=telegram.token, url=telegram.url, allow=f'"{ME}"'))
-        async with program(tmp_path):
+        async with serving(tmp_path):
             telegram.world.say(ME, "hi")
             await until(telegram, lambda: bool(telegram.world.chat(ME).texts()))
             assert re.search(r"tg +telegram +connected", (await said_by(tmp_path, "list"))[1])
@@ -84,7 +77,7 @@ async def test_without_a_server_nothing_is_said_to_be_connected(tmp_path: Path) 
         assert code != 0
         assert "No server holds this channel" in out
         assert "No server holds this channel" in (await said_by(tmp_path, "pair", "tg"))[2]
-        async with program(tmp_path):
+        async with serving(tmp_path):
             telegram.world.say(ME, "again")
             await until(telegram, lambda: len(telegram.world.chat(ME).texts()) == 2)
         assert "It works" not in str(telegram.world.chat(ME).texts()), "what was refused isn't sent later"

@@ -7,12 +7,11 @@ from pathlib import Path
 from cli.tmux import terminal
 
 BIN = Path(sys.executable).parent
+SHOWN = 'eval "$(holdfast --show-completion bash)"; complete -p holdfast'
 COMPLETE = """
-eval "$(holdfast --show-completion bash)"
-complete -p holdfast
 COMP_WORDS=({words}) COMP_CWORD={at}
 _holdfast_completion holdfast
-printf 'found %s\\n' "${{COMPREPLY[@]}}"
+echo "${{COMPREPLY[@]}}"
 """
 
 
@@ -27,17 +26,12 @@ async def bash(script: str, home: Path) -> str:
     return out.decode()
 
 
-async def completed(home: Path, *words: str) -> set[str]:
-    script = COMPLETE.format(words=" ".join(f"'{word}'" for word in words), at=len(words) - 1)
-    out = await bash(script, home)
-    assert "complete -o default -F _holdfast_completion holdfast" in out
-    return {line.split()[1] for line in out.splitlines() if line.startswith("found ")}
-
-
 async def test_the_script_that_is_shown_completes_commands_and_options(tmp_path: Path) -> None:
-    assert await completed(tmp_path, "holdfast", "ru") == {"run", "runs"}
-    assert await completed(tmp_path, "holdfast", "runs", "s") == {"show", "stop"}
-    assert await completed(tmp_path, "holdfast", "serve", "--po") == {"--port"}
+    lines = ("holdfast ru", "holdfast runs s", "holdfast serve --po")
+    asked = [COMPLETE.format(words=line, at=line.count(" ")) for line in lines]
+    said, *found = (await bash("".join([SHOWN, *asked]), tmp_path)).splitlines()
+    assert said == "complete -o default -F _holdfast_completion holdfast"
+    assert [set(line.split()) for line in found] == [{"run", "runs"}, {"show", "stop"}, {"--port"}]
 
 
 async def test_the_script_that_is_installed_completes_in_a_terminal(tmp_path: Path) -> None:

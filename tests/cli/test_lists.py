@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from cli.test_serve import configure
+from cli.lab import command, configure, serving
 from cli.tmux import HOLDFAST, terminal
 from holdfast.api.runs import RunListed
 from holdfast.chaos import CallTool, ChaosServer, Say
@@ -27,27 +27,23 @@ COMMAND = "touch " + "a-rather-long-name-" * 7
 
 async def test_a_list_in_a_terminal_says_what_each_run_was_about_and_cuts_no_approval(tmp_path: Path) -> None:
     """P8: whoever approves has read the whole action."""
-    name = " ".join(HOLDFAST)
     on = f"--config {tmp_path}/holdfast.toml"
-    script = tmp_path / "script"
-    lines = [
-        *(f"{name} runs list {on}", f"{name} run {on} tidy up the attic, and then write a long report"),
-        *(f"{name} runs list {on}", f"{name} runs list {on} --status nonsense"),
-    ]
-    await asyncio.to_thread(script.write_text, "\n".join(lines))
     async with ChaosServer([Say("done")], [CallTool("shell", {"command": COMMAND})]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with terminal("bash", str(script), folder=tmp_path) as window:
-            screen = await window.until("must be one of queued, running")
-            assert "Nothing to show." in screen
-            shown = screen.splitlines()
+        async with terminal(*HOLDFAST, "runs", "list", *on.split(), folder=tmp_path) as window:
+            assert "Nothing to show." in await window.until("exit=0")
+        assert (await command(tmp_path, "run", "tidy up the attic, and then write a long report")).code == 0
+        refused = await command(tmp_path, "runs", "list", "--status", "nonsense")
+        assert "must be one of queued, running" in refused.err
+        async with terminal(*HOLDFAST, "runs", "list", *on.split(), folder=tmp_path) as window:
+            shown = (await window.until("exit=0")).splitlines()
             about = next(at for at, line in enumerate(shown) if line.startswith("    tidy up the attic"))
             assert shown[about] == "    tidy up the attic, and then write a long report"
             assert shown[about - 1].split()[1] == "completed"
-        async with terminal(*HOLDFAST, "chat", *on.split(), folder=tmp_path) as window:
-            await window.until("twice to leave.")
-            await window.say("make it")
-            await window.until("answer>")
+        async with serving(tmp_path) as server:
+            await server.call("POST", "/v1/runs", {"input": "make it"})
+            while not (await server.call("GET", "/v1/approvals"))["data"]:
+                pass
             async with terminal(*HOLDFAST, "approvals", "list", *on.split(), folder=tmp_path) as other:
                 screen = await other.until("exit=0")
                 assert COMMAND.strip() in screen.replace("\n", "")

@@ -1,28 +1,22 @@
 """`holdfast mcp-sign-in`, with a browser on this machine and on another."""
 
 import asyncio
-import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from forked import fork
 from holdfast.cli.mcp.sign_in import Browser, mcp_sign_in
 from stream_server import stream_server
 from tools.mcp.locked import Locked, locked
-
-
-async def command(config: Path, data_dir: Path, *words: str) -> asyncio.subprocess.Process:
-    line = ("mcp-sign-in", "tracker", *words, "--config", str(config), "--data-dir", str(data_dir))
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "holdfast", *line, stdin=pipe, stdout=pipe, stderr=pipe
-    )
 
 
 async def test_a_pasted_address_signs_in_and_forget_deletes_it(tmp_path: Path) -> None:
     async with locked(Locked()) as at:
         config = tmp_path / "holdfast.toml"
         await asyncio.to_thread(config.write_text, f'[[mcp_servers]]\nname = "tracker"\nurl = "{at.url}"\n')
-        process = await command(config, tmp_path / "data")
+        flags = {"config": str(config), "data_dir": str(tmp_path / "data")}
+        where = ("--config", flags["config"], "--data-dir", flags["data_dir"])
+        process = await fork("mcp-sign-in", "tracker", *where, cwd=tmp_path)
         assert process.stdout is not None
         assert process.stdin is not None
         lines = [(await process.stdout.readline()).decode() for _ in range(3)]
@@ -36,7 +30,6 @@ async def test_a_pasted_address_signs_in_and_forget_deletes_it(tmp_path: Path) -
         assert "Signed in to tracker. It has 1 tool" in printed.decode()
         folder = tmp_path / "data" / "mcp-sign-ins"
         assert len(list(folder.glob("*.json"))) == 1
-        flags = {"config": str(config), "data_dir": str(tmp_path / "data")}
         assert await asyncio.to_thread(mcp_sign_in, flags, name="tracker", forget=True) == 0
         assert not list(folder.glob("*.json"))
         assert await asyncio.to_thread(mcp_sign_in, flags, name="nobody") == 1

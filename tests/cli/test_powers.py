@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_run_command import command, configured
+from cli.lab import command, configured, executed
 from holdfast.cli.ids import AmbiguousName, resolve_id, short_id
 from holdfast.cli.powers.skills import trust
 from holdfast.folds.memory import DOCUMENT
@@ -30,7 +30,7 @@ async def _propose(data: Path) -> None:
 async def test_a_proposal_is_accepted_by_the_beginning_of_its_id_that_is_shown(tmp_path: Path) -> None:
     await asyncio.to_thread(configured, tmp_path, NOWHERE)
     await _propose(tmp_path / "data")
-    lines = (await command(tmp_path, "memory", "show")).out.splitlines()
+    lines = (await command(tmp_path, "memory", "show", start=executed)).out.splitlines()
     shown = [line.split()[1].rstrip(":") for line in lines if "proposed" in line]
     assert shown == [short_id(one, [FIRST, SECOND]) for one in (FIRST, SECOND)]
     refused = await command(tmp_path, "memory", "accept", FIRST[:8])

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.terminal.screen import Screen
-from cli.terminal.test_output import shown_on, watched
+from cli.terminal.screen import Screen, shown_on, watched
 from holdfast.cli.program_name import command_line, program
 from holdfast.cli.terminal.output import clear_step, show_step
 

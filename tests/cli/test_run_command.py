@@ -5,12 +5,11 @@ import io
 import json
 import shlex
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cli.test_serve import configure, hang_ups, serving
+from cli.lab import Ended, command, configure, configured, executed, hang_ups, serving
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Drop, Gate, Hang, Refuse, Say, Wait
 from holdfast.chaos.ports import closed_port
@@ -23,58 +22,13 @@ from holdfast.policy.tool_names import ASK_USER
 from holdfast.tools.memory.tools import Remember
 from serving import Setting, served, target_of
 
-QUICK = """
-[targets.retry]
-attempts_max = 3
-backoff_base_s = 0.01
-unreachable_s = 0.3
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A command that is over."""
-
-    code: int
-    out: str
-    err: str
-
-
-async def started(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(*HOLDFAST, *arguments, "--config", str(folder / "holdfast.toml")),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-
-
-async def command(folder: Path, *arguments: str, typed: str = "") -> Ended:
-    process = await started(folder, *arguments)
-    out, err = await process.communicate(typed.encode())
-    return Ended(process.returncode or 0, out.decode(), err.decode())
-
-
-def configured(folder: Path, url: str, *, more: str = "") -> None:
-    text = f"""
-[server]
-data_dir = "{folder}/data"
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-{QUICK}{more}"""
-    (folder / "holdfast.toml").write_text(text)
-
 
 async def test_the_answer_alone_is_printed_and_nothing_of_the_recovery(tmp_path: Path) -> None:
     """S000-12, P9: a stream that broke once leaves no trace on either output; exit code 0."""
     broken = [Say("half of"), Drop()]
     async with ChaosServer(broken, [Say("the whole\nanswer")]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
-        ended = await command(tmp_path, "run", "hi")
+        ended = await command(tmp_path, "run", "hi", start=executed)
         assert len(chaos.seen.requests) == 2
     assert ended == Ended(0, "the whole\nanswer\n", "")
 
@@ -156,7 +110,7 @@ async def test_an_interrupt_stops_the_run_and_the_exit_code_says_so(
     async with ChaosServer([Say("half"), Wait(gate)]) as chaos:
         await asyncio.to_thread(configured, tmp_path, chaos.base_url)
         with hang_ups(signal.SIG_DFL):
-            process = await started(tmp_path, "run", "--json", "hi")
+            process = await executed(tmp_path, "run", "--json", "hi")
         await gate.reached()
         for number in numbers:
             process.send_signal(number)
@@ -269,7 +223,7 @@ async def test_runs_are_stopped_tried_again_and_approved_through_the_server_that
     ask = CallTool("shell", {"command": "touch made"})
     async with ChaosServer([ask], [Say("never"), Wait(gate)], [Say("again")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+        async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "make it"}))["run_id"]
             while not (asks := (await server.call("GET", "/v1/approvals"))["data"]):
                 pass

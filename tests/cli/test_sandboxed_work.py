@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_run_command import command, configured
+from cli.lab import command, configured
 from holdfast.chaos import CallTool, ChaosServer, Say
 from sandbox.confined_world import HAS_BUBBLEWRAP
 from stream_server import stream_server

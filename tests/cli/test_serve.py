@@ -1,101 +1,14 @@
 """The server as a process of its own: started, killed, started again, stopped."""
 
 import asyncio
-import json
 import os
 import signal
-import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
 
+from cli.lab import KEY, configure, executed, hang_ups, serving, started
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
-
-KEY = "a-key-that-is-long-enough"
-CONFIG = """
-[server]
-port = 0
-data_dir = "{folder}/data"
-api_keys = ["{key}"]
-[agent]
-title_target = "off"
-[[targets]]
-name = "main"
-wire = "chat"
-base_url = "{url}"
-model = "m"
-api_key = "sk-test-of-a-key"
-"""
-
-
-@dataclass
-class Serving:
-    process: asyncio.subprocess.Process
-    url: str
-    http: aiohttp.ClientSession
-
-    async def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body)
-        async with self.http.request(method, self.url + path, data=data) as answer:
-            return await answer.json()
-
-    async def types(self, run_id: str) -> list[str]:
-        """The types of the run's events, up to its end."""
-        path = f"{self.url}/v1/runs/{run_id}/events?view=native"
-        async with self.http.get(path) as answer:
-            lines = [line async for line in answer.content if line.startswith(b"data: ")]
-        return [json.loads(line[6:])["type"] for line in lines]
-
-
-async def start(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-
-
-@asynccontextmanager
-async def serving(folder: Path, *, end_with: signal.Signals) -> AsyncGenerator[Serving]:
-    process = await start(folder)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    greeting = (await process.stdout.readline()).decode()
-    assert "Holdfast" in greeting, (await process.stderr.read()).decode()
-    url = next(word for word in greeting.split() if word.startswith("http://"))
-    headers = {"Authorization": f"Bearer {KEY}"}
-    async with aiohttp.ClientSession(headers=headers) as http:
-        try:
-            yield Serving(process, url, http)
-        finally:
-            process.send_signal(end_with)
-            await process.communicate()
-
-
-def configure(folder: Path, chaos: ChaosServer) -> None:
-    text = CONFIG.format(folder=folder, key=KEY, url=chaos.base_url)
-    (folder / "holdfast.toml").write_text(text)
-
-
-@contextmanager
-def hang_ups(act: signal.Handlers) -> Generator[None]:
-    """What is started meanwhile begins with this act on SIGHUP and SIGQUIT.
-
-    nohup has the first ignored, and a shell the second for what it starts in the background: tests too.
-    """
-    before = {number: signal.signal(number, act) for number in (signal.SIGHUP, signal.SIGQUIT)}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
 
 
 async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_once(tmp_path: Path) -> None:
@@ -109,7 +22,7 @@ async def test_killed_in_mid_answer_and_started_again_the_run_goes_on_and_ends_o
             shown = await server.call("GET", f"/v1/runs/{run_id}")
             while "output" not in shown:
                 shown = await server.call("GET", f"/v1/runs/{run_id}")
-        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+        async with serving(tmp_path) as server:
             types = await server.types(run_id)
             shown = await server.call("GET", f"/v1/runs/{run_id}")
     assert server.process.returncode == 0
@@ -122,8 +35,8 @@ async def test_a_second_server_on_the_same_directory_is_refused_and_told_who_is_
     """P12: the error names the pid and the address of the first."""
     async with ChaosServer() as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
-            second = await start(tmp_path)
+        async with serving(tmp_path) as server:
+            second = await started(tmp_path, "serve")
             _, said = await second.communicate()
             assert second.returncode == 1
             assert str(server.process.pid) in said.decode()
@@ -140,7 +53,7 @@ async def test_a_window_that_is_closed_ends_it_in_order_though_told_twice_and_ne
     async with ChaosServer([Say("half"), Wait(gate), Say(" and whole")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
         with hang_ups(act):
-            async with serving(tmp_path, end_with=last) as server:
+            async with serving(tmp_path, end_with=last, start=executed) as server:
                 await server.call("POST", "/v1/runs", {"input": "hi"})
                 await gate.reached()
                 server.process.send_signal(signal.SIGHUP)
@@ -160,7 +73,7 @@ async def test_the_configuration_that_counts_is_not_the_agents_to_change(tmp_pat
         config = tmp_path / "holdfast.toml"
         text = await asyncio.to_thread(config.read_text)
         await asyncio.to_thread(config.write_text, f'{text}[approvals]\nmode = "allow-workspace"\n')
-        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+        async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
             while (await server.call("GET", f"/v1/runs/{run_id}"))["status"] in {"queued", "running"}:
                 pass
@@ -179,7 +92,7 @@ async def test_no_secret_is_in_the_data_directory_or_the_log_after_a_provider_ec
     """P11: neither the target's key nor ours is anywhere on disk but in the configuration."""
     async with ChaosServer([Say("your key is sk-test-"), Say("of-a-key, is it not?")]) as chaos:
         await asyncio.to_thread(configure, tmp_path, chaos)
-        async with serving(tmp_path, end_with=signal.SIGTERM) as server:
+        async with serving(tmp_path) as server:
             run_id = (await server.call("POST", "/v1/runs", {"input": "hi"}))["run_id"]
             await server.types(run_id)
             shown = await server.call("GET", f"/v1/runs/{run_id}")

@@ -5,7 +5,6 @@ import os
 import pty
 import re
 import signal
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +12,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from cli.lab import Ended, command, executed, started
+from forked import Files, fork
 from holdfast.cli.sign_in import sign_in
 
 CONFIG = '[server]\nport = 0\ndata_dir = "{folder}/data"\n{keys}\n[agent]\nworkspace = "{folder}"\n'
@@ -23,12 +24,8 @@ TOKEN = re.compile(r"#token=([\w-]{20,})")
 async def serving(folder: Path, *, out: int, keys: str = "") -> AsyncGenerator[None]:
     """`holdfast serve` that writes to this file; ended in order."""
     (folder / "holdfast.toml").write_text(CONFIG.format(folder=folder, keys=keys))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "serve", "--config", str(folder / "holdfast.toml")),
-        stdout=out,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
+    files = Files(stdin=asyncio.subprocess.DEVNULL, stdout=out)
+    process = await fork("serve", "--config", str(folder / "holdfast.toml"), cwd=folder, files=files)
     try:
         yield
     finally:
@@ -72,24 +69,15 @@ async def test_the_link_goes_to_a_terminal_and_never_into_a_file_or_a_pipe(tmp_p
             assert not TOKEN.search(log.read_text())
 
 
-async def command(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", *arguments, "--config", str(folder / "holdfast.toml")),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-    out, err = await process.communicate()
-    return process.returncode or 0, out.decode(), err.decode()
-
-
 async def test_a_fresh_link_signs_in_once_and_another_browser_gets_its_own(tmp_path: Path) -> None:
     """P11: for Docker and systemd, where nobody sees what the server prints."""
     ours, theirs = os.pipe()
     reader, transport = await reading(ours)
     async with serving(tmp_path, out=theirs), aiohttp.ClientSession() as http:
         url = (await greeting(reader)).split("Open ")[1].split()[0]
-        links = [(await command(tmp_path, "sign-in"))[1].strip() for _ in range(2)]
+        links = [
+            (await command(tmp_path, "sign-in", start=start)).out.strip() for start in (executed, started)
+        ]
         for link in links:
             assert link.startswith(f"{url}/#token=")
             for status in (200, 401):
@@ -97,16 +85,16 @@ async def test_a_fresh_link_signs_in_once_and_another_browser_gets_its_own(tmp_p
                 async with http.post(f"{url}/api/sign-in", json=body) as answer:
                     assert answer.status == status
         elsewhere = await command(tmp_path, "sign-in", "--url", "https://box.example/")
-        assert elsewhere[1].startswith("https://box.example/#token=")
-        code, key, _ = await command(tmp_path, "keys", "add", "bot", "--scope", "chat")
-        assert code == 0
-        bearer = {"Authorization": f"Bearer {key.strip()}"}
+        assert elsewhere.out.startswith("https://box.example/#token=")
+        added = await command(tmp_path, "keys", "add", "bot", "--scope", "chat")
+        assert added.code == 0
+        bearer = {"Authorization": f"Bearer {added.out.strip()}"}
         async with http.get(f"{url}/api/keys", headers=bearer) as answer:
             assert (await answer.json())["error"]["code"] == "missing_scope"
-        assert re.search(r"bot .* chat +holdfast keys add", (await command(tmp_path, "keys", "list"))[1])
-        code, _, said = await command(tmp_path, "keys", "add", "x", "--scope", "root")
-        assert code == 2
-        assert "root is not a scope" in said
+        assert re.search(r"bot .* chat +holdfast keys add", (await command(tmp_path, "keys", "list")).out)
+        refused = await command(tmp_path, "keys", "add", "x", "--scope", "root")
+        assert refused.code == 2
+        assert "root is not a scope" in refused.err
     os.close(theirs)
     transport.close()
 
@@ -116,7 +104,7 @@ async def test_on_an_open_server_the_link_is_its_address(tmp_path: Path) -> None
     reader, transport = await reading(ours)
     async with serving(tmp_path, out=theirs, keys="api_keys = []"):
         url = (await greeting(reader)).split("Open ")[1].split()[0]
-        assert (await command(tmp_path, "sign-in"))[:2] == (0, f"{url}\n")
+        assert await command(tmp_path, "sign-in") == Ended(0, f"{url}\n", "")
     os.close(theirs)
     transport.close()
 

@@ -1,10 +1,9 @@
 """`holdfast triggers`: the folder of a trigger, times in its zone, and one that waits for the clock."""
 
-import asyncio
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from forked import fork
 from holdfast import events as e
 from holdfast.cli.doctor.triggers import held
 from holdfast.config.settings import ServerSettings, Settings
@@ -18,16 +17,12 @@ WINTER = ("--cron", "0 8 1 1 *", "--zone", "Europe/Berlin")
 
 async def printed(folder: Path, *words: str, environ: Mapping[str, str]) -> str:
     """What a command prints that is run in this folder and succeeds."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "holdfast", "triggers", *words, "--data-dir", environ["HOME"] + "/data"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=environ,
-        cwd=folder,
+    process = await fork(
+        *("triggers", *words, "--data-dir", environ["HOME"] + "/data"), cwd=folder, env=environ
     )
-    out, _ = await process.communicate()
-    assert process.returncode == 0, out.decode()
-    return out.decode()
+    out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return (out + err).decode()
 
 
 async def test_a_trigger_keeps_the_folder_it_was_made_in_and_shows_its_own_zone(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_run_command import command, configured
+from cli.lab import command, configured, executed
 from holdfast.chaos import CallTool, ChaosServer, Say
 
 SCRIPT = "printf 'changed\\n' > notes.txt; rm old.txt; mkdir -p made; printf 'x' > made/new.txt"
@@ -30,7 +30,7 @@ async def test_what_a_command_of_the_agent_did_is_shown_undone_and_redone(tmp_pa
         await asyncio.to_thread(configured, tmp_path, chaos.base_url, more=ALLOWED)
         ran = await command(tmp_path, "run", "go", "--workspace", str(workspace))
         assert (ran.code, ran.out) == (0, "done\n"), ran.err
-    shown = await command(tmp_path, "diff")
+    shown = await command(tmp_path, "diff", start=executed)
     assert "-mine\n+changed\n" in shown.out, shown
     assert "created  made/new.txt" in shown.out
     asked = await command(tmp_path, "undo", "--dry-run")

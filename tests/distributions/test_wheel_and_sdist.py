@@ -17,6 +17,8 @@ import pytest
 from holdfast import __version__
 from holdfast.cli.demo.server import clean_environment
 
+pytestmark = pytest.mark.release
+
 ROOT = Path(__file__).parent.parent.parent
 DIALOGS = ("automations", "channels", "memory", "nodes", "skills", "targets", "usage")
 DATA = (

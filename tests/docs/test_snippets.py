@@ -91,6 +91,7 @@ async def run_blocks(documents: Sequence[Path], folder: Path) -> None:
             assert shell.returncode == 0, f"{document.name}:\n{out.decode()}"
 
 
+@pytest.mark.release
 @pytest.mark.long
 @pytest.mark.timeout(300)  # some twenty processes, one after the other
 async def test_every_shell_block_runs(tmp_path: Path) -> None:
@@ -100,6 +101,7 @@ async def test_every_shell_block_runs(tmp_path: Path) -> None:
     assert {"backup", "conversation.md", "conversation.json", "laptop.key", "report.json"} <= set(shown)
 
 
+@pytest.mark.release
 @pytest.mark.long
 @pytest.mark.timeout(300)
 async def test_the_shell_blocks_about_triggers_run(tmp_path: Path) -> None:
@@ -119,6 +121,7 @@ def test_every_block_is_run_or_says_why_not() -> None:
                 assert page in run[block.language], f"no test runs this block of {name}:\n{block.text}"
 
 
+@pytest.mark.release
 async def test_the_tool_of_the_tutorial_can_be_called(tmp_path: Path) -> None:
     """With the version of mcp that is installed, and the configuration below it."""
     (text,) = await asyncio.to_thread(blocks, TOOL, "python")
@@ -135,6 +138,7 @@ def _compiled(text: str) -> CodeType:
     return compile(text, "<snippet>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("document", PYTHON, ids=lambda path: path.name)
 async def test_every_python_block_runs(
     document: Path,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_serve import hang_ups
+from cli.lab import hang_ups
 from cli.tmux import HOLDFAST, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.tools.shell.process_table import ProcessEntry, table

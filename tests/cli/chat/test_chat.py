@@ -6,28 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.test_serve import configure, serving
+from cli.lab import READY, chat, command, configure, left, serving, session_on
 from cli.tmux import HOLDFAST, Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Gate, Say, Wait
 from holdfast.cli.chat.commands import looks_like_command, names_command
 from holdfast.policy.tool_names import ASK_USER
 
-READY = "twice to leave."
 KEYS = "y, n, a number, or ↑ ↓ and Enter"  # the keys count now
-
-
-def chat(folder: Path, *arguments: str) -> tuple[str, ...]:
-    return (*HOLDFAST, "chat", "--config", str(folder / "holdfast.toml"), *arguments)
-
-
-def session_on(screen: str) -> str:
-    return next(word for word in screen.split() if word.startswith("ses_"))
-
-
-async def left(window: Terminal) -> str:
-    """Leave, and what the screen says then."""
-    await window.keys("C-d")
-    return await window.until("exit=0")
 
 
 async def test_an_answer_is_told_in_markdown_and_the_way_back_is_said(tmp_path: Path) -> None:
@@ -141,7 +126,7 @@ async def test_the_server_is_killed_in_mid_answer_and_the_chat_goes_on_with_the_
             await window.until("a half")
         try:
             await window.until("reconnecting")
-            async with serving(tmp_path, end_with=signal.SIGTERM):
+            async with serving(tmp_path):
                 screen = await window.until(lambda screen: "the whole answer" in screen and "⋯" not in screen)
                 assert "resumed after a crash" in screen
                 assert "a half" not in screen
@@ -165,7 +150,7 @@ async def test_the_window_is_closed_twice_and_the_session_is_opened_again_where_
             await window.until(READY)
             await window.say("make it")
             await window.until("answer>")
-        listed = await start_other(tmp_path, "approvals", "list", "--json")
+        listed = (await command(tmp_path, "approvals", "list", "--json")).out
         assert "touch made" in listed
         again = chat(tmp_path, "--session", session_on(listed.replace('"', " ")))
         async with terminal(*again, folder=tmp_path) as window:
@@ -188,7 +173,7 @@ async def test_a_second_chat_attaches_to_the_first_and_sees_the_same(tmp_path: P
             await first.until(READY)
             await first.say("hello")
             await first.until("one answer")
-            listed = await start_other(tmp_path, "sessions", "list", "--json")
+            listed = (await command(tmp_path, "sessions", "list", "--json")).out
             session_id = session_on(listed.replace('"', " "))
             async with terminal(*chat(tmp_path, "--session", session_id), folder=tmp_path) as second:
                 await second.until("attached to http://127.0.0.1:")
@@ -328,15 +313,3 @@ def test_a_path_is_no_command_and_only_a_whole_name_comes_before_an_answer(
     line: str, *, is_one: bool, named: bool
 ) -> None:
     assert (looks_like_command(line), names_command(line)) == (is_one, named)
-
-
-async def start_other(folder: Path, *arguments: str) -> str:
-    """The output of another command on the same directory."""
-    process = await asyncio.create_subprocess_exec(
-        *(*HOLDFAST, *arguments, "--config", str(folder / "holdfast.toml")),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=folder,
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out.decode()

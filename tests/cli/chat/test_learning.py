@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from cli.chat.test_chat import READY, chat
-from cli.test_serve import configure
+from cli.lab import READY, chat, configure
 from cli.tmux import terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 from holdfast.cli.chat.history import HISTORY, ChatHistory

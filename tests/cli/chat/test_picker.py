@@ -1,14 +1,21 @@
 """The picker: which rows fit, which one is chosen, and how old they are."""
 
 import asyncio
+import os
+import pty
 from pathlib import Path
+from typing import TextIO
 
 import pytest
+import uvloop
+from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.output import DummyOutput
 
-from cli.test_ask_menu import ASKED, bench
+from cli.prompt_bench import ASKED, bench
 from holdfast.cli.chat.file_names import WorkspaceFiles, list_files
 from holdfast.cli.chat.picker import Picker, PickerRow, age
-from holdfast.cli.chat.prompt import file_typed
+from holdfast.cli.chat.prompt import ChatPrompt, PromptActs, PromptDevice, SilentInput, file_typed
 
 ROWS = [PickerRow(f"/sessions s{number}", f"Fix the {word}", "1 h ago") for number, word in enumerate("abc")]
 
@@ -98,6 +105,32 @@ async def test_a_line_that_is_typed_before_the_prompt_is_there_is_sent() -> None
     async with bench() as one:
         one.press("typed ahead\n")
         assert await one.line() == "typed ahead"
+
+
+def test_an_arrow_key_that_is_typed_before_the_prompt_is_there_finds_the_history() -> None:
+    """On uvloop, which reads from files before it continues with tasks."""
+
+    async def first_line(keyboard: TextIO) -> str:
+        prompt = ChatPrompt(
+            history=InMemoryHistory(["earlier"]),
+            words=DummyCompleter(),
+            live=str,
+            status=str,
+            acts=PromptActs(),
+            device=PromptDevice(SilentInput(keyboard), DummyOutput()),
+        )
+        reading = asyncio.create_task(prompt.run())
+        typed = await prompt.lines.get()
+        prompt.leave()
+        await reading
+        assert typed is not None
+        return typed.line
+
+    keys, terminal = pty.openpty()
+    os.write(keys, b"\x1b[A\r")
+    with os.fdopen(terminal) as keyboard, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(first_line(keyboard)) == "earlier"
+    os.close(keys)
 
 
 async def test_escape_twice_asks_for_the_last_message_and_what_is_sent_replaces_it() -> None:

@@ -3,8 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from cli.chat.test_chat import READY, chat, left, session_on
-from cli.test_serve import configure
+from cli.lab import READY, chat, configure, left, session_on
 from cli.tmux import Terminal, terminal
 from holdfast.chaos import CallTool, ChaosServer, Say
 

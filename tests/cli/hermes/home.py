@@ -102,3 +102,8 @@ def make_page_session(home: Path, name: str, **more: Any) -> Path:
     path = folder / f"{name}.json"
     path.write_text(json.dumps(session | more))
     return path
+
+
+def data_dir(home: Path) -> Path:
+    """Where Holdfast keeps the data of the user whose home of hermes-agent this is."""
+    return home.parent / ".local" / "share" / "holdfast"

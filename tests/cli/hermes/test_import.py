@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from cli.hermes.home import OLD_SCHEMA, STARTED_S, TALK, make_database, make_page_session
+from cli.hermes.home import OLD_SCHEMA, STARTED_S, TALK, data_dir, make_database, make_page_session
 from holdfast import events as e
 from holdfast.cli.hermes.command import import_hermes
 from holdfast.cli.hermes.sessions import HermesSessions
@@ -25,22 +25,6 @@ from holdfast.messages import AssistantMessage, ToolMessage, UserMessage
 from holdfast.tools.memory.memories import user_scope
 from holdfast.tools.skills.library import SkillLibrary
 from holdfast.tools.skills.skill_file import skill_file
-
-
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home of hermes-agent, in the home of a user without a configuration."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.delenv("HERMES_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / ".hermes"
-    folder.mkdir()
-    return folder
-
-
-def data_dir(home: Path) -> Path:
-    return home.parent / ".local" / "share" / "holdfast"
 
 
 def log_of(home: Path, session_id: str) -> Sequence[tuple[int, e.Event]]:

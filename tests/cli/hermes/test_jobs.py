@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cli.hermes.test_import import data_dir, home
+from cli.hermes.home import data_dir
 from holdfast.cli.hermes.command import import_hermes
 from holdfast.folds.trigger import Trigger
 from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.runner.triggers import trigger_state
 from holdfast.values import TRIGGER, CronTimes, EveryTimes
 
-__all__ = ["home"]  # the fixture
 JOBS = [
     {"id": "a1", "name": "news", "prompt": "News?", "schedule": {"kind": "cron", "expr": "0 9 * * *"}},
     {"id": "b2", "prompt": "Check.", "schedule": {"kind": "interval", "minutes": 30}, "skills": ["web"]},

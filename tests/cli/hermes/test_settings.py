@@ -43,16 +43,6 @@ HERMES_STREAM_STALE_TIMEOUT=60
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / ".hermes"
-    folder.mkdir()
-    return folder
-
-
 def taken(home: Path, config: str, env: str = "") -> TakenSettings:
     (home / "config.yaml").write_text(config)
     (home / ".env").write_text(env)

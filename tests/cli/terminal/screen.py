@@ -1,6 +1,12 @@
 """A terminal in memory: enough of one to see what a person would, and it fails on what it does not know."""
 
+import os
 import re
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import pytest
 
 _TOKEN = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])|\x1b(.)|([\r\n])|([^\x1b\r\n]+)", re.DOTALL)
 
@@ -44,3 +50,24 @@ class Screen:
         self._rows[self._row] = row[: self._column] + text + row[self._column + len(text) :]
         self._column += len(text)
         assert self._column <= self.width, f"a line wider than the terminal: {self._rows[self._row]!r}"
+
+
+@contextmanager
+def watched(patch: pytest.MonkeyPatch, *, kind: str = "xterm-256color") -> Generator[int]:
+    """The standard streams are a terminal of this kind meanwhile, whose other side this is."""
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb"), patch.context() as patched:
+        patched.setattr(sys, "stdout", terminal)
+        patched.setattr(sys, "stdin", terminal)
+        patched.setenv("TERM", kind)
+        yield ours
+
+
+def shown_on(terminal: int) -> str:
+    """All that was written to a watched terminal since the last look; it arrives in parts."""
+    end, shown = "\N{END OF PROOF}", b""
+    sys.stdout.write(end)
+    sys.stdout.flush()
+    while not shown.endswith(end.encode()):
+        shown += os.read(terminal, 4096)
+    return shown.decode().removesuffix(end)

@@ -4,8 +4,6 @@ import asyncio
 import io
 import os
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -15,6 +13,7 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 
+from cli.terminal.screen import shown_on, watched
 from holdfast import events as e
 from holdfast.api.errors import ErrorDetail
 from holdfast.chaos import ChaosServer, Say
@@ -32,28 +31,6 @@ from holdfast.journal.sqlite.store import SqliteStore
 from holdfast.policy.tool_names import ASK_USER
 from scene import Scene, begun
 from serving import served, target_of
-
-
-@contextmanager
-def watched(patch: pytest.MonkeyPatch, *, kind: str = "xterm-256color") -> Generator[int]:
-    """The standard streams are a terminal of this kind meanwhile, whose other side this is."""
-    ours, theirs = os.openpty()
-    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb"), patch.context() as patched:
-        patched.setattr(sys, "stdout", terminal)
-        patched.setattr(sys, "stdin", terminal)
-        patched.setenv("TERM", kind)
-        yield ours
-
-
-def shown_on(terminal: int) -> str:
-    """All that was written to a watched terminal since the last look; it arrives in parts."""
-    end, shown = "\N{END OF PROOF}", b""
-    sys.stdout.write(end)
-    sys.stdout.flush()
-    while not shown.endswith(end.encode()):
-        shown += os.read(terminal, 4096)
-    return shown.decode().removesuffix(end)
-
 
 ATTACK = "a\x1b]52;c;QQ==\x07b\x1b[2J\x9b31mc\rd"
 

@@ -15,7 +15,7 @@ from channels.lab import ME
 from channels.lab import options_for as telegram_options
 from channels.slack.slack_lab import MY
 from channels.slack.slack_lab import options_for as slack_options
-from cli.test_acp import Editor
+from cli.editor import Editor
 from holdfast import events as e
 from holdfast.channels.cards import CHOICES
 from holdfast.channels.deps import ChannelOptions

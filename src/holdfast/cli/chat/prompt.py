@@ -55,6 +55,18 @@ class SilentInput(Vt100Input):
         """See Vt100Input."""
         return self.raw_mode()
 
+    def attach(self, input_ready_callback: Callable[[], None]) -> AbstractContextManager[None]:
+        """See Vt100Input.
+
+        A key waits for tasks that began before it. uvloop reads first, and keys that were typed ahead would
+        find no history.
+        """
+
+        def read_soon() -> None:
+            asyncio.get_running_loop().call_soon(input_ready_callback)
+
+        return super().attach(read_soon)
+
 
 @dataclass(frozen=True, slots=True)
 class PromptDevice:
